@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.port import Audits, MakeAudits
     from kernelcup_harness.judge.replay.session import Session
     from kernelcup_harness.judge.replay.stage import Judging
+    from kernelcup_harness.judge.task import TaskCode
 
 HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
@@ -89,10 +90,8 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness.device import devices, machine, memory
+        from kernelcup_harness.device import machine, memory
         from kernelcup_harness.judge import task as task_code
-        from kernelcup_harness.judge.caller import Caller
-        from kernelcup_harness.judge.checks import Checks
 
         gpu = self._spec.backend is Backend.CUDA
         if self._timer is not None:
@@ -109,36 +108,7 @@ class Judge:
         except (task_code.TaskFault, LookupError) as fault:
             self._stage_failed(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
             return
-        self._checks = Checks(
-            task,
-            self._secret,
-            aliasing=self._spec.aliasing,
-            non_finite=self._spec.non_finite,
-            same_dtype=self._spec.same_dtype,
-            seeds_below=self._spec.seeds_below,
-        )
-        self._record_type = task.record_type
-
-        def caller(role: str) -> Caller:
-            channel = self._channels[role]
-            channel.busy_s = devices.busy_s()
-            bytes_ = self._spec.limits.result_bytes
-            made = Caller(channel, task.record_type, bytes_, gpu=devices.on_gpu())
-            self._callers.append(made)
-            return made
-
-        self._caller = caller("submission")
-        callers = {role: caller(role) for role in self._channels if role != "submission"}
-        self._rival_caller = callers.get("rival")
-        callers["submission"] = self._caller
-        self._bench = self._make_audits(
-            self._spec,
-            checks=self._checks,
-            callers=callers,
-            channels=self._channels,
-            tell=self._runner.send,
-            remaining=self._remaining,
-        )
+        self._bench = self._prepared(task)
         loaded = self._load(stages)
         if state is not None:
             self._runner.send({"event": "environment", "environment": {"gpu": state.result()}})
@@ -149,6 +119,37 @@ class Judge:
         phases = self._session.phases if self._session is not None else {}
         self._runner.send({"event": "phases", "phases": self._bench.phases | phases})
         self._runner.send({"event": "end"})
+
+    def _prepared(self, task: TaskCode) -> Audits:
+        """Make what checks answers and what calls each contestant; return what audits the times."""
+        from kernelcup_harness.device import devices
+        from kernelcup_harness.judge.caller import Caller
+        from kernelcup_harness.judge.checks import Checks
+
+        spec = self._spec
+        self._checks = Checks(
+            task,
+            self._secret,
+            aliasing=spec.aliasing,
+            non_finite=spec.non_finite,
+            same_dtype=spec.same_dtype,
+            seeds_below=spec.seeds_below,
+        )
+        self._record_type = task.record_type
+        callers = {}
+        for role, channel in self._channels.items():
+            channel.busy_s = devices.busy_s()
+            callers[role] = Caller(channel, task.record_type, spec.limits.result_bytes, gpu=devices.on_gpu())
+            self._callers.append(callers[role])
+        self._caller, self._rival_caller = callers["submission"], callers.get("rival")
+        return self._make_audits(
+            spec,
+            checks=self._checks,
+            callers=callers,
+            channels=self._channels,
+            tell=self._runner.send,
+            remaining=self._remaining,
+        )
 
     def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
         self._begin(name, self._spec.limits.import_s, 0)
@@ -357,13 +358,8 @@ class Judge:
 
     def _attempt(self, stage: Stage, run: CaseRun | None, work: Callable[[], None]) -> CaseResult | None:
         """Do ``work``, which talks to the contestants. Return the case's result if it fails."""
-        from torch import OutOfMemoryError
-
         from kernelcup_harness.judge.answers import CallFailed
         from kernelcup_harness.judge.checks import Wrong
-        from kernelcup_harness.judge.requests import MachineFailed
-        from kernelcup_harness.judge.task import TaskFault
-        from kernelcup_harness.wire.values import CannotCarry
 
         assert self._bench is not None
         try:
@@ -378,25 +374,14 @@ class Judge:
             assert run is not None
             run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)
-        except MachineFailed as error:
-            raise verdicts.of_machine(error, str(error), self._reservation) from error
-        except TaskFault as error:
-            raise verdicts.of_task(error.__cause__, str(error), self._reservation) from error
-        except CannotCarry as error:
-            text = f"the task's {error}; the task format lists what can"
-            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text) from error
-        except OutOfMemoryError as error:
-            text = f"the judge ran out of device memory: {error}"
-            raise verdicts.of_task(error, text, self._reservation) from error
-        except RuntimeError as error:
-            # The driver's own failures have no class: all but a lack of memory are for the machine's operator.
-            ends = verdicts.for_memory(error, self._reservation)
-            if ends is None:
-                raise
-            raise ends from error
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
             raise verdicts.of_channel(error, stage, waited_s, self._bench.dueling or run) from error
+        except Exception as error:
+            ends = verdicts.of_others(error, self._reservation)
+            if ends is None:
+                raise
+            raise ends from error
         return None
 
     def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:

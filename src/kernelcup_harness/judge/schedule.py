@@ -169,14 +169,13 @@ class CaseRun:
         self._rules = rules
         self._budget_s = budget_s
         self._chance = chance
-        self._spent_s = 0.0
+        self._spent_s = self._warming_s = 0.0
         more = stage.name is StageName.RANKED and rules.relative_error > 0
         self._warmups = rules.warmups + (chance.randrange(MORE_WARMUPS) if more else 0) if stage.timed else 0
         self._surprises = self._draw_surprises() if stage.timed and stage.replayed is None else {}
         self._settles = settles and stage.timed and rules.relative_error > 0
         """Whether warm-ups go on until the time of a call stays the same."""
         self._first_ns: list[float] = []
-        self._warming_s = 0.0
         self._all_s = 0.0
         """Seconds of all calls except the first, which may compile."""
         self._inputs = 0
@@ -192,8 +191,7 @@ class CaseRun:
         self.clocks_mhz: list[float] = []
         self.discarded_ns: list[float] = []
         self.audit: Audit | None = None
-        self.offset_ns = 0.0
-        self.noise_share = 0.0
+        self.offset_ns = self.noise_share = 0.0
         self.work: Work | None = None
         self.floor_ns: float | None = None
         self.reference_ns: float | None = None

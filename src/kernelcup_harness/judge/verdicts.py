@@ -63,6 +63,27 @@ def time_is_up(stage: Stage, used_s: float, case: str = "") -> RunEnds:
     return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
 
 
+def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | None:
+    """Return the verdict for a failure of the task's code or of the harness; None if it has none."""
+    from torch import OutOfMemoryError
+
+    from kernelcup_harness.judge.requests import MachineFailed
+    from kernelcup_harness.judge.task import TaskFault
+    from kernelcup_harness.wire.values import CannotCarry
+
+    if isinstance(error, MachineFailed):
+        return of_machine(error, str(error), reservation)
+    if isinstance(error, TaskFault):
+        return of_task(error.__cause__, str(error), reservation)
+    if isinstance(error, CannotCarry):
+        text = f"the task's {error}; the task format lists what can"
+        return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
+    if isinstance(error, OutOfMemoryError):
+        return of_task(error, f"the judge ran out of device memory: {error}", reservation)
+    # The driver's own failures have no class: all but a lack of memory are for the machine's operator.
+    return for_memory(error, reservation) if isinstance(error, RuntimeError) else None
+
+
 def of_task(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
     """Return the verdict for a failure of the task's code: the contestant's fault if it holds all the memory."""
     return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)

@@ -97,20 +97,8 @@ class WindowCalls:
         assert not profile, "profiles are made through the host's memory"
         until = time.monotonic() + timeout_s
         self._count += 1
-        at, laid = self._count % self._layout.places, self._layout
-        frame = {
-            "type": "lie",
-            "tree": laid.tree,
-            "table": laid.table_at(at),
-            "in_place": form is not None and form.in_place,
-        }
-        self._line.ask(frame, "lies", timeout_s=timeout_s)
-        try:
-            copies = laid.copies(data, at, self._mapping.view)
-        except Differs as error:
-            raise TaskFault(
-                "inputs of one case differ in form: this task cannot be timed on a GPU"
-            ) from error
+        at = self._count % self._layout.places
+        copies = self._prepared(data, form, at, timeout_s)
         pattern = self._patterned(at)
         self._mapping.settle()
         begin = time.perf_counter_ns()
@@ -122,14 +110,7 @@ class WindowCalls:
         self._mapping.settle()
         wall_ns = float(time.perf_counter_ns() - begin)
         if answer is None:
-            return Pending(
-                reply=reply,
-                wall_ns=wall_ns,
-                inputs=0,
-                most_tensors=0,
-                memory=Taken(Described(None, [], [], 0), {}, []),
-                check_bands=lambda _gaps: None,
-            )
+            return failed(reply, wall_ns)
         self._spoil(answer, at)
         return Pending(
             reply={
@@ -142,9 +123,27 @@ class WindowCalls:
             wall_ns=wall_ns,
             inputs=0,
             most_tensors=self._most_tensors(form),
-            memory=Taken(answer, taken, laid.spans(at)),
+            memory=Taken(answer, taken, self._layout.spans(at)),
             check_bands=partial(self._check_bands, at, pattern),
         )
+
+    def _prepared(
+        self, data: Any, form: Form | None, at: int, timeout_s: float
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Have the tensors of an input made at a place; return the copies that write it there. Raise ``TaskFault``."""
+        laid = self._layout
+        frame = {
+            "type": "lie",
+            "tree": laid.tree,
+            "table": laid.table_at(at),
+            "in_place": form is not None and form.in_place,
+        }
+        self._line.ask(frame, "lies", timeout_s=timeout_s)
+        try:
+            return laid.copies(data, at, self._mapping.view)
+        except Differs as error:
+            text = "inputs of one case differ in form: this task cannot be timed on a GPU"
+            raise TaskFault(text) from error
 
     def open(self, pending: Pending) -> Answer:
         """Decode what has arrived. Raise :class:`CallFailed` or ``BrokenProtocol``."""
@@ -224,3 +223,15 @@ class WindowCalls:
         for address, nbytes in self._layout.bands(at):
             if not guards.holds(self._view(address, nbytes), pattern):
                 raise GuardBroken("memory beside an output was written")
+
+
+def failed(reply: dict[str, Any], wall_ns: float) -> Pending:
+    """Return what has arrived of a call that has failed."""
+    return Pending(
+        reply=reply,
+        wall_ns=wall_ns,
+        inputs=0,
+        most_tensors=0,
+        memory=Taken(Described(None, [], [], 0), {}, []),
+        check_bands=lambda _gaps: None,
+    )
