@@ -25,7 +25,8 @@ from results import machine_facts
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup_harness.audit.physics import attainable_share, finding, floor_ns
 from kernelcup_harness.device import machine
-from kernelcup_harness.device.calibration import EventStopwatch, calibrate, canary_ns
+from kernelcup_harness.device.calibration import calibrate, canary_ns
+from kernelcup_harness.device.stopwatch import EventStopwatch
 from kernelcup_harness.protocol import Backend, DeviceFacts, Work, from_json, to_json
 from kernelcup_harness.protocol.calibration import TOLERANCE, DeviceCalibration
 

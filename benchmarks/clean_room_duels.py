@@ -146,7 +146,7 @@ def duel(mine: dict[str, Any], other: dict[str, Any], error: float) -> dict[str,
 def timer(sock: Any) -> None:
     """Fight one duel: each capture is loaded twice, A B B A."""
     from kernelcup_harness.timer import rebuild, start_gun
-    from kernelcup_harness.window import graph_data
+    from kernelcup_harness.window import decoding
 
     begin = time.perf_counter()
     driver = Driver()
@@ -161,7 +161,7 @@ def timer(sock: Any) -> None:
     inside = [inputs.addresses, work.addresses]
     made = []
     for path in ask["captures"]:
-        found = graph_data.decode(Path(path).read_bytes())
+        found = decoding.decode(Path(path).read_bytes())
         made.append(rebuild.Builder(driver, context, inside).build(found).executables)
     sides = made[0] + made[3], made[1] + made[2]
     gun.samples(sides[0], 8)

@@ -189,7 +189,7 @@ def contestant(sock, name):
 def timer(sock, _name):
     steps = {}
     from kernelcup_harness.timer import rebuild, start_gun
-    from kernelcup_harness.window import graph_data
+    from kernelcup_harness.window import decoding
 
     driver = Driver()
     with timed(steps, "context"):
@@ -208,7 +208,7 @@ def timer(sock, _name):
     ask, fds = listen(sock, 300)
     with timed(steps, "decode"), open(fds[0], "rb") as file:
         file.seek(0)
-        found = graph_data.decode(file.read())
+        found = decoding.decode(file.read())
     with timed(steps, "rebuild"):
         inside = [each.addresses for each in (inputs, work)]
         builder = rebuild.Builder(driver, context, inside)

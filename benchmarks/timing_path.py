@@ -20,6 +20,7 @@ MORE = (
     "judge/schedule",
     "protocol/estimates",
     "wire/channel",
+    "wire/decode",
     "wire/values",
 )
 

@@ -21,6 +21,7 @@ AHEAD = (
     "kernelcup_harness.contestant.noop",
     "kernelcup_harness.device.devices",
     "kernelcup_harness.wire.aliasing",
+    "kernelcup_harness.wire.decode",
     "kernelcup_harness.wire.values",
 )
 

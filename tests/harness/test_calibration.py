@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kernelcup_harness.device import calibration
+from kernelcup_harness.device import calibration, stopwatch
 from kernelcup_harness.device.calibration import RESTS_S, check_canary
 from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread
@@ -63,7 +63,7 @@ class Beats:
 
 def test_rates_are_of_the_best_try_after_two_that_do_not_count() -> None:
     watch = Beats(1.0, 1.0, 30.0, 20.0, 25.0)
-    assert calibration.best_ns(watch, lambda: None, 3) == 20.0
+    assert stopwatch.best_ns(watch, lambda: None, 3) == 20.0
     assert watch.times == []
 
 

@@ -27,7 +27,7 @@ from kernelcup_harness.judge.answers import (
 )
 from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.judge.schedule import PLACES
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.guards import POISON_BYTES
 
@@ -140,7 +140,7 @@ def test_the_input_arrives_as_it_is(table: Table) -> None:
     seen = []
 
     def reply(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
-        decoder = values.Decoder(arenas["inputs"], frame["table"], no_records, dense=False)
+        decoder = decode.Decoder(arenas["inputs"], frame["table"], no_records, dense=False)
         seen.append(decoder.value(frame["tree"]))
         return done(None)(frame, arenas) or {}
 

@@ -18,7 +18,7 @@ from kernelcup_harness.device import devices
 from kernelcup_harness.judge import wall_clock
 from kernelcup_harness.judge.answers import Answer, CallFailed, Form
 from kernelcup_harness.judge.caller import Caller
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
 
 
@@ -29,7 +29,7 @@ class Bench:
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours, max_bytes=16 << 20, max_fds=0)
         self._other = Channel(theirs, max_bytes=16 << 20)
-        self.caller = Caller(self.channel, values.importing_record_type, 1 << 20)
+        self.caller = Caller(self.channel, decode.importing_record_type, 1 << 20)
         self._thread = threading.Thread(target=serve, args=(self._other,))
         self._thread.start()
         assert self.channel.receive(10.0)["type"] == "hello"

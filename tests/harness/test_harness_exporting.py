@@ -15,7 +15,7 @@ from kernelcup_harness.contestant.window_calls import Room
 from kernelcup_harness.window import layout, reasons, window
 from kernelcup_harness.window.layout import CannotLie, Layout, TooMany, described
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 
 
 class Hands:
@@ -240,7 +240,7 @@ def test_what_is_read_of_an_answer_is_a_copy() -> None:
     memory = torch.arange(64, dtype=torch.uint8)
     found = read(answer(window.WINDOW + 8, 16))
     copies = layout.AnswerMemory(found, lambda address, nbytes: memory[address - window.WINDOW :][:nbytes])
-    value = values.Decoder(copies, found.table, values.importing_record_type, dense=True).value(found.tree)
+    value = decode.Decoder(copies, found.table, decode.importing_record_type, dense=True).value(found.tree)
     memory.zero_()
 
     assert value.tolist() == [*range(8, 24)]

@@ -17,7 +17,7 @@ from mutations import mutated
 
 from kernelcup_harness.contestant import images
 from kernelcup_harness.timer.rebuild import LARGEST_COPY, Builder, NotRebuilt
-from kernelcup_harness.window import graph_data
+from kernelcup_harness.window import decoding, graph_data
 from kernelcup_harness.window.allocator import BLOCK, Heap
 from kernelcup_harness.window.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
 from kernelcup_harness.window.graph_data import (
@@ -137,7 +137,7 @@ def test_a_capture_is_the_same_after_its_journey() -> None:
         launch(attributes=(attribute,)), copy(5), child, Empty(), edges=((0, 1, EDGE), (1, 2, EDGE))
     )
 
-    assert graph_data.decode(graph_data.encode(made)) == made
+    assert decoding.decode(graph_data.encode(made)) == made
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_malformed_capture_is_refused_with_its_place(change: Any, said: str) -
     broken = HEAD.pack(graph_data.MAGIC, len(text)) + text + data[HEAD.size + length :]
 
     with pytest.raises(BadGraph) as refused:
-        graph_data.decode(broken)
+        decoding.decode(broken)
 
     assert said in str(refused.value)
 
@@ -179,7 +179,7 @@ def test_graphs_that_lie_too_deep_are_refused() -> None:
         graph = Graph((Child(graph),), ())
 
     with pytest.raises(BadGraph, match="too deep"):
-        graph_data.decode(graph_data.encode(replace(capture(), graphs=(graph,))))
+        decoding.decode(graph_data.encode(replace(capture(), graphs=(graph,))))
 
 
 @settings(max_examples=400, deadline=None)
@@ -189,7 +189,7 @@ def test_mutated_captures_raise_nothing_else(place: int, noise: bytes, cut: bool
     place %= len(data)
     data[place : place + len(noise)] = noise
     with contextlib.suppress(BadGraph):
-        graph_data.decode(bytes(data[:place] if cut else data))
+        decoding.decode(bytes(data[:place] if cut else data))
 
 
 def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> None:
@@ -211,12 +211,12 @@ def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> No
                 broken[chance.randrange(len(broken))] = chance.randrange(256)
             hostile = bytes(broken[: chance.randrange(len(broken)) if chance.random() < 0.1 else None])
         try:
-            found = graph_data.decode(hostile)
+            found = decoding.decode(hostile)
         except BadGraph:
             refused += 1
         else:
             # What is let through is complete: it says the same again, and is rebuilt or refused by name.
-            assert graph_data.decode(graph_data.encode(found)) == found
+            assert decoding.decode(graph_data.encode(found)) == found
             with contextlib.suppress(NotRebuilt, DriverError):
                 build(found)
     assert refused > 15_000
@@ -238,11 +238,11 @@ def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> No
 )
 def test_more_than_a_cap_allows_is_refused(monkeypatch: pytest.MonkeyPatch, most: str, said: str) -> None:
     data = graph_data.encode(capture(launch(), Empty(), edges=((0, 1, EDGE),)))
-    graph_data.decode(data)
+    decoding.decode(data)
     monkeypatch.setattr(graph_data, most, 0)
 
     with pytest.raises(BadGraph, match=said):
-        graph_data.decode(data)
+        decoding.decode(data)
 
 
 def test_a_graph_is_made_again_with_its_code_variables_and_settings() -> None:

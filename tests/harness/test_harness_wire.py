@@ -20,8 +20,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kernelcup_harness.judge.compare import structure_fault
+from kernelcup_harness.wire import decode
 from kernelcup_harness.wire import values as wire
-from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Decoder, Encoder, TooLarge
+from kernelcup_harness.wire.decode import Decoder
+from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Encoder, TooLarge
 
 Pair = collections.namedtuple("Pair", "left right")
 INT64_MAX = 2**63 - 1
@@ -612,7 +614,9 @@ JUNK = st.recursive(
         st.sampled_from([-1, 0, 1, 4, 2**31, 2**40, 2**61, 2**62, 2**63, 2**64, 10**400]),
         st.floats(),
         st.text(max_size=5),
-        st.sampled_from([*wire.BUILDERS, *wire.DTYPES, "cpu", "cuda:0", "meta", __name__, "Pair", "Config"]),
+        st.sampled_from(
+            [*decode.BUILDERS, *wire.DTYPES, "cpu", "cuda:0", "meta", __name__, "Pair", "Config"]
+        ),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=3), inner, max_size=3)
@@ -775,7 +779,7 @@ def test_finite_numbers_are_told_from_others(value: object, finite: bool) -> Non
 
 
 def test_a_class_is_found_by_its_dotted_name() -> None:
-    assert wire.importing_record_type(__name__, "Pair") is Pair
+    assert decode.importing_record_type(__name__, "Pair") is Pair
     with pytest.raises(BadTree):
-        wire.importing_record_type(__name__, "INT64_MAX")
+        decode.importing_record_type(__name__, "INT64_MAX")
     assert __name__ in sys.modules

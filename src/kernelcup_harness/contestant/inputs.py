@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 
 
 class Block:
@@ -84,7 +84,7 @@ class Slot:
             self._block = Block(layout["bytes"], gpu=self._gpu)
         self._table, self.in_place = layout["table"], layout["in_place"]
         self._block.forget_tensors()
-        decoder = values.Decoder(self._block, self._table, values.importing_record_type, dense=False)
+        decoder = decode.Decoder(self._block, self._table, decode.importing_record_type, dense=False)
         self.data, self.tensors = decoder.value(layout["tree"]), decoder.tensors
 
     def touch(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 
 
 class Noop:
@@ -17,7 +17,7 @@ class Noop:
 
     def prepare(self, frame: dict[str, Any]) -> None:
         """Make the answer: tensors of the form's shapes, with any contents."""
-        decoder = values.Decoder(Nothing(), frame["table"], values.importing_record_type, dense=False)
+        decoder = decode.Decoder(Nothing(), frame["table"], decode.importing_record_type, dense=False)
         self._answer = values.with_tensors(decoder.value(frame["tree"]), whole)
 
     def __call__(self, _data: Any) -> Any:

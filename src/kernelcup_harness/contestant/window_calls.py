@@ -19,6 +19,7 @@ import torch
 from kernelcup_harness.window.layout import WindowMemory
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
 from kernelcup_harness.window.window import WINDOW_BYTES
+from kernelcup_harness.wire import decode
 from kernelcup_harness.wire import values as wire
 
 CALLS = 3
@@ -194,7 +195,7 @@ class Room:
 
     def _input(self, tree: Any, table: Any) -> Any:
         memory = WindowMemory(self._hands.view, WINDOW_BYTES)
-        return wire.Decoder(memory, table, wire.importing_record_type, dense=False).value(tree)
+        return decode.Decoder(memory, table, decode.importing_record_type, dense=False).value(tree)
 
     def _export(self, _frame: dict[str, Any]) -> dict[str, Any]:
         """Write all captured graphs into the judge's memory."""

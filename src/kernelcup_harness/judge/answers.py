@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import aliasing, values
+from kernelcup_harness.wire import aliasing, decode, values
 from kernelcup_harness.wire.channel import BrokenProtocol, text_of
 from kernelcup_harness.wire.guards import POISON_BYTES
 
@@ -98,7 +98,7 @@ class Pending:
     """Raises :class:`GuardBroken` if memory between the tensors, given as gaps, was written."""
 
 
-def opened(pending: Pending, record_type: values.RecordType) -> Answer:
+def opened(pending: Pending, record_type: decode.RecordType) -> Answer:
     """Decode an answer. Raise :class:`CallFailed` or ``BrokenProtocol``."""
     reply = pending.reply
     raise_failure(reply)
@@ -129,14 +129,14 @@ def opened(pending: Pending, record_type: values.RecordType) -> Answer:
     )
 
 
-def read(pending: Pending, record_type: values.RecordType) -> Any:
+def read(pending: Pending, record_type: decode.RecordType) -> Any:
     """Return the value of an answer. Raise :class:`GuardBroken` if its guard bands have changed."""
     reply = pending.reply
     table = reply.get("table")
     if isinstance(table, list) and len(table) > pending.most_tensors:
         raise CallFailed("output", f"the call returned {len(table)} tensors")
     try:
-        decoder = values.Decoder(pending.memory, reply.get("table"), record_type, dense=True)
+        decoder = decode.Decoder(pending.memory, reply.get("table"), record_type, dense=True)
         output = decoder.value(reply.get("tree"))
     except values.BadTree as error:
         if "not defined in the task's files" in str(error):

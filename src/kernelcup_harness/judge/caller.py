@@ -26,7 +26,7 @@ from kernelcup_harness.judge.answers import (
 )
 from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import PLACES
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.guards import Poison
 
@@ -57,7 +57,7 @@ class Caller:
     """
 
     def __init__(
-        self, channel: Channel, record_type: values.RecordType, result_bytes: int, *, gpu: bool = False
+        self, channel: Channel, record_type: decode.RecordType, result_bytes: int, *, gpu: bool = False
     ) -> None:
         self._line = Line(channel)
         self._record_type = record_type

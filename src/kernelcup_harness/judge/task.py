@@ -17,7 +17,7 @@ import torch
 
 from kernelcup_harness.judge import blanks, uses
 from kernelcup_harness.protocol import CheckStyle, Parameters
-from kernelcup_harness.wire import aliasing, values
+from kernelcup_harness.wire import aliasing, decode, values
 
 
 class TaskFault(Exception):
@@ -131,7 +131,7 @@ class TaskCode:
         origin = getattr(found, "__file__", None)
         if found is None or origin is None or Path(origin).parent != self._folder:
             raise values.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
-        return values.importing_record_type(module, name)
+        return decode.importing_record_type(module, name)
 
     def _import(self, name: str) -> ModuleType:
         return self._guard(f"import of {name}.py", lambda: importlib.import_module(name))  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kernelcup_harness.timer import rebuild, start_gun
 from kernelcup_harness.timer.main import ACCESS, Part
-from kernelcup_harness.window import graph_data, window
+from kernelcup_harness.window import decoding, window
 from kernelcup_harness.window.driver import Driver
 
 L2_CACHE_SIZE = 38
@@ -44,7 +44,7 @@ class GpuEngine:
     def load(self, data: bytes) -> tuple[int, list[str]]:
         """Rebuild a capture as another set."""
         inside = [each.addresses for each in self._regions]
-        made = rebuild.Builder(self._driver, self._context, inside).build(graph_data.decode(data))
+        made = rebuild.Builder(self._driver, self._context, inside).build(decoding.decode(data))
         self._sets.append(made.executables)
         return len(made.executables), made.dropped
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.window.window import WINDOW, granules
-from kernelcup_harness.wire import aliasing, values
+from kernelcup_harness.wire import aliasing, decode, values
 
 HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30)}
 """First address of each contestant's own tensors."""
@@ -216,7 +216,7 @@ class Described:
 
     tree: Any
     table: list[dict[str, Any]]
-    """In the layout of guarded outputs, as :class:`values.Decoder` expects it."""
+    """In the layout of guarded outputs, as :class:`decode.Decoder` expects it."""
     addresses: list[int]
     end: int
 
@@ -235,13 +235,13 @@ def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: i
     for each in table:
         if not isinstance(each, dict) or each.get("device") != device:
             raise CannotLie("a tensor of the answer")
-        address, nbytes = values.natural_numbers([each.get("address"), each.get("nbytes")])
+        address, nbytes = decode.natural_numbers([each.get("address"), each.get("nbytes")])
         if nbytes and not any(address in span and address + nbytes <= span.stop for span in inside):
             raise CannotLie("a tensor of the answer")
         shape = each.get("shape")
         if not isinstance(shape, list) or len(shape) > values.MAX_DEPTH:
             raise values.BadTree("a tensor with a malformed shape")
-        shape = values.natural_numbers(shape)
+        shape = decode.natural_numbers(shape)
         names = {"dtype": each.get("dtype"), "shape": shape, "strides": values.dense_strides(shape)}
         found.append({**names, "offset": end, "nbytes": nbytes, "device": device, "grad": False})
         addresses.append(address)

@@ -41,7 +41,7 @@ from kernelcup_harness.window.layout import (
     overlap,
 )
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot, named
-from kernelcup_harness.wire import aliasing, guards, values
+from kernelcup_harness.wire import aliasing, decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol, text_of
 
 OPEN_S = 60.0
@@ -102,7 +102,7 @@ class CleanRoom:
         timer: TimerLine,
         chance: random.Random,
         remaining: Callable[[], float],
-        record_type: values.RecordType,
+        record_type: decode.RecordType,
         result_bytes: int,
         role: str = "submission",
     ) -> None:
@@ -537,7 +537,7 @@ class CleanRoom:
         described = case.answers[at]
         memory = layout.AnswerMemory(described, self._mapping.view)
         try:
-            decoder = values.Decoder(memory, described.table, self._record_type, dense=True)
+            decoder = decode.Decoder(memory, described.table, self._record_type, dense=True)
             output = decoder.value(described.tree)
         except values.BadTree as error:
             if "not defined in the task's files" in str(error):

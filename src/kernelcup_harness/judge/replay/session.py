@@ -24,7 +24,7 @@ from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import CaseResult, Finding, to_json
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
 
 NOT_REPLAYED = "not_replayed"
@@ -107,7 +107,7 @@ class Session:
         contestant: Channel,
         chance: random.Random,
         remaining: Callable[[], float],
-        record_type: values.RecordType,
+        record_type: decode.RecordType,
         result_bytes: int,
         rival: Rival | None = None,
     ) -> None:

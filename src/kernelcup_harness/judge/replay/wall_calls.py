@@ -30,7 +30,7 @@ from kernelcup_harness.window.layout import (
     overlap,
     sharing,
 )
-from kernelcup_harness.wire import guards, values
+from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol
 
 NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
@@ -78,7 +78,7 @@ class WindowCalls:
         line: Line,
         mapping: Mapping,
         heap: range,
-        record_type: values.RecordType,
+        record_type: decode.RecordType,
         result_bytes: int,
     ) -> None:
         self._layout = layout

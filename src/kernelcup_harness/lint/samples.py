@@ -1,0 +1,342 @@
+"""One input of a task with the answers that are tried on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelcup_harness.protocol import Parameters
+from kernelcup_harness.protocol.lint import CaseList, Null
+from kernelcup_harness.protocol.seeds import derive_seed
+
+MOST_PARTS = 8
+OTHER_SEED = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A case and its position."""
+
+    list: CaseList
+    index: int
+    parameters: Parameters
+    below: int | None = None
+    """The bound for drawn seeds."""
+
+    @property
+    def name(self) -> str:
+        """The case's name for people, for example ``tests.0``."""
+        return f"{self.list.value}.{self.index}"
+
+    @property
+    def given(self) -> int | None:
+        """The case's own seed."""
+        seed = self.parameters.get("seed")
+        return seed if isinstance(seed, int) else None
+
+    def seed(self, sample: int) -> int:
+        """Return the seed of one sample; the first is the task's own if it names one."""
+        if sample == 0 and self.given is not None:
+            return self.given
+        return derive_seed(b"lint", self.list.value, self.index, self.given, sample, below=self.below)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """An answer to give to the checker."""
+
+    null: Null
+    how: str
+    value: Any
+    part: str = ""
+    """The only part that was replaced; empty for all."""
+
+    @property
+    def name(self) -> tuple[Null, str]:
+        """Identifies the same kind of answer on another input."""
+        return self.null, self.how
+
+
+@dataclass(slots=True)
+class Tally:
+    """The outcome of one case."""
+
+    asked: set[Null] = field(default_factory=set)
+    tried: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def each_by(make: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """Return a change that ignores the path of a leaf."""
+    return lambda _path, leaf: make(leaf)
+
+
+def each_from(values: dict[str, Any]) -> Callable[[str, Any], Any]:
+    """Return a change that replaces a leaf by the entry of ``values`` for its path."""
+    return values.get
+
+
+class Input:
+    """One input of a case, and the task's check of answers to it."""
+
+    def __init__(self, task: Any, case: Case, number: int) -> None:
+        self._task = task
+        self._case = case
+        self._number = number
+
+    def data(self) -> Any:
+        """Return a fresh copy of the input, which the caller may overwrite."""
+        return self._task.generate(self._case.parameters, self._case.seed(self._number))
+
+    def check(self, answer: Any) -> str:
+        """Return the fault found by the task's checker; a checker that fails has rejected the answer."""
+        from kernelcup_harness.judge.task import TaskFault
+
+        try:
+            text: str = self._task.check(self.data(), answer)
+        except TaskFault as fault:
+            return str(fault) or "the checker failed"
+        return text
+
+
+class Sample(Input):
+    """One input of a case with its right answer, and the nulls for it."""
+
+    def __init__(self, task: Any, case: Case, number: int) -> None:
+        from kernelcup_harness.lint import null_submissions
+
+        super().__init__(task, case, number)
+        self.expected = self._answer_to(number)
+        self._inputs = null_submissions.leaves(self.data(), "input")
+        parts = null_submissions.leaves(self.expected, "output")
+        if task.in_place:
+            # Parts that the reference leaves unchanged are not part of the answer.
+            before = dict(null_submissions.leaves(self.data(), "output"))
+            changed = [
+                (p, leaf)
+                for p, leaf in parts
+                if p not in before or not null_submissions.is_equal(leaf, before[p])
+            ]
+            parts = changed or parts
+        self.parts = parts
+
+    def is_right(self, answer: Any) -> bool:
+        """Return whether an answer is exactly the right one."""
+        from kernelcup_harness.lint import null_submissions
+
+        return null_submissions.is_equal(self.expected, answer)
+
+    def precise(self) -> Any:
+        """Return the reference's answer in double precision, None if it cannot compute it."""
+        import torch
+
+        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.lint import null_submissions
+
+        def widen(_path: str, leaf: torch.Tensor) -> torch.Tensor:
+            return leaf.to(torch.float64) if leaf.is_floating_point() else leaf
+
+        wanted = dict(null_submissions.leaves(self.expected, "output"))
+
+        def narrow(path: str, leaf: torch.Tensor) -> torch.Tensor:
+            return leaf.to(wanted[path].dtype) if path in wanted else leaf
+
+        try:
+            found = self._task.expected(null_submissions.rebuilt(self.data(), widen, "input"))
+        except TaskFault:
+            return None
+        narrowed = null_submissions.rebuilt(found, narrow, "output")
+        return None if compare.structure_fault(self.expected, narrowed) else narrowed
+
+    def advice(self, answer: Answer, *, right: bool) -> str:
+        """Return the suggestion for an answer that was accepted."""
+        from kernelcup_harness.lint import advice as lint_advice
+
+        return lint_advice.advice(
+            answer.null,
+            self.expected,
+            answer.value,
+            precise=None if right else self.precise(),
+            tolerance=self._task.tolerance,
+            right=right,
+        )
+
+    def answers(self, notes: list[str]) -> Iterator[Answer]:
+        """Make the nulls one after the other; note what cannot be made."""
+        yield from self._made()
+        yield from self._copies()
+        yield from self._of_other_inputs(notes)
+        yield from self._in_lower_precision(notes)
+
+    def _made(self) -> Iterator[Answer]:
+        from kernelcup_harness.lint import null_submissions
+
+        makers: dict[Null, tuple[str, Callable[[Any], Any]]] = {
+            Null.ZEROS: ("all zeros", null_submissions.zeros),
+            Null.ONES: ("all ones", null_submissions.ones),
+            Null.UNINITIALISED: ("random bytes", null_submissions.uninitialised),
+            Null.ONE_PERCENT_WRONG: ("one element in a hundred wrong", null_submissions.one_percent_wrong),
+            Null.LAST_TILE_MISSING: ("the last sixteenth missing", null_submissions.last_tile_missing),
+        }
+        for null, (how, make) in makers.items():
+            yield from self._by_part(null, how, each_by(make))
+        for null, how, make, fill in (
+            (Null.NAN, "all NaN", null_submissions.nan, null_submissions.nan),
+            (Null.INFINITE, "all infinite", null_submissions.infinite, null_submissions.infinite),
+            (Null.HALF_NAN, "the second half NaN", null_submissions.half_nan, null_submissions.nan),
+        ):
+            # Integers and some 8-bit formats cannot hold it.
+            able = [(path, leaf) for path, leaf in self.parts if fill(leaf) is not leaf]
+            yield from self._by_part(null, how, each_by(make), able)
+
+    def _by_part(
+        self, null: Null, how: str, make: Callable[[str, Any], Any], among: list[Any] | None = None
+    ) -> Iterator[Answer]:
+        """Replace all parts of the answer, then each alone: a checker may check only some."""
+        parts = self.parts if among is None else among
+        if parts:
+            yield Answer(null=null, how=how, value=self._replaced([path for path, _leaf in parts], make))
+        if len(self.parts) == 1:
+            return
+        for path, _leaf in parts[:MOST_PARTS]:
+            value = self._replaced([path], make)
+            # A constant part is not a fault of the task if other parts vary.
+            if not self.is_right(value):
+                yield Answer(null=null, how=f"{how}, in {path} only", value=value, part=path)
+
+    def _replaced(self, paths: list[str], make: Callable[[str, Any], Any]) -> Any:
+        from kernelcup_harness.lint import null_submissions
+
+        wanted = set(paths)
+        return null_submissions.rebuilt(
+            null_submissions.private(self.expected),
+            lambda path, leaf: make(path, leaf) if path in wanted else leaf,
+            "output",
+        )
+
+    def _copies(self) -> Iterator[Answer]:
+        from kernelcup_harness.lint import null_submissions
+
+        for path, leaf in self.parts[:MOST_PARTS]:
+            for source, copy in null_submissions.copies(leaf, self._inputs)[:MOST_PARTS]:
+                value = self._replaced([path], each_from({path: copy}))
+                if len(self.parts) == 1 or not self.is_right(value):
+                    alone = len(self.parts) == 1
+                    where = "" if alone else f", in {path} only"
+                    part = "" if alone else path
+                    yield Answer(null=Null.COPY_OF_INPUT, how=f"{source}{where}", value=value, part=part)
+        if len(self.parts) > 1:
+            found = {path: null_submissions.copies(leaf, self._inputs) for path, leaf in self.parts}
+            if all(found.values()):
+                value = self._replaced(
+                    list(found), each_from({path: copy[0][1] for path, copy in found.items()})
+                )
+                yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
+
+    def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
+        from kernelcup_harness.judge import compare
+        from kernelcup_harness.lint import null_submissions
+
+        others = {
+            Null.PREVIOUS_ANSWER: ("the answer to the input before", self._number - 1),
+            Null.OTHER_SEED: ("the answer to another seed's input", self._number + OTHER_SEED),
+        }
+        for null, (how, number) in others.items():
+            value = self._answer_to(number)
+            if compare.structure_fault(self.expected, value):
+                notes.append(f"{null.value}: the answers to two inputs differ in form")
+                continue
+            yield from self._by_part(null, how, each_from(dict(null_submissions.leaves(value, "output"))))
+
+    def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
+        from kernelcup_harness.judge import compare
+        from kernelcup_harness.lint import null_submissions
+
+        steps = [
+            null_submissions.LOWER[leaf.dtype]
+            for _path, leaf in self.parts
+            if leaf.dtype in null_submissions.LOWER
+        ]
+        if not steps:
+            notes.append("lower_precision: no output has a dtype with a lower precision")
+            return
+        for lower in steps[0]:
+            name = str(lower).removeprefix("torch.")
+            value = self._answer_in(lower)
+            if value is None or compare.structure_fault(self.expected, value):
+                notes.append(f"lower_precision: the reference cannot work with inputs rounded to {name}")
+            elif self.is_right(value):
+                notes.append(f"lower_precision: {name} gives exactly the right answer here")
+            else:
+                yield Answer(null=Null.LOWER_PRECISION, how=f"inputs and answer in {name}", value=value)
+
+    def _answer_in(self, lower: Any) -> Any:
+        """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
+        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.lint import null_submissions
+
+        rough = null_submissions.rebuilt(
+            self.data(), lambda _path, leaf: null_submissions.rounded(leaf, lower), "input"
+        )
+        try:
+            found = null_submissions.private(self._task.expected(rough))
+        except TaskFault:
+            return None
+        if compare.structure_fault(self.expected, found):
+            return None
+        parts = dict(null_submissions.leaves(found, "output"))
+        return self._replaced(
+            [path for path, _leaf in self.parts],
+            lambda path, leaf: null_submissions.rounded(parts.get(path, leaf), lower),
+        )
+
+    def _answer_to(self, number: int) -> Any:
+        from kernelcup_harness.lint import null_submissions
+
+        data = self._task.generate(self._case.parameters, self._case.seed(number))
+        return null_submissions.private(self._task.expected(data))
+
+
+class BlindSample(Input):
+    """One input of a task without a reference: the right answer is unknown."""
+
+    parts: tuple[Any, ...] = ()
+
+    def is_right(self, _answer: Any) -> bool:
+        """Return False: the right answer is unknown."""
+        return False
+
+    def advice(self, answer: Answer, *, right: bool) -> str:
+        """Return the suggestion for an answer that was accepted."""
+        assert not right
+        if answer.null is Null.COPY_OF_INPUT:
+            return "if the input is a right answer, waive this null with the reason"
+        return "the checker does not check every value; a `ref_kernel` would allow a better suggestion"
+
+    def answers(self, notes: list[str]) -> Iterator[Answer]:
+        """Yield the input as an answer, and values in the form of the input or of one of its tensors."""
+        from kernelcup_harness.judge import finiteness
+        from kernelcup_harness.lint import null_submissions
+
+        notes.append(
+            "previous_answer, other_seed, one_percent_wrong, last_tile_missing, half_nan, lower_precision: "
+            "the task has no `ref_kernel`, so the right answer is not known"
+        )
+        forms = {"input": self.data(), **dict(null_submissions.leaves(self.data(), "input")[:MOST_PARTS])}
+        makers = {
+            Null.COPY_OF_INPUT: ("{}", lambda leaf: leaf.clone()),
+            Null.ZEROS: ("zeros in the form of {}", null_submissions.zeros),
+            Null.ONES: ("ones in the form of {}", null_submissions.ones),
+            Null.UNINITIALISED: ("random bytes in the form of {}", null_submissions.uninitialised),
+            Null.NAN: ("NaN in the form of {}", null_submissions.nan),
+            Null.INFINITE: ("infinities in the form of {}", null_submissions.infinite),
+        }
+        for form, value in forms.items():
+            for null, (how, make) in makers.items():
+                made = null_submissions.rebuilt(value, each_by(make), form)
+                if null in (Null.NAN, Null.INFINITE) and finiteness.is_finite(made):
+                    continue
+                yield Answer(null=null, how=how.format(form), value=made)
