@@ -239,7 +239,7 @@ def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> No
 def test_more_than_a_cap_allows_is_refused(monkeypatch: pytest.MonkeyPatch, most: str, said: str) -> None:
     data = graph_data.encode(capture(launch(), Empty(), edges=((0, 1, EDGE),)))
     decoding.decode(data)
-    monkeypatch.setattr(graph_data, most, 0)
+    monkeypatch.setattr(decoding, most, 0)
 
     with pytest.raises(BadGraph, match=said):
         decoding.decode(data)
