@@ -1,0 +1,186 @@
+"""Replays of captured calls: inputs and answers in the window, and the timer's replies. No contestant takes part."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelcup_harness.judge.answers import Answer, CallFailed, GuardBroken
+from kernelcup_harness.judge.checks import Checks, Place
+from kernelcup_harness.judge.replay.mapping import Mapping
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
+from kernelcup_harness.judge.schedule import CaseRun
+from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.protocol import SampleName
+from kernelcup_harness.window import layout
+from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.layout import (
+    Described,
+    Differs,
+    Layout,
+    overlap,
+)
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire import decode, guards, values
+from kernelcup_harness.wire.channel import BrokenProtocol
+
+
+@dataclass(slots=True)
+class Case:
+    """A case whose calls are captured."""
+
+    place: Place
+    layout: Layout
+    first: int = 0
+    """The number of its first place in the timer."""
+    answers: list[Described] = field(default_factory=list)
+    empty_ns: list[float] = field(default_factory=list)
+    fired_ns: list[float] = field(default_factory=list)
+    """Times of all calls whose answer was checked, the clock's own share included."""
+    series_ns: float | None = None
+
+
+class Replays:
+    """The captured calls of one side, and one replay of one of them.
+
+    Args:
+        mapping: The judge's own view of the window.
+        checks: Makes inputs and checks answers.
+        timer: To the timer.
+        chance: Random numbers from the run's secret.
+        remaining: Returns the seconds left of the stage.
+        record_type: Finds classes of answers by name.
+        role: The side that makes the calls: ``submission`` or ``rival``.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        *,
+        checks: Checks,
+        timer: TimerLine,
+        chance: random.Random,
+        remaining: Callable[[], float],
+        record_type: decode.RecordType,
+        role: str,
+    ) -> None:
+        self._mapping = mapping
+        self._checks = checks
+        self._timer = timer
+        self._chance = chance
+        self._remaining = remaining
+        self._record_type = record_type
+        self._role = role
+        self._cases: dict[int, Case] = {}
+        self._heap = range(0)
+        self._alone = False
+        # The timer loads the submission's calls first, then the rival's.
+        self._set = 0 if role == "submission" else 1
+
+    def contestant_is_gone(self) -> None:
+        """Note that from now on a wrong replay is the submission's own fault."""
+        self._alone = True
+
+    def has_twins(self, run: CaseRun) -> bool:
+        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
+        return self._checks.has_twins(self._cases[run.case.index].place)
+
+    def _replayed(self, case: Case, at: int, sample: SampleName) -> tuple[Answer, Any, torch.Tensor]:
+        """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
+        data, pattern = self._laid(case, at, sample)
+        began = time.perf_counter_ns()
+        (ns,) = self._fired({"type": "fire", "set": self._set, "place": case.first + at})
+        wall_ns = float(time.perf_counter_ns() - began)
+        self._check_bands(case, at, pattern)
+        case.fired_ns.append(ns)
+        return self._read(case, at, ns=ns, wall_ns=wall_ns), data, pattern
+
+    def _laid(
+        self, case: Case, at: int, sample: SampleName, *, keep_inputs: bool = False
+    ) -> tuple[Any, torch.Tensor]:
+        """Write an input to a place, and a new pattern where the answer is due; return both."""
+        data = None
+        if not keep_inputs:
+            data = self._checks.make_input(case.place, sample)
+            self._write(case, data, at)
+        pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
+        pattern = pattern.to(self._mapping.view(self._heap.start, 1).device)
+        for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
+            guards.repeat(self._mapping.view(address, nbytes), pattern)
+        self._mapping.settle()
+        return data, pattern
+
+    def _write(self, case: Case, data: Any, at: int) -> None:
+        try:
+            case.layout.write(data, at, self._mapping.view)
+        except Differs as error:
+            if self._alone:
+                raise TaskFault("inputs of one case differ in form: this task cannot be replayed") from error
+            raise NotReplayed(WhyNot.VARIES) from error
+
+    def _due(self, case: Case, at: int) -> list[tuple[int, int]]:
+        """Return address and size of the parts of the answer that are not part of the input."""
+        described, spans = case.answers[at], case.layout.spans(at)
+        return [
+            (address, entry["nbytes"])
+            for address, entry in zip(described.addresses, described.table, strict=True)
+            if entry["nbytes"] and not any(overlap(address, entry["nbytes"], span) for span in spans)
+        ]
+
+    def _check_bands(self, case: Case, at: int, pattern: torch.Tensor) -> None:
+        for address, nbytes in case.layout.bands(at):
+            if not guards.holds(self._mapping.view(address, nbytes), pattern):
+                raise GuardBroken("memory beside an output was written")
+
+    def _is_untouched(self, case: Case, at: int, pattern: torch.Tensor) -> bool:
+        due = self._due(case, at)
+        return bool(due) and all(guards.holds(self._mapping.view(*each), pattern) for each in due)
+
+    def _read(self, case: Case, at: int, *, ns: float = 0.0, wall_ns: float = 0.0) -> Answer:
+        """Return a copy of the answer at a place. Shared memory is detected by its addresses."""
+        described = case.answers[at]
+        memory = layout.AnswerMemory(described, self._mapping.view)
+        try:
+            decoder = decode.Decoder(memory, described.table, self._record_type, dense=True)
+            output = decoder.value(described.tree)
+        except values.BadTree as error:
+            if "not defined in the task's files" in str(error):
+                raise CallFailed(
+                    "output", f"the call returned a class of its own: {error}"[:2_000]
+                ) from error
+            raise BrokenProtocol(str(error)) from error
+        shared, repeats = layout.sharing(described, case.layout.spans(at))
+        return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
+
+    def _fired(self, frame: dict[str, Any]) -> list[float]:
+        found = times_of(self._asked(frame, "fired"))
+        if len(found) != frame.get("repeat", 1):
+            raise TimerFailed("the timer answers with another number of times")
+        return found
+
+    def _asked(
+        self, frame: dict[str, Any], expected: str, *, fds: Sequence[int] = (), timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Send a request to the timer; attribute a refusal to the submission, the replay or the machine."""
+        timeout_s = self._remaining() if timeout_s is None else timeout_s
+        try:
+            return self._timer.ask(frame, expected, fds=fds, timeout_s=timeout_s)
+        except TimerRefused as refused:
+            if refused.name is Failure.DEVICE_FAULT and self._alone:
+                text = f"the replay of its calls failed on the device: {refused.text}"
+                raise CallFailed("exception", text) from refused
+            if refused.name is Failure.DEVICE_FAULT:
+                raise NotReplayed(WhyNot.FAULTS, refused.text) from refused
+            if refused.name is Failure.FORGED:
+                raise BrokenProtocol(f"its device code forged a time: {refused.text}") from refused
+            if refused.name in (Failure.BAD_GRAPH, Failure.NOT_REBUILT):
+                raise NotReplayed(WhyNot.REFUSED, refused.text) from refused
+            if refused.name is Failure.NO_WINDOW:
+                raise NotReplayed(WhyNot.NO_WINDOW, refused.text) from refused
+            raise TimerFailed(f"the timer: {refused}") from refused
