@@ -428,9 +428,9 @@ def test_who_takes_much_less_in_turns_than_alone_is_not_compared(tmp_path: Path)
 
 # Processes as on a GPU, where there is none: the timer says so.
 WITH_TIMER = (
-    "from kernelcup_harness import __main__, crew, standard_run; "
-    "standard_run.has_clean_room = lambda spec: True; "
-    "standard_run.StandardRun._roles = (crew.SUBMISSION, crew.TIMER); __main__.main()"
+    "from kernelcup_harness import __main__; from kernelcup_harness.run import standard, workers; "
+    "standard.captures = lambda spec: True; "
+    "standard.StandardRun._roles = (workers.SUBMISSION, workers.TIMER); __main__.main()"
 )
 
 

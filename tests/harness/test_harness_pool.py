@@ -18,14 +18,15 @@ from kernelcup_harness.pool.pool import Key, Pool, Runner
 
 SECONDS = 100.0
 SOURCE = str(Path(kernelcup_harness.__file__).parent.parent)
-BEGIN = f"import os, sys; sys.path.insert(0, {SOURCE!r})\nfrom kernelcup_harness import processes, waiting\n"
+BEGIN = f"import os, sys; sys.path.insert(0, {SOURCE!r})\n"
+BEGIN += "from kernelcup_harness.isolation import processes\nfrom kernelcup_harness.pool import job_socket\n"
 BEGIN += "processes.die_with_parent(os.getppid())\n"
 # It says that it is ready, and its job's text once it has it.
 STAND_IN = (
     BEGIN
     + """\
 print('{"ready": true}', flush=True)
-text = waiting.read_job("-")
+text = job_socket.read_job("-")
 if text is not None:
     print(text.decode(), flush=True)
     sys.stdin.read()

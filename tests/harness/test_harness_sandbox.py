@@ -94,7 +94,7 @@ def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() 
     if described("landlock")["kind"] != "landlock":
         pytest.skip("no landlock here")
     # Without a control group only the mark in its environment tells whose it is.
-    script = "import sys\nfrom kernelcup_harness import cgroups, __main__\n"
+    script = "import sys\nfrom kernelcup_harness import __main__\nfrom kernelcup_harness.isolation import cgroups\n"
     script += "cgroups.delegated = lambda: None\nsys.exit(__main__.main())"
     argv = [sys.executable, "-P", "-c", script, "--events", "-"]
     environment = {**os.environ, **only("landlock")}
@@ -214,7 +214,7 @@ def custom_kernel(data):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may look at the descriptors of another user")
 def test_memory_that_no_process_has_mapped_counts_without_a_control_group_too() -> None:
-    script = "import sys\nfrom kernelcup_harness import cgroups, __main__\n"
+    script = "import sys\nfrom kernelcup_harness import __main__\nfrom kernelcup_harness.isolation import cgroups\n"
     script += "cgroups.delegated = lambda: None\nsys.exit(__main__.main())"
     argv = [sys.executable, "-P", "-c", script, "--events", "-"]
     limits = Limits(memory_bytes=1 << 30, test_s=60.0)
