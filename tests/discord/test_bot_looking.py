@@ -148,8 +148,8 @@ async def test_a_task_its_reference_its_judge_and_a_template_are_files(stage: St
     assert "ref_kernel" in files_of(asked)["double_reference.py"]
     asked = await ask(stage, ada, "leaderboard eval-code", language="python")
     await asked.wait_response()
-    await stage.discord.until(lambda: "contestant.py" in files_of(asked), "files", 10)
-    assert {"judge.py", "timing.py", "harness.zip"} <= set(files_of(asked))
+    await stage.discord.until(lambda: "contestant_main.py" in files_of(asked), "files", 10)
+    assert {"judge_main.py", "judge_checks.py", "harness.zip"} <= set(files_of(asked))
     asked = await ask(stage, ada, "leaderboard template", leaderboard_name="double", lang="triton")
     await asked.wait_response()
     text = files_of(asked)["double.py"]

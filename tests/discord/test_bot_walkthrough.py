@@ -56,7 +56,7 @@ async def test_the_older_generation_of_commands_works_too(
     reference = played.answers["Get the reference code"].messages[-1].files
     assert list(reference) == ["identity_py_reference.py"]
     judge = {name for message in played.answers["See what judges"].messages for name in message.files}
-    assert {"judge.py", "contestant.py", "timing.py"} <= judge
+    assert {"judge_main.py", "contestant_main.py", "judge_checks.py"} <= judge
     menu = whole(played.answers["Submit to Modal's GPUs"].messages)
     assert "Submission #1" in menu
     for title, device in (("Submit to Modal's GPUs", "T4"), ("Submit to GitHub's GPUs", "MI300")):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/judged/attacks"))
@@ -26,7 +26,7 @@ def test_every_attack_on_the_clock_has_a_job_and_a_twin() -> None:
 
 def test_another_yaml_reader_reads_the_same() -> None:
     for listing in sorted(attacks.ATTACKS.glob("*/attack.yml")):
-        assert attacks.read_yaml(listing) == yaml.safe_load(listing.read_text(encoding="utf-8"))
+        assert attacks.read_yaml(listing) == YAML(typ="safe").load(listing)
 
 
 def test_attack_and_twin_have_the_same_inputs_in_a_run() -> None:

@@ -151,9 +151,7 @@ async def eval_code(interaction: discord.Interaction, parts: Parts, language: st
     person = who(interaction)
     name = board or await _judged_by_ours(parts, person, language)
     found = await parts.api.get(path_of("leaderboards", name, "harness"), person)
-    files = [
-        Attached(each["name"].rpartition("/")[2], each["text"].encode()) for each in found[:MOST_JUDGING]
-    ]
+    files = [Attached(_flat_name(each["name"]), each["text"].encode()) for each in found[:MOST_JUDGING]]
     text = f"The judging code of {texts.code(name)}"
     if len(found) > MOST_JUDGING:
         files.append(Attached("harness.zip", await asyncio.to_thread(_zipped, found)))
@@ -283,6 +281,11 @@ def _personal_line(submission: dict[str, Any], job: dict[str, Any]) -> str:
     return f"#{submission['id']} {mode} on {texts.plain(job['device'])}: {outcome} · {when} · {name}"
 
 
+def _flat_name(path: str) -> str:
+    """Return the name of an attachment, which has no folder: the rooms of our harness stay in it."""
+    return path.removeprefix("kernelcup_harness/").replace("/", "_")
+
+
 def _zipped(found: Sequence[dict[str, Any]]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -294,7 +297,7 @@ def _zipped(found: Sequence[dict[str, Any]]) -> bytes:
 async def _file(parts: Parts, person: Person, board: str, name: str) -> Attached:
     address = f"{path_of('leaderboards', board, 'task')}/files{path_of(*name.split('/'))}"
     found = await parts.api.get(address, person)
-    return Attached(name.replace("/", "_"), found["text"].encode())
+    return Attached(_flat_name(name), found["text"].encode())
 
 
 async def _judged_by_ours(parts: Parts, person: Person, language: str) -> str:
