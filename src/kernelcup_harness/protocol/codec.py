@@ -9,13 +9,35 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, ProtocolError
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Most:
+    """Marks a text, list or object of at most this many characters or items: ``Annotated[str, Most(80)]``."""
+
+    count: int
+
+    def reader(self, inner: Reader) -> Reader:
+        """Return a reader that also refuses what is longer."""
+
+        def read(value: Any) -> Any:
+            if isinstance(value, (str, list, dict)) and len(value) > self.count:
+                raise _Mismatch(f"{len(value)} long; {self.count} are allowed")
+            return inner(value)
+
+        return read
+
+
+Raw = Annotated[Any, "raw"]
+"""JSON that is passed on as it is: another reader checks it."""
 
 
 def to_json(value: object) -> Any:
@@ -37,7 +59,7 @@ def without_markers(value: Any) -> Any:
     """Return JSON values with NaN and infinities as floats again."""
     if isinstance(value, dict):
         if set(value) == {"$float"}:
-            return _decode_scalar(float, value, "$float")
+            return _read_float(value)
         return {key: without_markers(item) for key, item in value.items()}
     return [without_markers(item) for item in value] if isinstance(value, list) else value
 
@@ -59,92 +81,157 @@ def loads(kind: type[T], text: str | bytes) -> T:
 
 def from_json(kind: type[T], value: object, path: str = "") -> T:
     """Check ``value`` against a dataclass and build it. Raise :class:`ProtocolError`."""
-    return typing.cast("T", _decode(kind, value, path or kind.__name__))
+    try:
+        return typing.cast("T", _reader(typing.cast("Any", kind))(value))
+    except _Mismatch as mismatch:
+        where = "".join(f".{part}" for part in reversed(mismatch.where))
+        raise ProtocolError(f"{path or kind.__name__}{where}: {mismatch}") from None
 
 
-def _decode(kind: Any, value: Any, path: str) -> Any:
-    if kind is Any:
-        return without_markers(value)
-    origin = typing.get_origin(kind)
-    if origin in (types.UnionType, typing.Union):
-        return _decode_union(kind, value, path)
-    if origin is list:
-        return _decode_list(typing.get_args(kind)[0], value, path)
-    if origin is dict:
-        return _decode_dict(typing.get_args(kind)[1], value, path)
-    if dataclasses.is_dataclass(kind):
-        return _decode_dataclass(kind, value, path)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return _decode_enum(kind, value, path)
-    return _decode_scalar(kind, value, path)
+class _Mismatch(ProtocolError):
+    """A value of the wrong type; ``where`` collects the keys to it, the innermost first."""
 
-
-def _decode_union(kind: Any, value: Any, path: str) -> Any:
-    options = typing.get_args(kind)
-    if value is None and type(None) in options:
-        return None
-    (inner,) = (option for option in options if option is not type(None))
-    return _decode(inner, value, path)
-
-
-def _decode_list(item: Any, value: Any, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ProtocolError(f"{path}: expected a list, got {type(value).__name__}")
-    return [_decode(item, entry, f"{path}.{i}") for i, entry in enumerate(value)]
-
-
-def _decode_dict(item: Any, value: Any, path: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ProtocolError(f"{path}: expected an object, got {type(value).__name__}")
-    return {key: _decode(item, entry, f"{path}.{key}") for key, entry in value.items()}
-
-
-def _decode_dataclass(kind: Any, value: Any, path: str) -> Any:
-    if not isinstance(value, dict):
-        raise ProtocolError(f"{path}: expected an object, got {type(value).__name__}")
-    hints = _hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}
-    # Stored reports of older versions have keys that no longer exist.
-    past = getattr(kind, "past_keys", frozenset[str]())
-    value = {key: entry for key, entry in value.items() if key not in past}
-    for key in value:
-        if key not in known:
-            raise ProtocolError(f"{path}.{key}: unknown key")
-    for f in dataclasses.fields(kind):
-        has_default = f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
-        if f.name not in value and not has_default:
-            raise ProtocolError(f"{path}.{f.name}: missing")
-    made = kind(**{key: _decode(hints[key], entry, f"{path}.{key}") for key, entry in value.items()})
-    if "version" in known and made.version != PROTOCOL_VERSION:
-        raise ProtocolError(f"{path}.version: expected {PROTOCOL_VERSION}, got {made.version}")
-    return made
+    def __init__(self, text: str, where: str = "") -> None:
+        super().__init__(text)
+        self.where = [where] if where else []
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of a dataclass's fields. Cached: resolving them takes longer than reading a report."""
-    return typing.get_type_hints(kind)
+def _reader(kind: Any) -> Reader:
+    """Return the reader of a type, which raises :class:`_Mismatch`. Cached: types are looked at once."""
+    if kind is Any:
+        return without_markers
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        (mark,) = arguments[1:]
+        return mark.reader(_reader(arguments[0])) if isinstance(mark, Most) else _unread
+    if origin in (types.UnionType, typing.Union):
+        return _union_reader(arguments)
+    if origin is list:
+        return _list_reader(_reader(arguments[0]))
+    if origin is dict:
+        return _dict_reader(_reader(arguments[1]))
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_reader(typing.cast("type", kind))
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _enum_reader(kind)
+    return _read_float if kind is float else _scalar_reader(kind)
 
 
-def _decode_enum(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = ", ".join(member.value for member in kind)
-        raise ProtocolError(f"{path}: {value!r} is not one of {allowed}") from None
+def _unread(value: Any) -> Any:
+    return value
 
 
-def _decode_scalar(kind: Any, value: Any, path: str) -> Any:
-    if kind is float and isinstance(value, dict) and value.get("$float") in ("inf", "-inf", "nan"):
+def _union_reader(options: tuple[Any, ...]) -> Reader:
+    (inner,) = (_reader(option) for option in options if option is not type(None))
+
+    def read(value: Any) -> Any:
+        return None if value is None else inner(value)
+
+    return read
+
+
+def _list_reader(item: Reader) -> Reader:
+    def read(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise _Mismatch(f"expected a list, got {type(value).__name__}")
+        found = []
+        try:
+            for entry in value:
+                found.append(item(entry))
+        except _Mismatch as mismatch:
+            mismatch.where.append(str(len(found)))
+            raise
+        return found
+
+    return read
+
+
+def _dict_reader(item: Reader) -> Reader:
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _Mismatch(f"expected an object, got {type(value).__name__}")
+        found = {}
+        for key, entry in value.items():
+            try:
+                found[key] = item(entry)
+            except _Mismatch as mismatch:
+                mismatch.where.append(key)
+                raise
+        return found
+
+    return read
+
+
+def _dataclass_reader(kind: type) -> Reader:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = dataclasses.fields(kind)
+    readers = {f.name: _reader(hints[f.name]) for f in fields}
+    required = [
+        f.name
+        for f in fields
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+    # Stored reports of older versions have keys that no longer exist.
+    past = getattr(kind, "past_keys", frozenset[str]())
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Mismatch(f"expected an object, got {type(value).__name__}")
+        if past:
+            value = {key: entry for key, entry in value.items() if key not in past}
+        for key in value:
+            if key not in readers:
+                raise _Mismatch("unknown key", key)
+        for key in required:
+            if key not in value:
+                raise _Mismatch("missing", key)
+        found = {}
+        for key, entry in value.items():
+            try:
+                found[key] = readers[key](entry)
+            except _Mismatch as mismatch:
+                mismatch.where.append(key)
+                raise
+        made = kind(**found)
+        if "version" in readers and made.version != PROTOCOL_VERSION:
+            raise _Mismatch(f"expected {PROTOCOL_VERSION}, got {made.version}", "version")
+        return made
+
+    return read
+
+
+def _enum_reader(kind: type[StrEnum]) -> Reader:
+    def read(value: Any) -> StrEnum:
+        try:
+            return kind(value)
+        except ValueError:
+            allowed = ", ".join(member.value for member in kind)
+            raise _Mismatch(f"{value!r} is not one of {allowed}") from None
+
+    return read
+
+
+def _read_float(value: Any) -> float:
+    if isinstance(value, dict) and value.get("$float") in ("inf", "-inf", "nan"):
         return float(value["$float"])
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
-            raise ProtocolError(f"{path}: the number is too large for a float") from None
-    if type(value) is not kind:
-        raise ProtocolError(f"{path}: expected {kind.__name__}, got {type(value).__name__}")
+            raise _Mismatch("the number is too large for a float") from None
+    if type(value) is not float:
+        raise _Mismatch(f"expected float, got {type(value).__name__}")
     return value
+
+
+def _scalar_reader(kind: type) -> Reader:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise _Mismatch(f"expected {kind.__name__}, got {type(value).__name__}")
+        return value
+
+    return read
 
 
 def canonical_hash(value: object) -> str:
