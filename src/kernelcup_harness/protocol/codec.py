@@ -135,14 +135,7 @@ def _list_reader(item: Reader) -> Reader:
     def read(value: Any) -> list[Any]:
         if not isinstance(value, list):
             raise _Mismatch(f"expected a list, got {type(value).__name__}")
-        found = []
-        try:
-            for entry in value:
-                found.append(item(entry))
-        except _Mismatch as mismatch:
-            mismatch.where.append(str(len(found)))
-            raise
-        return found
+        return [_part(item, entry, number) for number, entry in enumerate(value)]
 
     return read
 
@@ -151,49 +144,37 @@ def _dict_reader(item: Reader) -> Reader:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise _Mismatch(f"expected an object, got {type(value).__name__}")
-        found = {}
-        for key, entry in value.items():
-            try:
-                found[key] = item(entry)
-            except _Mismatch as mismatch:
-                mismatch.where.append(key)
-                raise
-        return found
+        return {key: _part(item, entry, key) for key, entry in value.items()}
 
     return read
+
+
+def _part(reader: Reader, value: Any, where: object) -> Any:
+    try:
+        return reader(value)
+    except _Mismatch as mismatch:
+        mismatch.where.append(str(where))
+        raise
 
 
 def _dataclass_reader(kind: type) -> Reader:
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = dataclasses.fields(kind)
     readers = {f.name: _reader(hints[f.name]) for f in fields}
-    required = [
-        f.name
-        for f in fields
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
+    missing = dataclasses.MISSING
+    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     # Stored reports of older versions have keys that no longer exist.
     past = getattr(kind, "past_keys", frozenset[str]())
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _Mismatch(f"expected an object, got {type(value).__name__}")
-        if past:
-            value = {key: entry for key, entry in value.items() if key not in past}
-        for key in value:
-            if key not in readers:
-                raise _Mismatch("unknown key", key)
-        for key in required:
-            if key not in value:
-                raise _Mismatch("missing", key)
-        found = {}
-        for key, entry in value.items():
-            try:
-                found[key] = readers[key](entry)
-            except _Mismatch as mismatch:
-                mismatch.where.append(key)
-                raise
-        made = kind(**found)
+        value = {key: entry for key, entry in value.items() if key not in past}
+        if unknown := [key for key in value if key not in readers]:
+            raise _Mismatch("unknown key", unknown[0])
+        if absent := [key for key in required if key not in value]:
+            raise _Mismatch("missing", absent[0])
+        made = kind(**{key: _part(readers[key], entry, key) for key, entry in value.items()})
         if "version" in readers and made.version != PROTOCOL_VERSION:
             raise _Mismatch(f"expected {PROTOCOL_VERSION}, got {made.version}", "version")
         return made
