@@ -13,6 +13,7 @@ from kernelcup_harness.timer.main import MAX_FRAME, Engine, Timer
 from kernelcup_harness.window import window
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.wire.messages import Started, pack
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:
@@ -22,7 +23,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     processes.limit_resources(None)
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_FRAME, max_fds=0)
     try:
-        runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
+        runner.send(pack(Started(began=began, imported=time.monotonic())))
         runner.receive()
     except (ChannelClosed, BrokenProtocol):
         os._exit(0)

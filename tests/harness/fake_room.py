@@ -31,9 +31,11 @@ from kernelcup_harness.timer import main
 from kernelcup_harness.window import window
 from kernelcup_harness.window.allocator import Heap
 from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.messages import Access, SharedRegion
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
+from kernelcup_harness.wire.messages import Dismissed, pack
 
 EMPTY_NS, CALL_NS = 4_000, 9_000
 TOTAL_BYTES = 1 << 30
@@ -199,11 +201,11 @@ class FakeEngine:
         self._sets: list[list[Callable[[], None]]] = []
         self.lasts_ns = CALL_NS
 
-    def attach(self, part: main.Part, fd: int) -> None:
-        assert os.fstat(fd).st_size == part.nbytes
-        self._shared.log.append((part.access, part.address))
-        if part.access == "ro":
-            self._read_only.append((part.address, part.nbytes))
+    def attach(self, region: SharedRegion, fd: int) -> None:
+        assert os.fstat(fd).st_size == region.bytes
+        self._shared.log.append((region.access.value, region.address))
+        if region.access is Access.READ:
+            self._read_only.append((region.address, region.bytes))
 
     def load(self, data: bytes) -> tuple[int, list[str]]:
         self._sets.append(self._shared.graphs[json.loads(data)["name"]])
@@ -256,10 +258,10 @@ class Runner:
             while True:
                 event = self._channel.receive()
                 self.events.append(event)
-                if event["event"] == "dismiss":
+                if event["type"] == "dismiss":
                     for role in event["roles"]:
                         self._end(role)
-                    self._channel.send({"type": "dismissed"})
+                    self._channel.send(pack(Dismissed()))
 
 
 def serve(channel: Channel, hands: FakeHands | None) -> None:

@@ -123,5 +123,5 @@ def cases(events: list[dict[str, Any]], stage: str = "ranked") -> list[CaseResul
     return [
         from_json(CaseResult, event["case"])
         for event in events
-        if event["event"] == "case" and event["stage"] == stage
+        if event["type"] == "case" and event["stage"] == stage
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,6 +34,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol
+from kernelcup_harness.wire.messages import Done, Failed, FailureKind
 
 CASE = PlannedCase(index=0, parameters={}, hidden=False)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -56,7 +58,7 @@ def ranked(submission: str = HONEST, **changes: Any) -> JobSpec:
 
 def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Return the events of one kind."""
-    return [event for event in events if event["event"] == kind]
+    return [event for event in events if event["type"] == kind]
 
 
 def unused(spec: JobSpec) -> bench.Bench:
@@ -228,17 +230,23 @@ def pending(reply: dict[str, Any]) -> Pending:
     )
 
 
+def done(ns: float) -> Done:
+    """A call that took so long, by the contestant's own clock."""
+    return Done(ns=ns, tree=None, table=[], shared=[], repeated=[])
+
+
 @pytest.mark.parametrize(("said_ns", "own_ns"), [(100.0, 100.0), (1e9, 900.0)])
 def test_the_times_of_an_answer_are_known_without_its_output(said_ns: float, own_ns: float) -> None:
-    answer = checks.unopened(pending({"type": "done", "ns": said_ns}))
+    answer = checks.unopened(pending(done(said_ns)))
     assert (answer.ns, answer.wall_ns, answer.own_ns, answer.output) == (900.0, 900.0, own_ns, None)
 
 
 def test_an_answer_without_a_time_is_refused_unread() -> None:
-    with pytest.raises(BrokenProtocol):
-        checks.unopened(pending({"type": "done", "ns": None}))
+    for ns in (math.nan, math.inf, 0.0, -5.0):
+        with pytest.raises(BrokenProtocol):
+            checks.unopened(pending(done(ns)))
     with pytest.raises(CallFailed):
-        checks.unopened(pending({"type": "fail", "kind": "exception", "text": "no"}))
+        checks.unopened(pending(Failed(kind=FailureKind.EXCEPTION, text="no")))
 
 
 # The device's state

@@ -29,6 +29,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.channel import ChannelClosed
+from kernelcup_harness.wire.messages import FROM_JUDGE, unpack_any
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
@@ -63,7 +64,7 @@ def ranked(submission: str, **changes: Any) -> JobSpec:
 
 
 def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
-    (*_, end) = [event for event in events if event["event"] == "stage_end"]
+    (*_, end) = [event for event in events if event["type"] == "stage_end"]
     return end["verdict"], end["reason"], end["message"]
 
 
@@ -124,14 +125,19 @@ def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
 def test_a_rival_whose_process_does_not_start_is_the_machines_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closed(_channel: Any) -> None:
-        raise ChannelClosed("end of stream")
+    hello, greeted = requests.hello, list[Any]()
 
-    monkeypatch.setattr(requests, "hello", closed)
+    def closed_but_for_the_first(channel: Any) -> None:
+        greeted.append(channel)
+        if len(greeted) > 1:
+            raise ChannelClosed("end of stream")
+        hello(channel)
+
+    monkeypatch.setattr(requests, "hello", closed_but_for_the_first)
     events = judged(ranked(HONEST, rival=HONEST, rival_name="rival.py"), tmp_path)
     verdict, reason, message = last_end(events)
     assert (verdict, reason) == ("internal_error", "machine")
-    assert "rival: end of stream" in message
+    assert "the process of the rival did not start: end of stream" in message
 
 
 IMPOSSIBLE = [Work(bytes=1e15)]
@@ -165,8 +171,7 @@ def test_what_was_found_of_a_time_survives_a_crash_in_the_duel(
     )
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
-        if event["event"] != "end":
-            record.take(event)
+        record.take(unpack_any(FROM_JUDGE, event))
     report = record.report(secret=b"", duration_s=1.0)
     assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
     assert [finding.code for finding in report.quarantine] == ["below_floor"]
@@ -176,8 +181,7 @@ def test_what_was_found_of_a_time_is_reported_once(tmp_path: Path) -> None:
     spec = ranked(HONEST, work=IMPOSSIBLE, device=FACTS)
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
-        if event["event"] != "end":
-            record.take(event)
+        record.take(unpack_any(FROM_JUDGE, event))
     report = record.report(secret=b"", duration_s=1.0)
     assert report.verdict is Verdict.ACCEPTED
     assert [finding.code for finding in report.quarantine] == ["below_floor"]

@@ -16,20 +16,19 @@ import torch
 
 from kernelcup_harness.judge import caller
 from kernelcup_harness.judge.answers import (
-    MAX_TRACE,
     MOST_TENSORS,
     Answer,
     CallFailed,
-    Copied,
     Form,
     GuardBroken,
-    Pending,
 )
 from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.judge.schedule import PLACES
+from kernelcup_harness.judge.wall_clock import use_noop
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.guards import POISON_BYTES
+from kernelcup_harness.wire.messages import Profiled
 
 Reply = Callable[[dict[str, Any], dict[str, values.Arena]], dict[str, Any] | None]
 
@@ -79,13 +78,13 @@ class Table:
             if kind == "forget":
                 self.caller.forget(timeout_s=10.0)
             else:
-                self.caller.ask({"type": kind}, "ready", timeout_s=10.0)
+                use_noop(self.caller, None)
         finally:
             thread.join()
 
     def _next(self) -> dict[str, Any]:
         frame = self.other.receive(10.0)
-        for name, fd in zip(frame["arenas"], self.other.take_fds(), strict=True):
+        for name, fd in zip(frame.get("arenas", []), self.other.take_fds(), strict=True):
             if name in self.arenas:
                 self.arenas[name].close()
             self.arenas[name] = values.Arena.adopt(fd)
@@ -155,9 +154,9 @@ def test_a_contestants_own_time_is_at_most_the_judges(table: Table) -> None:
     assert answer.own_ns == answer.ns == answer.wall_ns < 1e12
 
 
-@pytest.mark.parametrize("ns", [0.0, -1.0, math.nan, math.inf, 5, True, "1.0", None])
+@pytest.mark.parametrize("ns", [0.0, -1.0, math.nan, math.inf, True, "1.0", None])
 def test_an_answer_without_a_time_is_refused(table: Table, ns: Any) -> None:
-    with pytest.raises(BrokenProtocol, match="without a time"):
+    with pytest.raises(BrokenProtocol):
         table.call(done(1, ns=ns))
 
 
@@ -183,17 +182,19 @@ def test_an_answer_of_another_form_is_refused(table: Table, reply: Reply) -> Non
 
 
 @pytest.mark.parametrize("kind", ["exception", "compile", "memory", "host_memory", "output", "too_large"])
-def test_a_failure_is_told_with_its_kind_and_some_of_its_text(table: Table, kind: str) -> None:
+def test_a_failure_is_told_with_its_kind_and_its_text_which_has_a_limit(table: Table, kind: str) -> None:
     with pytest.raises(CallFailed) as failure:
-        table.call(saying(type="fail", kind=kind, text="x" * 100_000))
+        table.call(saying(type="fail", kind=kind, text="x" * 16_384))
     assert failure.value.kind == kind
-    assert 1000 < len(failure.value.text) < 20_000
+    assert failure.value.text == "x" * 16_384
+    with pytest.raises(BrokenProtocol):
+        table.call(saying(type="fail", kind=kind, text="x" * 16_385))
 
 
 def test_a_class_that_the_task_does_not_know_is_a_wrong_output_and_its_name_is_cut(table: Table) -> None:
     tree = {"k": "record", "t": ["submission", "x" * 100_000], "v": {}}
     with pytest.raises(CallFailed) as failure:
-        table.call(saying(type="done", ns=1.0, tree=tree, table=[]))
+        table.call(saying(type="done", ns=1.0, tree=tree, table=[], shared=[], repeated=[]))
     assert failure.value.kind == "output"
     assert len(failure.value.text) < 20_000
 
@@ -204,9 +205,8 @@ def test_a_profile_is_taken_when_it_was_asked_for(table: Table) -> None:
 
 
 def test_the_text_of_a_profile_has_a_limit(table: Table) -> None:
-    answer = table.call(saying(type="profile", text="x" * 900_000, trace=""), profile=True)
-    assert answer.profile is not None
-    assert len(answer.profile) <= 512 << 10
+    with pytest.raises(BrokenProtocol):
+        table.call(saying(type="profile", text="x" * 900_000, trace=""), profile=True)
 
 
 def test_a_failed_profile_is_a_failure(table: Table) -> None:
@@ -214,19 +214,12 @@ def test_a_failed_profile_is_a_failure(table: Table) -> None:
         table.call(saying(type="fail", kind="exception", text="no profiler"), profile=True)
 
 
-def test_a_trace_that_is_too_long_is_dropped(table: Table) -> None:
+def test_a_trace_that_is_too_long_is_refused() -> None:
     # A frame this long would not pass the channel.
-    pending = Pending(
-        reply={"type": "profile", "text": "table", "trace": "x" * (MAX_TRACE + 1)},
-        profiled=True,
-        wall_ns=5.0,
-        inputs=0,
-        most_tensors=0,
-        memory=Copied(torch.empty(0, dtype=torch.uint8)),
-        check_bands=lambda _gaps: None,
-    )
-    answer = table.caller.open(pending)
-    assert (answer.profile, answer.trace, answer.wall_ns) == ("table", None, 5.0)
+    frame = {"type": "profile", "text": "table", "trace": "x" * (8 << 20)}
+    assert caller.read_reply(frame, profile=True) == Profiled(text="table", trace=frame["trace"])
+    with pytest.raises(BrokenProtocol):
+        caller.read_reply({**frame, "trace": frame["trace"] + "x"}, profile=True)
 
 
 def test_silence_times_out(table: Table) -> None:
@@ -319,7 +312,7 @@ def sent_arenas(table: Table, data: torch.Tensor) -> tuple[int, list[list[str]]]
     table.call(done(1), data)
     give, go = table.frames
     assert give["slot"] == go["slot"]
-    return go["slot"], [give["arenas"], go["arenas"]]
+    return go["slot"], [give["arenas"], go.get("arenas", [])]
 
 
 def test_inputs_lie_at_all_places_in_turns_and_their_memory_is_used_again(table: Table) -> None:
@@ -357,12 +350,12 @@ def test_memory_that_was_forgotten_is_shared_again(table: Table) -> None:
 @pytest.mark.parametrize("reply", [{"type": "done"}, {}, {"type": "fail"}])
 def test_a_request_with_another_reply_is_refused(table: Table, reply: dict[str, Any]) -> None:
     with pytest.raises(BrokenProtocol):
-        table.ask("builtin", reply)
+        table.ask("noop", reply)
 
 
 def test_a_request_that_fails_says_why(table: Table) -> None:
     with pytest.raises(CallFailed, match="no room"):
-        table.ask("builtin", {"type": "fail", "kind": "memory", "text": "no room"})
+        table.ask("noop", {"type": "fail", "kind": "memory", "text": "no room"})
 
 
 def test_calls_leave_no_descriptors_behind(table: Table) -> None:
@@ -426,7 +419,7 @@ def test_an_answer_is_decoded_after_the_clock_has_ended(
     assert decoded == ["the clock has ended", 1e9]
 
 
-@pytest.mark.parametrize("reply", [saying(type="fail", kind="exception", text="no"), saying(type="done")])
+@pytest.mark.parametrize("reply", [saying(type="fail", kind="exception", text="no"), done(1, ns=-1.0)])
 def test_an_answer_without_output_has_arrived_too(table: Table, reply: Reply) -> None:
     thread = threading.Thread(target=table._serve, args=(reply,))
     thread.start()

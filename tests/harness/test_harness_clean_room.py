@@ -100,9 +100,9 @@ def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> Non
     assert set(case.timing.samples_ns) == {float(EMPTY_NS + CALL_NS)}
     assert case.timing.offset_ns == EMPTY_NS
     assert case.timing.score_ns == CALL_NS
-    kinds = [event["event"] for event in events]
+    kinds = [event["type"] for event in events]
     assert kinds.count("dismiss") == 1
-    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [["submission"]]
+    assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission"]]
 
 
 def test_each_place_is_replayed_before_the_contestant_goes_and_an_empty_graph_beside_each_sample(
@@ -155,7 +155,7 @@ def test_who_writes_an_input_gets_a_verdict_that_names_it(tmp_path: Path) -> Non
 def test_who_writes_beside_an_output_is_rejected(tmp_path: Path) -> None:
     events, _ = judged_in_room(ranked(BESIDE, sources={"reference.py": IN_PLACE}), tmp_path)
 
-    (end,) = [each for each in events if each["event"] == "stage_end" and each["name"] == "ranked"]
+    (end,) = [each for each in events if each["type"] == "stage_end" and each["name"] == "ranked"]
     assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
 
 
@@ -241,7 +241,7 @@ def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
     assert case.timing.audit.level is not TrustLevel.REPLAYED
     assert "not_replayed" in findings(case)
     assert told(events)["reason"] == reason.value
-    assert not any(event["event"] == "dismiss" for event in events)
+    assert not any(event["type"] == "dismiss" for event in events)
 
 
 class Turns(FakeHands):
@@ -279,7 +279,7 @@ def test_one_wrong_replay_among_timed_ones_is_a_wrong_answer(tmp_path: Path) -> 
 
     (case,) = cases(events)
     assert case.verdict is Verdict.WRONG_ANSWER
-    assert any(event["event"] == "dismiss" for event in events)
+    assert any(event["type"] == "dismiss" for event in events)
 
 
 def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path
 
     (case,) = cases(events)
     assert case.verdict is Verdict.WRONG_ANSWER
-    assert any(event["event"] == "dismiss" for event in events)
+    assert any(event["type"] == "dismiss" for event in events)
 
 
 def test_a_wrong_kernel_is_a_wrong_answer_when_it_is_tried(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ class SlowerRival(FakeEngine):
 
 def duel(events: list[dict[str, Any]]) -> DuelResult:
     """The outcome of the duel of a job."""
-    (found,) = [event["duel"] for event in events if event["event"] == "duel"]
+    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
     return from_json(DuelResult, found)
 
 
@@ -377,7 +377,7 @@ def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
     assert found.ratio == pytest.approx(1 / 1.1, rel=1e-3)
     # Each is loaded twice, the rival's loads between the submission's.
     assert {entry[1] for entry in shared.log if entry[0] == "fire"} == {0, 1, 2, 3}
-    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [["submission", "rival"]]
+    assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission", "rival"]]
 
 
 def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(

@@ -20,6 +20,7 @@ from kernelcup_harness.judge.answers import Answer, CallFailed, Form
 from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Done
 
 
 class Bench:
@@ -114,7 +115,8 @@ def test_the_own_time_of_a_call_includes_the_layout_of_its_answer(
     monkeypatch.setattr(values, "contiguous", laid)
     bench.load(DOUBLE)
     answer = bench.caller.timed(torch.ones(3), None, timeout_s=10.0)
-    assert answer.reply["ns"] == 700.0
+    assert isinstance(answer.reply, Done)
+    assert answer.reply.ns == 700.0
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def duel(spec: JobSpec, tmp_path: Path) -> dict[str, Any]:
     """Return the outcome of a job's duel."""
     events = judged(spec, tmp_path)
     assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED] * len(spec.benchmarks)
-    (found,) = [event["duel"] for event in events if event["event"] == "duel"]
+    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
     return found  # type: ignore[no-any-return]
 
 
@@ -86,7 +86,7 @@ def test_a_rival_that_cannot_be_imported_for_lack_of_memory_wins_and_loses_nothi
 
 def test_a_job_without_a_rival_has_no_duel(tmp_path: Path) -> None:
     events = judged(job(HONEST, None), tmp_path)
-    assert "duel" not in {event["event"] for event in events}
+    assert "duel" not in {event["type"] for event in events}
 
 
 # Contestants are threads here, and can tell each other that the duel has begun.
@@ -116,7 +116,7 @@ def test_a_submission_that_fails_in_a_duel_fails_in_the_case_of_that_call(
     assert (failed.index, failed.parameters["size"]) == (1, 32)
     assert failed.failed_on is not None
     assert failed.failed_on.input > duels.FIRST_INPUT
-    assert "duel" not in {event["event"] for event in events}
+    assert "duel" not in {event["type"] for event in events}
 
 
 def test_a_submission_that_ends_in_a_duel_ends_the_run_with_the_case_of_that_call(
@@ -131,7 +131,7 @@ def test_a_submission_that_ends_in_a_duel_ends_the_run_with_the_case_of_that_cal
 
     monkeypatch.setattr(Duel, "_call", closed)
     events = judged(job(HONEST, HONEST, benchmarks=SIZES), tmp_path)
-    (*_, end) = [event for event in events if event["event"] == "stage_end"]
+    (*_, end) = [event for event in events if event["type"] == "stage_end"]
     assert (end["verdict"], end["reason"], end["lost"]) == ("runtime_error", "exited", True)
     assert end["message"].endswith("in case 1")
 
@@ -165,15 +165,15 @@ def unused(spec: JobSpec, **changes: Any) -> Bench:
 
 
 def test_on_a_gpu_two_wall_clocks_have_no_duel() -> None:
-    events: list[dict[str, Any]] = []
+    told: list[Any] = []
     spec = job(HONEST, HONEST)
-    bench = unused(spec, tell=events.append, remaining=lambda: 0.0)
+    bench = unused(spec, tell=told.append, remaining=lambda: 0.0)
     bench.watch.gpu = True
     (ranked,) = [stage for stage in all_stages(spec) if stage.timed]
     bench.duel(ranked, [])
-    (event,) = events
-    assert event["duel"]["verdict"] == "not_held"
-    assert event["duel"]["rival_message"] == "one of the two was timed by the wall clock"
+    (message,) = told
+    assert message.duel.verdict == "not_held"
+    assert message.duel.rival_message == "one of the two was timed by the wall clock"
 
 
 # The import of a rival
@@ -207,6 +207,7 @@ def test_a_rival_is_imported_once_it_has_said_hello() -> None:
     "replies",
     [
         [{"type": "ready"}],
+        [{"type": "hello", "trouble": 1}],
         [{"type": "hello"}, {"type": "given"}],
         [{"type": "hello"}, {"type": "fail", "kind": "import", "text": "no"}],
         [{"type": "hello"}, ChannelTimeout()],

@@ -20,18 +20,30 @@ from mutations import feed, hostile, too_deep
 
 from kernelcup_harness.contestant.window_calls import description
 from kernelcup_harness.judge.answers import CallFailed, Copied, Form, Pending, opened
+from kernelcup_harness.judge.caller import read_reply
 from kernelcup_harness.judge.checks import unopened
 from kernelcup_harness.judge.replay import clean_room
 from kernelcup_harness.judge.replay.clean_room import Case, CleanRoom
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
+from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.timer import main
 from kernelcup_harness.window import window
 from kernelcup_harness.window.layout import HEAPS, INPUTS, WRITABLE, Layout
+from kernelcup_harness.window.messages import (
+    Check,
+    Checked,
+    FireEmpty,
+    InputLaid,
+    LayInput,
+    Refused,
+    SharedRegion,
+)
 from kernelcup_harness.window.reasons import NotReplayed
 from kernelcup_harness.wire import values as wire
-from kernelcup_harness.wire.channel import BrokenProtocol, parse_object
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, parse_object
 from kernelcup_harness.wire.guards import POISON_BYTES
+from kernelcup_harness.wire.messages import pack
 
 HEAP = HEAPS["submission"]
 RESULT_BYTES = 1 << 16
@@ -43,19 +55,29 @@ def no_records(module: str, name: str) -> type:
     raise wire.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
 
 
-class Says:
+class Says(Line):
     """A line to a process that answers whatever this test wants."""
 
     def __init__(self) -> None:
+        super().__init__(cast("Channel", None))
         self.said: Any = None
-        self.waited_s = 0.0
 
-    def ask(self, _frame: dict[str, Any], expected: str, **_: Any) -> dict[str, Any]:
-        """Take a reply as it is, but for those that only confirm."""
-        return {"type": expected} if expected == "lies" else self.reply(_frame)
+    def reply(self, frame: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Return a reply: channels let only objects through. Those that only confirm are as they have to be."""
+        if frame["type"] == LayInput.type:
+            return pack(InputLaid())
+        return self.said if isinstance(self.said, dict) else {}
+
+
+class TimerSays(TimerLine):
+    """The same to the timer."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("Channel", None))
+        self.said: Any = None
 
     def reply(self, _frame: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Return a reply: channels let only objects through."""
+        """Return a reply."""
         return self.said if isinstance(self.said, dict) else {}
 
 
@@ -96,7 +118,7 @@ def calls_by(line: Says, shared: FakeWindow) -> WindowCalls:
     """Calls in the window that are answered by a line of this test."""
     return WindowCalls(
         laid(),
-        line=cast("Any", line),
+        line=line,
         mapping=shared,
         heap=range(HEAP, HEAP + window.GRANULE),
         record_type=no_records,
@@ -138,14 +160,14 @@ def test_replies_to_calls_in_the_window(shared: FakeWindow) -> None:
     assert refused > 10_000
 
 
-def a_room(shared: FakeWindow, line: Says, timer_line: Says) -> tuple[CleanRoom, Case]:
+def a_room(shared: FakeWindow, line: Says, timer_line: TimerSays) -> tuple[CleanRoom, Case]:
     """A clean room with one case, whose processes answer whatever a test wants."""
     room = CleanRoom(
         shared,
         checks=cast("Any", SimpleNamespace(form=lambda _place: FORM)),
         caller=cast("Any", None),
-        contestant=cast("Any", line),
-        timer=cast("TimerLine", timer_line),
+        contestant=line,
+        timer=timer_line,
         chance=random.Random(1),
         remaining=lambda: 1.0,
         record_type=no_records,
@@ -156,11 +178,11 @@ def a_room(shared: FakeWindow, line: Says, timer_line: Says) -> tuple[CleanRoom,
 
 
 def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
-    room, case = a_room(shared, Says(), Says())
+    room, case = a_room(shared, Says(), TimerSays())
     pairs = [list(each) for each in zip(answers_of(shared, 0), answers_of(shared, 1), strict=True)]
 
     def read(answers: Any) -> None:
-        case.answers = room._described(case, answers, FORM)
+        case.answers = room._described(case, answers if isinstance(answers, list) else [], FORM)
         for at in (0, 1):
             answer = room._read(case, at)
             assert set(answer.shared_inputs) <= {0, 1}
@@ -175,7 +197,7 @@ def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
 def test_sizes_of_exports(shared: FakeWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_room, "MOST_EXPORT_BYTES", 1 << 16)
     line = Says()
-    room, _ = a_room(shared, line, Says())
+    room, _ = a_room(shared, line, TimerSays())
     handed: list[int] = []
     monkeypatch.setattr(room, "hand_over", lambda: handed.append(cast("Any", room._export)[1]))
 
@@ -187,7 +209,7 @@ def test_sizes_of_exports(shared: FakeWindow, monkeypatch: pytest.MonkeyPatch) -
             room.close()
 
     replies = [
-        {"type": "exported", "why": "", "bytes": 300},
+        {"type": "exported", "why": None, "bytes": 300},
         {"type": "exported", "why": "waits", "bytes": 0},
     ]
     taken, refused = feed(load, replies, (BrokenProtocol, NotReplayed), count=5_000, seed=3)
@@ -215,8 +237,7 @@ def test_replies_through_the_hosts_memory() -> None:
 
     def read(reply: Any) -> None:
         pending = Pending(
-            reply=reply if isinstance(reply, dict) else {},
-            profiled=True,
+            reply=read_reply(reply if isinstance(reply, dict) else {}, profile=True),
             wall_ns=10.0,
             inputs=2,
             most_tensors=4,
@@ -234,9 +255,9 @@ def test_replies_through_the_hosts_memory() -> None:
 class Engine:
     """An engine that answers constants."""
 
-    def attach(self, part: main.Part, fd: int) -> None:
-        assert part.address >= window.WINDOW
-        assert part.address + part.nbytes <= window.WINDOW + window.WINDOW_BYTES
+    def attach(self, region: SharedRegion, fd: int) -> None:
+        assert region.address >= window.WINDOW
+        assert region.address + region.bytes <= window.WINDOW + window.WINDOW_BYTES
         os.fstat(fd)
 
     def load(self, _data: bytes) -> tuple[int, list[str]]:
@@ -261,11 +282,11 @@ def test_requests_to_the_timer() -> None:
     region = {"address": window.WINDOW, "bytes": 4096, "access": "ro"}
     frames = [
         {"type": "attach", "regions": [region, {**region, "access": "rw"}]},
-        {"type": "load", "bytes": 3},
-        {"type": "fire", "set": 1, "place": 3, "repeat": 2},
-        {"type": "empty", "repeat": 2},
-        {"type": "series", "places": [0, 1, 2]},
-        {"type": "turns", "left": [[0, 0], [1, 3]], "right": [[1, 0], [0, 3]], "first": 2, "count": 4},
+        {"type": "load_capture", "bytes": 3},
+        {"type": "fire", "capture": 1, "place": 3},
+        {"type": "fire_empty", "repeat": 2},
+        {"type": "fire_series", "places": [0, 1, 2]},
+        {"type": "fire_turns", "left": [[0, 0], [1, 3]], "right": [[1, 0], [0, 3]], "first": 2, "count": 4},
         {"type": "check"},
     ]
     fds: list[int] = []
@@ -284,9 +305,9 @@ def test_requests_to_the_timer() -> None:
         reply = found._answer(frame if isinstance(frame, dict) else {})
         for fd in take():
             os.close(fd)
-        if reply["type"] == "fail":
-            assert reply["name"] == main.Failure.BAD_REQUEST
-            raise main.Failed(main.Failure.BAD_REQUEST, reply["text"])
+        if isinstance(reply, Refused):
+            assert reply.name is main.Failure.BAD_REQUEST
+            raise main.Failed(main.Failure.BAD_REQUEST, reply.text)
 
     answer.count = 0  # type: ignore[attr-defined]
     before = len(os.listdir("/proc/self/fd"))
@@ -297,26 +318,24 @@ def test_requests_to_the_timer() -> None:
 
 
 def test_replies_of_the_timer(shared: FakeWindow) -> None:
-    said = Says()
-    line = TimerLine(cast("Any", SimpleNamespace()))
-    line.reply = said.reply  # type: ignore[method-assign]
-    room, case = a_room(shared, Says(), cast("Any", line))
+    said = TimerSays()
+    room, case = a_room(shared, Says(), said)
     room._cases[0] = case
     room._captured = 4
     arena = wire.Arena.create(1)
     room._export = arena, 1
     asked = {
-        "fired": lambda: room._fired({"type": "fire", "repeat": 2}),
-        "turns": lambda: room.turns([[0, 0]], [[1, 0]], 0, 2),
+        "fired": lambda: room._fired(FireEmpty(repeat=2)),
+        "turns_fired": lambda: room.turns([[0, 0]], [[1, 0]], 0, 2),
         "loaded": room.hand_over,
-        "checked": lambda: room._asked({"type": "check"}, "checked"),
+        "checked": lambda: room._asked(Check(), Checked),
     }
     replies = [
         {"type": "fired", "ns": [5, 6]},
-        {"type": "turns", "ns": [[5, 6], [7, 8]]},
+        {"type": "turns_fired", "ns": [[5, 6], [7, 8]]},
         {"type": "loaded", "places": 4, "dropped": ["a priority"]},
         {"type": "checked"},
-        {"type": "fail", "name": "bad_graph", "text": "no"},
+        {"type": "refused", "name": "bad_graph", "text": "no"},
     ]
 
     def ask(pair: Any) -> None:
@@ -326,7 +345,7 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     total = [0, 0]
     for kind in asked:
         ask.kind = kind  # type: ignore[attr-defined]
-        mine = [{"reply": each} for each in replies if each["type"] in (kind, "fail")]
+        mine = [{"reply": each} for each in replies if each["type"] in (kind, "refused")]
         found = feed(ask, mine, (TimerFailed, NotReplayed), count=2_500, seed=6)
         total = [sum(each) for each in zip(total, found, strict=True)]
     room.close()

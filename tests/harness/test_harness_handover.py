@@ -38,10 +38,10 @@ def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
     runner, waits = ends
     got = []
     thread = threading.Thread(
-        target=lambda: got.append(startup.ready_and_wait(waits, (), ("takes_seconds",), idle_s=0.0))
+        target=lambda: got.append(startup.started_and_wait(waits, (), ("takes_seconds",), idle_s=0.0))
     )
     thread.start()
-    assert runner.receive()["type"] == "ready"
+    assert runner.receive()["type"] == "started"
     assert os.read(imported, 1) == b"x"
     runner.send({"type": "job"})
     thread.join()
@@ -56,7 +56,7 @@ def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
 def test_a_job_that_comes_at_once_waits_for_no_further_import(ends: tuple[Channel, Channel]) -> None:
     runner, waits = ends
     runner.send({"type": "job"})
-    assert startup.ready_and_wait(waits, (), ("no_such_module",)) == {"type": "job"}
+    assert startup.started_and_wait(waits, (), ("no_such_module",)) == {"type": "job"}
     assert "no_such_module" not in sys.modules
     runner.close()
     waits.close()

@@ -26,11 +26,13 @@ from kernelcup.tasks.scaffold import new_task
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.lint import main, null_submissions
-from kernelcup_harness.lint.run import Gathered, next_event
+from kernelcup_harness.lint.messages import FROM_LINT
+from kernelcup_harness.lint.run import Gathered, next_message
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
 from kernelcup_harness.protocol.lint import CaseList, LintReport, Null, Severity
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import unpack_any
 
 GENERATE = """\
 import torch
@@ -57,7 +59,7 @@ class Recorder:
 
     def send(self, message: dict[str, Any]) -> None:
         """Take one event as the runner does."""
-        self.gathered.take(json.loads(json.dumps(message)))
+        self.gathered.take(unpack_any(FROM_LINT, json.loads(json.dumps(message))))
 
 
 @pytest.fixture
@@ -484,62 +486,65 @@ def test_a_checker_that_refuses_the_reference_is_a_fault(trial):
         trial(GENERATE, REFERENCE, checker("False"))
 
 
-CASE = {"event": "case", "list": "tests", "index": 0, "asked": ["zeros"], "tried": 1, "notes": []}
+AT = {"list": "tests", "index": 0}
+CASE = {"type": "case", "at": AT, "asked": ["zeros"], "tried": 1, "notes": []}
 ACCEPTED = {
-    "event": "accepted",
-    "list": "tests",
-    "index": 0,
+    "type": "accepted",
+    "at": AT,
     "null": "zeros",
     "how": "",
     "part": "",
     "right": False,
+    "suggestion": "",
 }
 
 
 @pytest.mark.parametrize(
-    "event",
+    "frame",
     [
         {},
-        {"event": "report"},
-        {**CASE, "list": "files"},
-        {**CASE, "index": 1},
-        {**CASE, "index": -1},
-        {**CASE, "index": True},
+        {"type": "report"},
+        {**CASE, "at": {"list": "files", "index": 0}},
+        {**CASE, "at": {"list": "tests", "index": 1}},
+        {**CASE, "at": {"list": "tests", "index": -1}},
+        {**CASE, "at": {"list": "tests", "index": True}},
         {**CASE, "asked": ["none"]},
         {**CASE, "asked": 7},
         {**CASE, "tried": "1"},
         {**CASE, "notes": 5},
-        ACCEPTED,
-        {**ACCEPTED, "suggestion": "", "null": []},
+        {**CASE, "notes": [""] * 21},
+        {**ACCEPTED, "how": "x" * 2001},
+        {**ACCEPTED, "null": []},
+        {"type": "fault", "text": "", "at": {"list": "benchmarks", "index": 0}},
+        {"type": "seeds", "below": 1, "poor": False, "why": ""},
     ],
 )
-def test_what_no_honest_trial_says_ends_it(event):
+def test_what_no_honest_trial_says_ends_it(frame):
     gathered = Gathered(make_spec(tests=[{"size": 1}]))
     with pytest.raises(BrokenProtocol):
-        gathered.take(event)
+        gathered.take(unpack_any(FROM_LINT, frame))
 
 
 def test_a_case_is_counted_once():
     gathered = Gathered(make_spec(tests=[{"size": 1}]))
-    gathered.take(CASE)
+    gathered.take(unpack_any(FROM_LINT, CASE))
     with pytest.raises(BrokenProtocol):
-        gathered.take(CASE)
+        gathered.take(unpack_any(FROM_LINT, CASE))
 
 
-def test_parameters_come_from_the_job_and_texts_are_cut():
+def test_parameters_come_from_the_job():
     gathered = Gathered(make_spec(tests=[{"size": 1}]))
-    gathered.take({**ACCEPTED, "suggestion": "x" * 10_000, "parameters": {"size": 9}})
+    gathered.take(unpack_any(FROM_LINT, ACCEPTED))
     (finding,) = gathered.report("").findings
     assert finding.parameters == {"size": 1}
-    assert len(finding.suggestion) == 2000
 
 
 def test_a_trial_is_given_up_at_the_deadline_even_while_it_talks():
     ours, theirs = socket.socketpair()
     child: Any = SimpleNamespace(process=SimpleNamespace(pid=os.getpid()))
-    Channel(theirs, max_bytes=100).send({"event": "end"})
+    Channel(theirs, max_bytes=100).send({"type": "end"})
     with theirs, pytest.raises(ChannelTimeout):
-        next_event(Channel(ours, max_bytes=100), child, 0.0, 1 << 60)
+        next_message(Channel(ours, max_bytes=100), child, 0.0, 1 << 60)
     ours.close()
 
 
@@ -553,7 +558,7 @@ def test_a_trial_that_takes_too_much_memory_is_killed():
 
     child: Any = SimpleNamespace(process=SimpleNamespace(pid=os.getpid()), kill=kill)
     with pytest.raises(ChannelClosed):
-        next_event(Channel(ours, max_bytes=100), child, math.inf, 1)
+        next_message(Channel(ours, max_bytes=100), child, math.inf, 1)
     assert killed == ["memory"]
     ours.close()
 

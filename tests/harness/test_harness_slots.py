@@ -13,6 +13,7 @@ import torch
 from kernelcup_harness.contestant.inputs import Block, Slot, alone
 from kernelcup_harness.device import l2_cache, nvml
 from kernelcup_harness.wire import values
+from kernelcup_harness.wire.messages import InputLayout
 
 TWO = {"x": torch.arange(6.0).reshape(2, 3).t(), "y": torch.ones(5, dtype=torch.int16), "n": 3}
 
@@ -24,7 +25,7 @@ def given(slot: Slot, data: Any, *, in_place: bool = False) -> Slot:
     size = max(1, encoder.nbytes)
     if slot.arena is None:
         slot.arena = values.Arena.create(4096)
-    slot.describe({"tree": tree, "table": encoder.table(), "bytes": size, "in_place": in_place})
+    slot.describe(InputLayout(tree=tree, table=encoder.table(), bytes=size, in_place=in_place))
     encoder.write(slot.arena)
     return slot
 

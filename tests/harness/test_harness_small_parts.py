@@ -31,12 +31,12 @@ from kernelcup_harness.protocol import (
     dumps,
     loads,
     seeds,
-    to_json,
 )
 from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.run.record import Record, reasons, signal_name
 from kernelcup_harness.wire import guards
 from kernelcup_harness.wire.guards import POISON_BYTES
+from kernelcup_harness.wire.messages import CaseEnds, SampleTaken, StageBegins, StageEnds, Surroundings
 from kernelcup_harness.wire.values import GUARD_BYTES, BadTree
 
 SECRET = bytes(range(32))
@@ -304,33 +304,20 @@ def report_of(record: Record) -> Report:
     return record.report(secret=SECRET, duration_s=1.5)
 
 
+def ended(name: StageName) -> StageEnds:
+    """The end of a stage in which all was well."""
+    return StageEnds(name=name, verdict=Verdict.ACCEPTED, reason=Reason.NONE, message="", lost=False)
+
+
 def test_a_record_becomes_a_report_that_survives_json() -> None:
     record, told = recorded()
-    record.take({"event": "environment", "environment": {"torch": "2", "load": math.inf}})
-    record.take({"event": "stage", "name": "import", "limit_s": 9.0, "cases": 0})
-    record.take(
-        {
-            "event": "stage_end",
-            "name": "import",
-            "verdict": "accepted",
-            "reason": "",
-            "message": "",
-            "lost": False,
-        }
-    )
-    record.take({"event": "stage", "name": "test", "limit_s": 8.0, "cases": 2})
-    record.take({"event": "sample", "stage": "test", "case": 0, "samples": 1})
-    record.take({"event": "case", "stage": "test", "case": to_json(make_case(2000.0))})
-    record.take(
-        {
-            "event": "stage_end",
-            "name": "test",
-            "verdict": "accepted",
-            "reason": "",
-            "message": "",
-            "lost": False,
-        }
-    )
+    record.take(Surroundings(environment={"torch": "2", "load": math.inf}))
+    record.take(StageBegins(name=StageName.IMPORT, limit_s=9.0, cases=0))
+    record.take(ended(StageName.IMPORT))
+    record.take(StageBegins(name=StageName.TEST, limit_s=8.0, cases=2))
+    record.take(SampleTaken(stage=StageName.TEST, case=0, samples=1))
+    record.take(CaseEnds(stage=StageName.TEST, case=make_case(2000.0)))
+    record.take(ended(StageName.TEST))
     report = report_of(record)
     assert report.verdict is Verdict.ACCEPTED
     assert report.stage is None

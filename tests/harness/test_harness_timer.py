@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import random
@@ -19,11 +18,27 @@ from test_harness_replay import FakeDriver, capture, launch
 from kernelcup_harness import timer_process
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
 from kernelcup_harness.timer import engine, main, start_gun
-from kernelcup_harness.timer.main import Part
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import Driver, DriverError
 from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.messages import (
+    Access,
+    Check,
+    Checked,
+    Fire,
+    Fired,
+    FireEmpty,
+    FireSeries,
+    FireTurns,
+    LoadCapture,
+    Loaded,
+    Refused,
+    SeriesFired,
+    SharedRegion,
+    TurnsFired,
+)
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import M, Message, unpack
 
 LASTS_NS, CLOCK_NS = 20_000, 4_000
 
@@ -157,7 +172,7 @@ def test_a_capture_is_rebuilt_with_the_regions_that_were_attached() -> None:
         found.load(graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little"))))))
 
     fd = os.open("/dev/null", os.O_RDONLY)
-    found.attach(Part(window.WINDOW, 2 << 20, "rw"), fd)
+    found.attach(SharedRegion(address=window.WINDOW, bytes=2 << 20, access=Access.WRITE), fd)
     os.close(fd)
     assert found.load(
         graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little")))))
@@ -174,8 +189,8 @@ class Plain:
         self.raises: Exception | None = None
         self.log: list[Any] = []
 
-    def attach(self, part: Part, fd: int) -> None:
-        self.log.append((part, os.fstat(fd).st_size))
+    def attach(self, region: SharedRegion, fd: int) -> None:
+        self.log.append((region, os.fstat(fd).st_size))
 
     def load(self, data: bytes) -> tuple[int, list[str]]:
         self.try_to()
@@ -224,16 +239,16 @@ def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
     theirs.close()
 
 
-def ask(line: TimerLine, expected: str, fds: Sequence[int] = (), **frame: Any) -> dict[str, Any]:
+def ask(line: TimerLine, request: Message, expected: type[M], fds: Sequence[int] = ()) -> M:
     """Ask within the time that a test has."""
-    return line.ask(frame, expected, timeout_s=30.0, fds=fds)
+    return line.ask(request, expected, timeout_s=30.0, fds=fds)
 
 
 def loaded(line: TimerLine, data: bytes = b"graphs") -> None:
     """Load something."""
     fd = os.memfd_create("capture")
     os.write(fd, data + b"more")
-    ask(line, "loaded", [fd], type="load", bytes=len(data))
+    ask(line, LoadCapture(bytes=len(data)), Loaded, [fd])
     os.close(fd)
 
 
@@ -244,14 +259,14 @@ def test_the_timer_reads_so_many_bytes_and_no_more(running: Any) -> None:
     assert plain.log == [b"graphs"]
 
 
-def test_places_are_fired_by_set_and_number(running: Any) -> None:
+def test_places_are_fired_by_capture_and_number(running: Any) -> None:
     line, _plain, _ = running
     loaded(line)
     loaded(line)
 
-    assert ask(line, "fired", type="fire", set=1, place=3, repeat=2)["ns"] == [1_003, 1_003]
-    assert ask(line, "fired", type="empty")["ns"] == [7]
-    assert ask(line, "series", type="series", places=[0, 1, 0])["ns"] == 300
+    assert ask(line, Fire(capture=1, place=3), Fired).ns == [1_003]
+    assert ask(line, FireEmpty(repeat=2), Fired).ns == [7, 7]
+    assert ask(line, FireSeries(places=[0, 1, 0]), SeriesFired).ns == 300
 
 
 def test_turns_change_who_is_first_with_each_round(running: Any) -> None:
@@ -260,9 +275,9 @@ def test_turns_change_who_is_first_with_each_round(running: Any) -> None:
         loaded(line)
     plain.log.clear()
     left, right = [[0, 0], [3, 0]], [[1, 0], [2, 0]]
-    found = ask(line, "turns", type="turns", left=left, right=right, count=4)
+    found = ask(line, FireTurns(left=left, right=right, first=0, count=4), TurnsFired)
 
-    assert found["ns"] == [[0, 1_000], [3_000, 2_000]] * 2
+    assert found.ns == [[0, 1_000], [3_000, 2_000]] * 2
     # A B B A in memory; the right one first, then the left one.
     assert [group for group, _ in plain.log] == [1, 0, 2, 3, 0, 1, 3, 2]
 
@@ -270,21 +285,26 @@ def test_turns_change_who_is_first_with_each_round(running: Any) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        {"type": "fire", "place": 4},
-        {"type": "fire", "place": -1},
-        {"type": "fire", "place": True},
-        {"type": "fire", "place": 0, "set": 1},
-        {"type": "fire", "place": 0, "repeat": 0},
-        {"type": "fire", "place": 0, "repeat": 10**9},
-        {"type": "series", "places": [9]},
-        {"type": "series", "places": [0] * 5_000},
-        {"type": "turns", "left": [], "right": [], "count": 1},
-        {"type": "turns", "left": [[0, 0]], "right": [[0, 0], [0, 1]], "count": 1},
+        {"type": "fire", "capture": 0, "place": 4},
+        {"type": "fire", "capture": 0, "place": -1},
+        {"type": "fire", "capture": 0, "place": True},
+        {"type": "fire", "capture": 1, "place": 0},
+        {"type": "fire", "place": 0},
+        {"type": "fire", "capture": 0, "place": 0, "repeat": 2},
+        {"type": "fire_empty", "repeat": 0},
+        {"type": "fire_empty", "repeat": 10**9},
+        {"type": "fire_series", "places": [9]},
+        {"type": "fire_series", "places": [0] * 5_000},
+        {"type": "fire_turns", "left": [], "right": [], "first": 0, "count": 1},
+        {"type": "fire_turns", "left": [[0, 0]], "right": [[0, 0], [0, 1]], "first": 0, "count": 1},
+        {"type": "fire_turns", "left": [[0, 0]], "right": [[0, 0]], "first": 0, "count": 1 << 20},
+        {"type": "fire_turns", "left": [[0]], "right": [[0]], "first": 0, "count": 1},
         {"type": "attach", "regions": [{"address": 0, "bytes": 1, "access": "rw"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "all"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}]},
-        {"type": "load", "bytes": 1 << 62},
-        {"type": "load", "bytes": 1},
+        {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}] * 5},
+        {"type": "load_capture", "bytes": 1 << 62},
+        {"type": "load_capture", "bytes": 1},
         {"type": "what"},
         {},
     ],
@@ -294,11 +314,10 @@ def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
 ) -> None:
     line, _, codes = running
     loaded(line)
-    with pytest.raises(TimerRefused) as refused:
-        line.ask(frame, "fired", timeout_s=30.0)
+    refused = unpack(Refused, line.reply(frame, timeout_s=30.0))
 
-    assert refused.value.name is Failure.BAD_REQUEST
-    assert ask(line, "fired", type="fire", place=0)["ns"] == [0]
+    assert refused.name is Failure.BAD_REQUEST
+    assert ask(line, Fire(capture=0, place=0), Fired).ns == [0]
     assert not codes
 
 
@@ -322,7 +341,7 @@ def test_what_cannot_be_loaded_is_refused_by_name(
     assert refused.value.name is name
     if ends:
         with pytest.raises(TimerFailed):
-            ask(line, "checked", type="check")
+            ask(line, Check(), Checked)
         assert codes == [main.FAULTED]
 
 
@@ -341,11 +360,11 @@ def test_a_fault_while_something_runs_is_told_and_ends_the_timer(
     loaded(line)
     plain.raises = error
     with pytest.raises(TimerRefused) as refused:
-        ask(line, "fired", type="fire", place=0)
+        ask(line, Fire(capture=0, place=0), Fired)
 
     assert refused.value.name is name
     with pytest.raises(TimerFailed):
-        ask(line, "fired", type="empty")
+        ask(line, FireEmpty(), Fired)
     assert codes == [main.FAULTED]
 
 
@@ -358,7 +377,7 @@ def test_a_timer_without_a_device_says_so_and_refuses() -> None:
 
     assert line.greet(5.0) == "no libcuda"
     with pytest.raises(TimerRefused) as refused:
-        ask(line, "fired", type="empty")
+        ask(line, FireEmpty(), Fired)
     assert refused.value.name is Failure.NO_WINDOW
     ours.close()
     thread.join()
@@ -371,11 +390,15 @@ def test_descriptors_are_closed_whatever_becomes_of_a_request(running: Any) -> N
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
         fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(chance.randint(0, 4))]
-        kind = chance.choice(["attach", "load", "fire", "what", "empty"])
         region = {"address": window.WINDOW, "bytes": 4096, "access": "rw"}
-        frame = {"type": kind, "bytes": 3, "regions": [region] * chance.randint(0, 3), "place": 0}
-        with contextlib.suppress(TimerRefused, TimerFailed):
-            line.ask(frame, "any", timeout_s=30.0, fds=fds)
+        frames = [
+            {"type": "attach", "regions": [region] * chance.randint(0, 3)},
+            {"type": "load_capture", "bytes": 3},
+            {"type": "fire", "capture": 0, "place": 0},
+            {"type": "fire_empty"},
+            {"type": "what"},
+        ]
+        line.reply(chance.choice(frames), timeout_s=30.0, fds=fds)
         for fd in fds:
             os.close(fd)
     assert len(os.listdir("/proc/self/fd")) == before

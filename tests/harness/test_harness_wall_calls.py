@@ -23,8 +23,10 @@ from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.window import layout, window
 from kernelcup_harness.window.layout import BAND, HEAPS, INPUTS, WRITABLE, Layout
+from kernelcup_harness.window.messages import Access, Attach, Attached, LayInput, SharedRegion
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.wire.messages import Hello, Message, unpack
 
 HEAP = HEAPS["submission"]
 LIMIT_S = 30.0
@@ -65,7 +67,7 @@ class Rig:
         self.contestant._use(kernel)
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
-        assert self.channel.receive(LIMIT_S) == {"type": "hello"}
+        unpack(Hello, self.channel.receive(LIMIT_S))
         line = Line(self.channel)
         self._share(line)
         self.calls = WindowCalls(
@@ -83,17 +85,24 @@ class Rig:
             INPUTS: self.layout.input_bytes,
             WRITABLE: self.layout.writable_bytes,
         }
-        regions = [{"address": at, "bytes": size} for at, size in sizes.items() if size]
-        fds = [self.shared.create(each["address"], each["bytes"]) for each in regions]
-        regions[0]["heap"] = True
-        line.ask({"type": "window", "regions": regions}, "attached", timeout_s=LIMIT_S, fds=fds)
+        regions = [
+            SharedRegion(address=at, bytes=size, access=Access.WRITE, heap=at == HEAP)
+            for at, size in sizes.items()
+            if size
+        ]
+        fds = [self.shared.create(each.address, each.bytes) for each in regions]
+        line.ask(Attach(regions=regions), Attached, timeout_s=LIMIT_S, fds=fds)
         for fd in fds:
             os.close(fd)
 
     def answering(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Have the contestant's replies to calls changed."""
-        honest = self.contestant._answers["call"]
-        self.contestant._answers["call"] = lambda frame: change(honest(frame))
+        send = self.other.send
+
+        def changed(frame: dict[str, Any]) -> None:
+            send({"id": frame["id"], **change(frame)} if frame["type"] == "called" else frame)
+
+        self.other.send = changed  # type: ignore[method-assign, assignment]
 
     def call(self, data: Any, form: Form | None = None) -> Answer:
         """Make a call, and open its answer."""
@@ -183,14 +192,14 @@ def test_an_input_is_written_only_once_the_clock_runs(
     rig = rigged(ones(), kernel, places=1)
     rig.call(ones() * 3)
     seen.clear()
-    lie = rig.contestant._answers["lie"]
+    lay = rig.contestant._answers[LayInput]
 
-    def lie_and_look(frame: dict[str, Any]) -> dict[str, Any]:
-        reply = lie(frame)
+    def lay_and_look(message: LayInput) -> Message:
+        reply = lay(message)
         look("tensors are there")
         return reply
 
-    rig.contestant._answers["lie"] = lie_and_look
+    rig.contestant._answers[LayInput] = lay_and_look
     with at_the_clock(monkeypatch, lambda number: look(["clock begins", "clock ends"][number - 1])):
         rig.call(ones() * 5)
 
@@ -321,6 +330,9 @@ def deep(count: int = 900) -> Any:
         lambda reply: {**reply, "ns": 0.0},
         lambda reply: {"type": "fail", "kind": "unheard of", "text": ""},
         lambda reply: {"type": "fail", "kind": deep(), "text": deep()},
+        lambda reply: {**reply, "more": 1},
+        lambda reply: {**reply, "ns": "5"},
+        lambda reply: {"type": "done", "ns": 5.0},
         lambda reply: {**reply, "answer": {**reply["answer"], "tree": {"k": "tensor", "i": 1}}},
         lambda reply: {**reply, "answer": {**reply["answer"], "tree": {"k": "tensor"}}},
         lambda reply: {**reply, "answer": {**reply["answer"], "tree": {"k": deep()}}},
@@ -482,7 +494,7 @@ def test_an_answer_that_is_given_again_is_wrong(rigged: Rigging) -> None:
     assert rig.call(ones()).output.tolist() != [2] * 64
 
 
-def test_an_answer_shares_what_its_addresses_say_whatever_the_contestant_claims(rigged: Rigging) -> None:
+def test_an_answer_shares_what_its_addresses_say(rigged: Rigging) -> None:
     data = (ones(), ones() * 2, ones() * 3)
 
     def kernel(given: Any) -> Any:
@@ -490,7 +502,6 @@ def test_an_answer_shares_what_its_addresses_say_whatever_the_contestant_claims(
         return [given[2][5:], made, made[:7], torch.empty(0), {"x": given[0]}]
 
     rig = rigged(data, kernel)
-    rig.answering(lambda reply: {**reply, "shared": [], "repeated": []})
     answer = rig.call(data)
 
     assert answer.shared_inputs == (0, 2)
@@ -507,7 +518,6 @@ def test_more_tensors_than_the_judge_reads_are_of_the_wrong_form(rigged: Rigging
 
 def test_an_answer_of_its_own_shares_nothing(rigged: Rigging) -> None:
     rig = rigged(ones(), lambda data: [data * 2, (data * 3)[10:], torch.empty(0), torch.empty(0)])
-    rig.answering(lambda reply: {**reply, "shared": [[0, 0]], "repeated": [[1, 0]]})
     answer = rig.call(ones())
 
     assert (answer.shared_inputs, answer.repeats_itself) == ((), False)

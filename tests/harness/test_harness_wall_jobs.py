@@ -222,7 +222,7 @@ def test_a_write_beside_an_output_in_the_window_is_rejected(tmp_path: Path, coun
     spec = ranked(BESIDE, sources={"reference.py": IN_PLACE})
     events, _ = judged_in_room(spec, tmp_path, hands=Waits)
 
-    (end,) = [each for each in events if each["event"] == "stage_end" and each["name"] == "ranked"]
+    (end,) = [each for each in events if each["type"] == "stage_end" and each["name"] == "ranked"]
     assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
     assert counted.window == 1
 
@@ -234,17 +234,17 @@ class Unmapping:
         raise NotReplayed(WhyNot.NO_WINDOW, "no VMM")
 
 
-def a_session(monkeypatch: pytest.MonkeyPatch, kind: Any) -> tuple[Session, list[dict[str, Any]]]:
-    """A session without a timer, and its events."""
+def a_session(monkeypatch: pytest.MonkeyPatch, kind: Any) -> tuple[Session, list[Any]]:
+    """A session without a timer, and its messages."""
     monkeypatch.setattr(mapping, "GpuMapping", kind)
-    events: list[dict[str, Any]] = []
-    return Session(cast("Channel", None), events.append), events
+    told: list[Any] = []
+    return Session(cast("Channel", None), told.append), told
 
 
 def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found, events = a_session(monkeypatch, Unmapping)
+    found, told = a_session(monkeypatch, Unmapping)
     found.open(
         **dict.fromkeys(("checks", "caller", "contestant", "chance", "remaining"), cast("Any", None)),
         record_type=cast("Any", None),
@@ -255,7 +255,7 @@ def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
     assert found.finding is not None
     assert found.finding.code == session.NOT_REPLAYED
     assert "(no VMM)" in found.finding.text
-    assert events[-1]["environment"]["clean_room"]["reason"] == "no_window"
+    assert told[-1].environment["clean_room"]["reason"] == "no_window"
 
 
 class StubRoom:

@@ -30,6 +30,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import Message
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
@@ -93,17 +94,17 @@ def test_a_duel_is_decided_by_the_wall_clock_too() -> None:
 
 def test_overheads_are_measured_before_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    for name in ("_use_builtin", "_forget", "_load", "_go"):
+    for name in ("_use_noop", "_forget", "_load", "_go"):
         real = getattr(Contestant, name)
 
-        def noted(self: Contestant, frame: dict[str, Any], real: Any = real) -> Any:
-            asked.append(frame["type"])
-            return real(self, frame)
+        def noted(self: Contestant, message: Message, real: Any = real) -> Any:
+            asked.append(message.type)
+            return real(self, message)
 
         monkeypatch.setattr(Contestant, name, noted)
     events = judged(ranked(HONEST), tmp_path)
     before, after = asked[: asked.index("load")], asked[asked.index("load") + 1 :]
-    assert before[0] == "builtin"
+    assert before[0] == "noop"
     assert before[-1] == "forget"
     assert before.count("go") > wall_clock.UNCOUNTED
     assert set(after) == {"go"}
@@ -142,8 +143,9 @@ class FakeCaller:
     def __init__(self, fails: Exception | None = None, *, call_s: float = 1.0) -> None:
         self.now_s, self.calls, self.forgotten = 0.0, 0, False
         self._fails, self._call_s = fails, call_s
+        self.line = self
 
-    def ask(self, _frame: dict[str, Any], _expected: str, *, timeout_s: float) -> None:
+    def ask(self, _request: Message, _expected: type[Message], *, timeout_s: float) -> None:
         assert timeout_s > 0
 
     def timed(self, data: int, _form: None, *, timeout_s: float) -> Any:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kernelcup_harness.audit import findings, physics, references
 from kernelcup_harness.device import calibration, devices, nvml
@@ -32,9 +31,19 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
     Work,
-    to_json,
 )
-from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import (
+    Calibrated,
+    Dueled,
+    Failed,
+    Found,
+    Load,
+    Message,
+    Ready,
+    pack,
+    unpack_any,
+)
 
 REFERENCE_SHARE = 0.03
 """Share of the time for a stage that the references of all cases may take."""
@@ -78,7 +87,7 @@ class Bench:
         checks: Makes inputs and checks answers.
         callers: To each contestant by role.
         channels: The same contestants' channels, still unused.
-        tell: Takes events for the runner.
+        tell: Takes messages for the runner.
         remaining: Returns the seconds left of the current stage.
     """
 
@@ -89,7 +98,7 @@ class Bench:
         checks: Checks,
         callers: Mapping[str, Caller],
         channels: Mapping[str, Channel],
-        tell: Callable[[dict[str, Any]], None],
+        tell: Callable[[Message], None],
         remaining: Callable[[], float],
     ) -> None:
         self._spec = spec
@@ -136,7 +145,7 @@ class Bench:
             text = f"the device could not be examined before the job: {error}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text[:2000]) from error
         self._canary_ns = check.canary_ns
-        self._tell({"event": "calibration", "calibration": to_json(Calibration(canary_ns=check.canary_ns))})
+        self._tell(Calibrated(calibration=Calibration(canary_ns=check.canary_ns)))
         if not check.fits and self.watch.gpu:
             text = (
                 f"the device was not as usual before the job: its canary took {check.canary_ns / 1e3:.1f} us"
@@ -170,7 +179,7 @@ class Bench:
         for finding in run.audit.findings:
             if finding.quarantines:
                 # At once: the run may end before its cases are reported.
-                self._tell({"event": "finding", "finding": to_json(finding)})
+                self._tell(Found(finding=finding))
 
     def finish(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         """Time the references and report the state of the device."""
@@ -184,7 +193,7 @@ class Bench:
             temperature_c=gauge.temperature_c(),
             device_name=device_name(gpu=self.watch.gpu),
         )
-        self._tell({"event": "calibration", "calibration": to_json(found)})
+        self._tell(Calibrated(calibration=found))
 
     def _time_references(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         clock: timing.Clock = timing.CudaClock() if self.watch.gpu else timing.HostClock()
@@ -218,7 +227,7 @@ class Bench:
         if self._spec.rival is None:
             return
         with self.watch.phase("duel"):
-            self._tell({"event": "duel", "duel": to_json(self._fought(stage, runs))})
+            self._tell(Dueled(duel=self._fought(stage, runs)))
 
     def _fought(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
         from torch import OutOfMemoryError
@@ -286,12 +295,12 @@ def load(channel: Channel, file: str, timeout_s: float) -> None:
     """Have a rival imported. Raise :class:`RivalFailed`, or :class:`NotHeld` for lack of memory."""
     with theirs("it could not be imported"):
         hello(channel)
-        channel.send({"type": "load", "file": file}, timeout_s=timeout_s)
-        frame = channel.receive(timeout_s)
-    if frame.get("type") == "fail" and frame.get("kind") in MEMORY:
+        channel.send(pack(Load(file=file)), timeout_s=timeout_s)
+        reply = unpack_any((Ready, Failed), channel.receive(timeout_s))
+    if isinstance(reply, Failed) and reply.kind in MEMORY:
         raise NotHeld("there was not enough memory to import it beside the other")
-    if frame.get("type") != "ready":
-        raise RivalFailed(f"it could not be imported: {text_of(frame.get('text'), 1000)}")
+    if isinstance(reply, Failed):
+        raise RivalFailed(f"it could not be imported: {reply.text[:1000]}")
 
 
 def work_of(spec: JobSpec, run: CaseRun) -> Work | None:

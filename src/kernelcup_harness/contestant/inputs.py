@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.wire import decode, values
+from kernelcup_harness.wire.messages import InputLayout
 
 
 class Block:
@@ -77,15 +78,15 @@ class Slot:
         """The input; its contents are meaningless before :meth:`fill`."""
         self.tensors: list[torch.Tensor] = []
 
-    def describe(self, layout: dict[str, Any]) -> None:
+    def describe(self, layout: InputLayout) -> None:
         """Make the tensors of the next input, without anything that a call has attached to earlier ones."""
-        if self._block is None or layout["table"] != self._table:
+        if self._block is None or layout.table != self._table:
             self.data, self.tensors = None, []
-            self._block = Block(layout["bytes"], gpu=self._gpu)
-        self._table, self.in_place = layout["table"], layout["in_place"]
+            self._block = Block(layout.bytes, gpu=self._gpu)
+        self._table, self.in_place = layout.table, layout.in_place
         self._block.forget_tensors()
         decoder = decode.Decoder(self._block, self._table, decode.importing_record_type, dense=False)
-        self.data, self.tensors = decoder.value(layout["tree"]), decoder.tensors
+        self.data, self.tensors = decoder.value(layout.tree), decoder.tensors
 
     def touch(self) -> None:
         """Have the device work for this process, so that it need not switch to it when the call begins."""

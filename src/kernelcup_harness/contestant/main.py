@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,39 @@ from kernelcup_harness.contestant.importing import import_file
 from kernelcup_harness.protocol.source import PACKAGE
 from kernelcup_harness.protocol.variables import PER_THREAD
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import (
+    ArenaName,
+    Done,
+    Failed,
+    FailureKind,
+    Forget,
+    Forgotten,
+    Give,
+    Given,
+    Go,
+    Hello,
+    Load,
+    Message,
+    Profiled,
+    Ready,
+    UseNoop,
+    pack,
+    unpack_any,
+)
 
 if TYPE_CHECKING:
     from kernelcup_harness.contestant import inputs as slots
     from kernelcup_harness.contestant import window_calls
     from kernelcup_harness.wire import values
 
-MAX_TEXT = 8 << 10
+Answers = Mapping[type[Message], Callable[[Any], Message]]
+"""Returns the reply to each type of message."""
+MAX_TEXT, MOST_TEXT = 8 << 10, 16 << 10
 NO_TRITON = (
     "The submission failed because Triton is not installed on the machine that judged it. The operator of "
     "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
 )
 MAX_TRACE = 4 << 20
-NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
 # Exceptions of compilers that run at the first call, by class name: the harness does not import
 # their packages.
 BUILD_ERRORS = frozenset(
@@ -42,7 +62,7 @@ BUILD_ERRORS = frozenset(
 
 
 class Contestant:
-    """Answers the judge's frames until a ``bye``."""
+    """Answers the judge's messages until the judge is gone."""
 
     def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
@@ -69,12 +89,12 @@ class Contestant:
         self._slot_type = slots.Slot
         self._slots: dict[int, slots.Slot] = {}
         self._builtin = builtin
-        self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "load": self._load,
-            "give": self._give,
-            "go": self._go,
-            "builtin": self._use_builtin,
-            "forget": self._forget,
+        self._answers: dict[type[Message], Callable[[Any], Message]] = {
+            Load: self._load,
+            Give: self._give,
+            Go: self._go,
+            UseNoop: self._use_noop,
+            Forget: self._forget,
         }
         self._room: window_calls.Room | None = None
         if hands is not None:
@@ -84,48 +104,43 @@ class Contestant:
             self._answers |= self._room.answers
 
     def serve(self) -> None:
-        """Say hello, then answer one frame after the other."""
-        self._channel.send({"type": "hello"})
+        """Say hello, then answer one message after the other. Raise ``ChannelClosed`` at the end."""
+        self._channel.send(pack(Hello()))
+        kinds = tuple(self._answers)
         while True:
             frame = self._channel.receive()
-            if frame["type"] == "bye":
-                return
-            answer = self._answers[frame["type"]]
+            message = unpack_any(kinds, frame)
             # The one place where everything is caught: whatever user code raises is the answer.
             try:
-                reply = answer(frame)
+                reply = self._answers[type(message)](message)
             except BaseException as error:
-                reply = self._failure(error, stage=frame["type"])
-            self._channel.send({"id": frame.get("id"), **reply})
+                reply = self._failure(error, loading=isinstance(message, Load))
+            self._channel.send({"id": frame.get("id"), **pack(reply)})
 
-    def _load(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _load(self, message: Load) -> Message:
         with self._room.in_use() if self._room is not None else contextlib.nullcontext():
-            module = import_file(Path(frame["file"]))
+            module = import_file(Path(message.file))
         kernel = getattr(module, "custom_kernel", None)
         if not callable(kernel):
-            return {
-                "type": "fail",
-                "kind": "compile",
-                "text": f"{frame['file']} defines no function custom_kernel",
-            }
+            return failed(FailureKind.COMPILE, f"{message.file} defines no function custom_kernel")
         self._use(kernel)
         self._settle()
         # Imported objects stay alive: the garbage collector need not scan them repeatedly.
         gc.freeze()
-        return {"type": "ready"}
+        return Ready()
 
     def _use(self, kernel: Callable[[Any], Any]) -> None:
         self._kernel = kernel if self._room is None else self._room.kept(kernel)
 
-    def _use_builtin(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _use_noop(self, message: UseNoop) -> Message:
         """Answer calls without computing anything, until a submission is loaded."""
         noop = self._builtin.Noop()
         with self._room.in_use() if self._room is not None else contextlib.nullcontext():
-            noop.prepare(frame)
+            noop.prepare(message.tree, message.table)
         self._use(noop)
-        return {"type": "ready"}
+        return Ready()
 
-    def _forget(self, _frame: dict[str, Any]) -> dict[str, Any]:
+    def _forget(self, _message: Forget) -> Message:
         """Free all memory of inputs and answers."""
         self._settle()
         for slot in self._slots.values():
@@ -136,41 +151,39 @@ class Contestant:
             self._kernel = None
         if self._gpu:
             self._empty_cache()
-        return {"type": "forgotten"}
+        return Forgotten()
 
-    def _give(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _give(self, message: Give) -> Message:
         """Prepare the tensors of an input, which the judge writes later."""
-        slot = self._slot_of(frame)
-        slot.describe(frame["layout"])
+        slot = self._slots.setdefault(message.slot, self._slot_type(gpu=self._gpu))
+        self._adopt_arenas(message.arenas, slot)
+        slot.describe(message.layout)
         slot.touch()
         self._settle()
-        return {"type": "given"}
+        return Given()
 
-    def _slot_of(self, frame: dict[str, Any]) -> Any:
-        """Return the slot of a frame, with the shared memory that came with the frame."""
-        slot = self._slots.setdefault(frame["slot"], self._slot_type(gpu=self._gpu))
-        self._adopt_arenas(frame, slot)
-        return slot
-
-    def _go(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _go(self, message: Go) -> Message:
         """Make one call. Its input is there from here on."""
         assert self._kernel is not None
-        slot = self._slot_of(frame)
+        slot = self._slots[message.slot]
         slot.fill()
         self._settle()
-        if frame["profile"]:
+        if message.profile:
             kernel, data = self._kernel, slot.data
-            return {"type": "profile", **profile(lambda: kernel(data), self._settle)}
+            return profile(lambda: kernel(data), self._settle)
         began = time.perf_counter_ns()
         value, laid = self._called(slot.data)
         self._settle()
         ns = float(max(1, time.perf_counter_ns() - began))
         answer = self._wire.contiguous(slot.data) if value is None and slot.in_place else laid
-        return {"type": "done", "ns": ns, **self._write(answer), **self._shares(slot, value)}
-
-    def _shares(self, slot: Any, value: Any) -> dict[str, Any]:
-        """Describe which memory an answer shares; an answer given in the input itself counts as sharing none."""
-        return NOTHING_SHARED if value is None and slot.in_place else self._sharing(value, slot.tensors)
+        try:
+            tree, table = self._write(answer)
+        except self._wire.CannotCarry as error:
+            return failed(FailureKind.OUTPUT, str(error))
+        except self._wire.TooLarge as error:
+            return failed(FailureKind.TOO_LARGE, f"the call returned {error}")
+        shared, repeated = self._sharing(slot, value)
+        return Done(ns=ns, tree=tree, table=table, shared=shared, repeated=repeated)
 
     def _called(self, data: Any) -> tuple[Any, Any]:
         """Return an answer as returned, and laid out densely.
@@ -181,55 +194,58 @@ class Contestant:
         value = self._kernel(data)
         return value, self._wire.contiguous(value)
 
-    def _sharing(self, value: Any, inputs: list[Any]) -> dict[str, Any]:
-        """Describe which tensors of an answer share memory with the inputs and with each other."""
-        outputs = self._aliasing.leaves(value)
-        return {
-            "shared": self._aliasing.shared(outputs, inputs),
-            "repeated": self._aliasing.repeated(outputs),
-        }
+    def _sharing(self, slot: Any, value: Any) -> tuple[Any, Any]:
+        """Return which tensors of an answer share memory with the inputs, and which with each other.
 
-    def _adopt_arenas(self, frame: dict[str, Any], slot: Any) -> None:
-        if not frame["arenas"]:
+        An answer given in the input itself counts as sharing none.
+        """
+        if value is None and slot.in_place:
+            return [], []
+        outputs = self._aliasing.leaves(value)
+        return self._aliasing.shared(outputs, slot.tensors), self._aliasing.repeated(outputs)
+
+    def _adopt_arenas(self, names: list[ArenaName], slot: Any) -> None:
+        if not names:
             return
-        for name, fd in zip(frame["arenas"], self._channel.take_fds(), strict=True):
+        for name, fd in zip(names, self._channel.take_fds(), strict=True):
             arena = self._wire.Arena.adopt(fd)
-            if name == "inputs":
+            if name is ArenaName.INPUTS:
                 old, slot.arena = slot.arena, arena
             else:
                 old, self._outputs = self._outputs, arena
             if old is not None:
                 old.close()
 
-    def _write(self, value: Any) -> dict[str, Any]:
+    def _write(self, value: Any) -> tuple[Any, Any]:
+        """Write an answer into shared memory; return its tree and table. Raise ``CannotCarry`` or ``TooLarge``."""
         assert self._outputs is not None
         encoder = self._wire.Encoder(guarded=True)
-        try:
-            tree = encoder.tree(value, "output")
-            self._outputs.pin(encoder.nbytes)
-            encoder.write(self._outputs)
-        except self._wire.CannotCarry as error:
-            return {"type": "fail", "kind": "output", "text": str(error)}
-        except self._wire.TooLarge as error:
-            return {"type": "fail", "kind": "too_large", "text": f"the call returned {error}"}
-        return {"tree": tree, "table": encoder.table()}
+        tree = encoder.tree(value, "output")
+        self._outputs.pin(encoder.nbytes)
+        encoder.write(self._outputs)
+        return tree, encoder.table()
 
-    def _failure(self, error: BaseException, *, stage: str) -> dict[str, Any]:
+    def _failure(self, error: BaseException, *, loading: bool) -> Failed:
         text = describe(error)
-        return {"type": "fail", "kind": self._kind_of(error, text, stage), "text": text}
+        return failed(self._kind_of(error, text, loading=loading), text)
 
-    def _kind_of(self, error: BaseException, text: str, stage: str) -> str:
+    def _kind_of(self, error: BaseException, text: str, *, loading: bool) -> FailureKind:
         if isinstance(error, self._out_of_memory):
-            return "memory"
+            return FailureKind.MEMORY
         if isinstance(error, MemoryError) or "can't allocate memory" in text:
-            return "host_memory"
-        if isinstance(error, SyntaxError) and stage == "load":
-            return "compile"
+            return FailureKind.HOST_MEMORY
+        if isinstance(error, SyntaxError) and loading:
+            return FailureKind.COMPILE
         if type(error).__name__ in BUILD_ERRORS or "Error building extension" in text:
-            return "compile"
+            return FailureKind.COMPILE
         if isinstance(error, ImportError) and "inline CUDA" in text:
-            return "compile"
-        return "import" if stage == "load" else "exception"
+            return FailureKind.COMPILE
+        return FailureKind.IMPORT if loading else FailureKind.EXCEPTION
+
+
+def failed(kind: FailureKind, text: str) -> Failed:
+    """Return the message of a failure, with as much of the text as it may have."""
+    return Failed(kind=kind, text=text if len(text) <= MOST_TEXT else text[:MOST_TEXT])
 
 
 def describe(error: BaseException) -> str:
@@ -273,7 +289,7 @@ def silent() -> Iterator[None]:
         os.close(kept)
 
 
-def profile(call: Callable[[], Any], settle: Callable[[], None]) -> dict[str, Any]:
+def profile(call: Callable[[], Any], settle: Callable[[], None]) -> Profiled:
     """Run ``call`` once to warm up and once under torch.profiler; return its table and trace."""
     import torch
     from torch.profiler import ProfilerActivity
@@ -301,4 +317,4 @@ def profile(call: Callable[[], Any], settle: Callable[[], None]) -> dict[str, An
     with contextlib.suppress(OSError):
         trace.unlink()
     encoded = base64.b64encode(packed).decode() if len(packed) <= MAX_TRACE else ""
-    return {"text": table[: 256 << 10], "trace": encoded}
+    return Profiled(text=table[: 256 << 10], trace=encoded)

@@ -15,10 +15,10 @@ class Noop:
     def __init__(self) -> None:
         self._answer: Any = None
 
-    def prepare(self, frame: dict[str, Any]) -> None:
+    def prepare(self, tree: Any, table: Any) -> None:
         """Make the answer: tensors of the form's shapes, with any contents."""
-        decoder = decode.Decoder(Nothing(), frame["table"], decode.importing_record_type, dense=False)
-        self._answer = values.with_tensors(decoder.value(frame["tree"]), whole)
+        decoder = decode.Decoder(Nothing(), table, decode.importing_record_type, dense=False)
+        self._answer = values.with_tensors(decoder.value(tree), whole)
 
     def __call__(self, _data: Any) -> Any:
         """Return the answer."""

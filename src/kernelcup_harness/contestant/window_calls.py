@@ -16,11 +16,23 @@ from typing import Any, Protocol
 
 import torch
 
+from kernelcup_harness.window import messages
 from kernelcup_harness.window.layout import WindowMemory
+from kernelcup_harness.window.messages import (
+    Attach,
+    Attached,
+    Captured,
+    CapturePlaces,
+    Export,
+    Exported,
+    InputLaid,
+    LayInput,
+)
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
 from kernelcup_harness.window.window import WINDOW_BYTES
 from kernelcup_harness.wire import decode
 from kernelcup_harness.wire import values as wire
+from kernelcup_harness.wire.messages import Failed, FailureKind, Message
 
 CALLS = 3
 """Calls at each place: two to warm up and one that is captured."""
@@ -53,11 +65,11 @@ class Hands(Protocol):
 
 
 class Room:
-    """Answers the judge's frames about the window.
+    """Answers the judge's messages about the window.
 
     Args:
         hands: Captures calls.
-        take_fds: Returns the descriptors that came with a frame.
+        take_fds: Returns the descriptors that came with a message.
         settle: Waits for the device.
     """
 
@@ -73,12 +85,12 @@ class Room:
         self._shared: list[range] = []
         """The addresses of the window that the judge can read."""
         self._laid: tuple[Any, bool] | None = None
-        self.answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "window": self._window,
-            "lie": self._lie,
-            "call": self._call_laid,
-            "capture_places": self._capture,
-            "export": self._export,
+        self.answers: dict[type[Message], Callable[[Any], Message]] = {
+            Attach: self._attach,
+            LayInput: self._lay_input,
+            messages.Call: self._call_laid,
+            CapturePlaces: self._capture,
+            Export: self._export,
         }
 
     @contextmanager
@@ -107,30 +119,30 @@ class Room:
         self._kept = call
         return call
 
-    def _window(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _attach(self, message: Attach) -> Attached:
         """Map regions; tensors are allocated in the region marked ``heap`` from now on."""
         fds = self._take_fds()
         try:
-            for fd, each in zip(fds, frame["regions"], strict=True):
-                self._hands.attach(fd, each["address"], each["bytes"])
-                self._shared.append(range(each["address"], each["address"] + each["bytes"]))
-                if each.get("heap"):
-                    self._hands.use_heap(each["address"], each["bytes"])
+            for fd, each in zip(fds, message.regions, strict=True):
+                self._hands.attach(fd, each.address, each.bytes)
+                self._shared.append(range(each.address, each.address + each.bytes))
+                if each.heap:
+                    self._hands.use_heap(each.address, each.bytes)
                     self._has_heap = True
-                    self._device = self._hands.view(each["address"], 1).device
+                    self._device = self._hands.view(each.address, 1).device
         except NotReplayed as reason:
-            return {"type": "attached", "why": reason.reason.value}
+            return Attached(why=reason.reason)
         finally:
             for fd in fds:
                 os.close(fd)
-        return {"type": "attached", "why": ""}
+        return Attached()
 
-    def _lie(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _lay_input(self, message: LayInput) -> InputLaid:
         """Make the tensors of an input, which the judge writes later."""
-        self._laid = self._input(frame["tree"], frame["table"]), frame["in_place"]
-        return {"type": "lies"}
+        self._laid = self._input(message.tree, message.table), message.in_place
+        return InputLaid()
 
-    def _call_laid(self, _frame: dict[str, Any]) -> dict[str, Any]:
+    def _call_laid(self, _message: messages.Call) -> Message:
         """Make a call with the input that is laid, and describe where its answer is."""
         assert self._laid is not None
         assert self._kept is not None
@@ -141,9 +153,9 @@ class Room:
         self._settle()
         ns = float(max(1, time.perf_counter_ns() - began))
         try:
-            return {"type": "called", "ns": ns, "answer": description(self._where_it_is_read(answer))}
+            return messages.Called(ns=ns, answer=description(self._where_it_is_read(answer)))
         except wire.CannotCarry as error:
-            return {"type": "fail", "kind": "output", "text": str(error)}
+            return Failed(kind=FailureKind.OUTPUT, text=str(error)[:8_000])
 
     def _where_it_is_read(self, answer: Any) -> Any:
         """Return an answer whose tensors on the device lie in the window: others, of other allocators, are copied."""
@@ -165,29 +177,29 @@ class Room:
             self._settle()
         return found
 
-    def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _capture(self, message: CapturePlaces) -> Captured:
         """Capture a call at each place, and describe where its answer will be."""
         assert self._kernel is not None
         if not self._has_heap:
-            return {"type": "captured", "why": WhyNot.NO_WINDOW.value}
-        calls = [self._call(self._kernel, frame, table) for table in frame["tables"]]
+            return Captured(why=WhyNot.NO_WINDOW, answers=[])
+        calls = [self._call(self._kernel, message, table) for table in message.tables]
         try:
             values = self._hands.capture(calls)
-            return {"type": "captured", "why": "", "answers": [description(value) for value in values]}
+            return Captured(answers=[description(value) for value in values])
         except NotReplayed as reason:
-            return {"type": "captured", "why": reason.reason.value}
+            return Captured(why=reason.reason, answers=[])
         except wire.CannotCarry:
-            return {"type": "captured", "why": WhyNot.HOST_OUTPUT.value}
+            return Captured(why=WhyNot.HOST_OUTPUT, answers=[])
 
-    def _call(self, kernel: Callable[[Any], Any], frame: dict[str, Any], table: Any) -> Call:
+    def _call(self, kernel: Callable[[Any], Any], message: CapturePlaces, table: Any) -> Call:
         # New tensors over the same memory for each call, without anything that an earlier call attached to them.
         # They are made beforehand: viewing an address queries the driver, which may break a capture.
-        inputs = [self._input(frame["tree"], table) for _ in range(CALLS)]
+        inputs = [self._input(message.tree, table) for _ in range(CALLS)]
 
         def call() -> Any:
             data = inputs.pop() if len(inputs) > 1 else inputs[0]
             value = kernel(data)
-            answer = data if value is None and frame["in_place"] else value
+            answer = data if value is None and message.in_place else value
             # The dense layout is part of the call: otherwise the work would be deferred.
             return wire.contiguous(answer)
 
@@ -197,24 +209,24 @@ class Room:
         memory = WindowMemory(self._hands.view, WINDOW_BYTES)
         return decode.Decoder(memory, table, decode.importing_record_type, dense=False).value(tree)
 
-    def _export(self, _frame: dict[str, Any]) -> dict[str, Any]:
+    def _export(self, _message: Export) -> Exported:
         """Write all captured graphs into the judge's memory."""
         (fd,) = self._take_fds()
         arena = wire.Arena.adopt(fd)
         try:
             data = self._hands.export()
             if len(data) > arena.size:
-                return {"type": "exported", "why": WhyNot.MEMORY.value, "bytes": 0}
+                return Exported(why=WhyNot.MEMORY, bytes=0)
             arena.memory[: len(data)] = data
         except NotReplayed as reason:
-            return {"type": "exported", "why": reason.reason.value, "bytes": 0}
+            return Exported(why=reason.reason, bytes=0)
         except Exception:
             # No code of the submission runs here: the traceback is the harness's own, and goes to standard error.
             traceback.print_exc()
-            return {"type": "exported", "why": WhyNot.UNKNOWN.value, "bytes": 0}
+            return Exported(why=WhyNot.UNKNOWN, bytes=0)
         finally:
             arena.close()
-        return {"type": "exported", "why": "", "bytes": len(data)}
+        return Exported(bytes=len(data))
 
 
 def description(value: Any) -> dict[str, Any]:

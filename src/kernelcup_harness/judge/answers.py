@@ -10,21 +10,19 @@ from typing import Any
 import torch
 
 from kernelcup_harness.wire import aliasing, decode, values
-from kernelcup_harness.wire.channel import BrokenProtocol, text_of
+from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.guards import POISON_BYTES
+from kernelcup_harness.wire.messages import Done, Failed, FailureKind, Profiled, unpack
 
 MOST_TENSORS = 1024
 """Most tensors of an answer, unless the reference's has more: each costs the judge time."""
 MAX_TEXT = 16 << 10
-MAX_PROFILE = 256 << 10
-MAX_TRACE = 8 << 20
-KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
 
 class CallFailed(Exception):
     """The contestant reports that the call failed, and how."""
 
-    def __init__(self, kind: str, text: str) -> None:
+    def __init__(self, kind: FailureKind, text: str) -> None:
         super().__init__(text)
         self.kind = kind
         self.text = text
@@ -88,8 +86,7 @@ class Copied:
 class Pending:
     """An answer that has arrived but is not decoded yet."""
 
-    reply: dict[str, Any]
-    profiled: bool = False
+    reply: Done | Profiled | Failed
     wall_ns: float
     inputs: int
     most_tensors: int
@@ -100,23 +97,16 @@ class Pending:
 
 def opened(pending: Pending, record_type: decode.RecordType) -> Answer:
     """Decode an answer. Raise :class:`CallFailed` or ``BrokenProtocol``."""
-    reply = pending.reply
-    raise_failure(reply)
-    if pending.profiled and reply.get("type") == "profile":
-        trace = text_of(reply.get("trace"), MAX_TRACE + 1)
-        return Answer(
-            profile=text_of(reply.get("text"), MAX_PROFILE),
-            trace=trace if len(trace) <= MAX_TRACE else None,
-            wall_ns=pending.wall_ns,
-        )
-    if reply.get("type") != "done":
-        raise BrokenProtocol("an answer of unknown type")
+    if isinstance(pending.reply, Profiled):
+        profile, trace = pending.reply.text, pending.reply.trace
+        return Answer(profile=profile, trace=trace, wall_ns=pending.wall_ns)
+    reply = returned(pending)
     own_ns = claimed(pending)
     output = read(pending, record_type)
     count = len(aliasing.leaves(output))
     try:
-        shared = aliasing.places(reply.get("shared"), (count, pending.inputs))
-        repeated = aliasing.places(reply.get("repeated"), (count, count))
+        shared = aliasing.places(reply.shared, (count, pending.inputs))
+        repeated = aliasing.places(reply.repeated, (count, count))
     except ValueError as error:
         raise BrokenProtocol(f"an answer whose sharing of memory is {error}") from error
     return Answer(
@@ -131,42 +121,51 @@ def opened(pending: Pending, record_type: decode.RecordType) -> Answer:
 
 def read(pending: Pending, record_type: decode.RecordType) -> Any:
     """Return the value of an answer. Raise :class:`GuardBroken` if its guard bands have changed."""
-    reply = pending.reply
-    table = reply.get("table")
+    reply = returned(pending)
+    table = reply.table
     if isinstance(table, list) and len(table) > pending.most_tensors:
-        raise CallFailed("output", f"the call returned {len(table)} tensors")
+        raise CallFailed(FailureKind.OUTPUT, f"the call returned {len(table)} tensors")
     try:
-        decoder = decode.Decoder(pending.memory, reply.get("table"), record_type, dense=True)
-        output = decoder.value(reply.get("tree"))
+        decoder = decode.Decoder(pending.memory, table, record_type, dense=True)
+        output = decoder.value(reply.tree)
     except values.BadTree as error:
         if "not defined in the task's files" in str(error):
             text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
-            raise CallFailed("output", text) from error
+            raise CallFailed(FailureKind.OUTPUT, text) from error
         raise BrokenProtocol(str(error)) from error
     pending.check_bands(decoder.gaps)
     return output
 
 
-def expect(reply: dict[str, Any], kind: str) -> None:
-    """Raise :class:`CallFailed` for a failure, ``BrokenProtocol`` for anything else of another type."""
-    raise_failure(reply)
-    if reply.get("type") != kind:
-        raise BrokenProtocol(f"an answer of unknown type; expected {kind!r}")
+def returned(pending: Pending) -> Done:
+    """Return the reply of a call that has returned. Raise :class:`CallFailed` or ``BrokenProtocol``."""
+    if isinstance(pending.reply, Failed):
+        raise call_failed(pending.reply)
+    if not isinstance(pending.reply, Done):
+        raise BrokenProtocol("a profile that was not asked for")
+    return pending.reply
 
 
-def raise_failure(reply: dict[str, Any]) -> None:
-    """Raise :class:`CallFailed` if the contestant reports that the call failed."""
-    if reply.get("type") == "fail":
-        kind = text_of(reply.get("kind"), MAX_TEXT)
-        if kind not in KINDS:
-            raise BrokenProtocol("a failure of unknown kind")
-        raise CallFailed(kind, text_of(reply.get("text"), MAX_TEXT))
+def raise_failure(frame: dict[str, Any]) -> None:
+    """Raise :class:`CallFailed` if a contestant's frame reports that its submission failed."""
+    if frame.get("type") == Failed.type:
+        raise call_failed(unpack(Failed, frame))
+
+
+def call_failed(failed: Failed) -> CallFailed:
+    """Return the failure of a call. Raise ``BrokenProtocol`` if calls cannot fail in this way."""
+    if failed.kind is FailureKind.IMPORT:
+        raise BrokenProtocol("a call that failed to be imported")
+    return CallFailed(failed.kind, failed.text)
 
 
 def claimed(pending: Pending) -> float:
-    """Return the contestant's own time in nanoseconds, at most the judge's. Raise ``BrokenProtocol``."""
-    ns = pending.reply.get("ns")
-    if not isinstance(ns, float) or not 0 < ns < math.inf:
+    """Return the contestant's own time in nanoseconds, at most the judge's.
+
+    Raise :class:`CallFailed` or ``BrokenProtocol``.
+    """
+    ns = returned(pending).ns
+    if not 0 < ns < math.inf:
         raise BrokenProtocol("an answer without a time")
     return min(ns, pending.wall_ns)
 

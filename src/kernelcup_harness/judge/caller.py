@@ -21,7 +21,6 @@ from kernelcup_harness.judge.answers import (
     Pending,
     check_guards,
     end_of,
-    expect,
     opened,
 )
 from kernelcup_harness.judge.requests import Line
@@ -29,6 +28,20 @@ from kernelcup_harness.judge.schedule import PLACES
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.guards import Poison
+from kernelcup_harness.wire.messages import (
+    ArenaName,
+    Done,
+    Failed,
+    Forget,
+    Forgotten,
+    Give,
+    Given,
+    Go,
+    InputLayout,
+    Profiled,
+    pack,
+    unpack,
+)
 
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
@@ -59,12 +72,14 @@ class Caller:
     def __init__(
         self, channel: Channel, record_type: decode.RecordType, result_bytes: int, *, gpu: bool = False
     ) -> None:
-        self._line = Line(channel)
+        self.line = Line(channel)
+        """For requests that need no input."""
         self._record_type = record_type
         self._result_bytes = result_bytes
         self._inputs: dict[int, values.Arena] = {}
         self._outputs: values.Arena | None = None
-        self._fresh: list[tuple[str, int]] = []
+        self._fresh: dict[ArenaName, int] = {}
+        """Descriptors of memory that the contestant does not have yet."""
         self._gpu = gpu
         self._poison = Poison(gpu=gpu)
         self._private = torch.empty(0, dtype=torch.uint8)
@@ -74,11 +89,11 @@ class Caller:
     @property
     def waited_s(self) -> float:
         """Seconds spent waiting for answers since it was last set to zero."""
-        return self._line.waited_s
+        return self.line.waited_s
 
     @waited_s.setter
     def waited_s(self, seconds: float) -> None:
-        self._line.waited_s = seconds
+        self.line.waited_s = seconds
 
     def call(self, data: Any, form: Form | None = None, *, timeout_s: float, profile: bool = False) -> Answer:
         """Call the contestant once with ``data``; ``form`` is None if there is no reference.
@@ -97,34 +112,33 @@ class Caller:
         until = time.monotonic() + timeout_s
         encoder = values.Encoder()
         tree = encoder.tree(data, "input")
-        layout = {
-            "tree": tree,
-            "table": encoder.table(),
-            "bytes": max(1, encoder.nbytes),
-            "in_place": form is not None and form.in_place,
-        }
+        layout = InputLayout(
+            tree=tree,
+            table=encoder.table(),
+            bytes=max(1, encoder.nbytes),
+            in_place=form is not None and form.in_place,
+        )
         slot = self._next_slot(encoder.nbytes)
-        arena = self._inputs[slot] = self._arena("inputs", self._inputs.get(slot), encoder.nbytes)
+        arena = self._inputs[slot] = self._arena(ArenaName.INPUTS, self._inputs.get(slot), encoder.nbytes)
         arena.pin(encoder.nbytes)
         self._make_room(form)
         staged = self._staged_on_host(encoder)
         # This creates the tensors over whatever the memory holds.
-        self.ask({"type": "give", "slot": slot, "layout": layout}, "given", timeout_s=timeout_s)
-        frame = {"type": "go", "slot": slot, "profile": profile}
+        self._give(slot, layout, timeout_s)
+        frame = pack(Go(slot=slot, profile=profile))
         begin = time.perf_counter_ns()
         if staged is None:
             encoder.write(arena)
         else:
             ctypes.memmove(arena.bytes.data_ptr(), staged.data_ptr(), encoder.nbytes)
-        reply = self._reply(frame, max(0.0, until - time.monotonic()))
+        reply = self.line.reply(frame, timeout_s=max(0.0, until - time.monotonic()))
         assert self._outputs is not None
         memory = self._taken(end_of(reply.get("table"), self._outputs.size))
         wall_ns = float(time.perf_counter_ns() - begin)
         return Pending(
-            reply=reply,
-            profiled=profile,
+            reply=read_reply(reply, profile=profile),
             wall_ns=wall_ns,
-            inputs=len(layout["table"]),
+            inputs=len(layout.table),
             most_tensors=max(MOST_TENSORS, form.tensors if form is not None else 0),
             memory=memory,
             check_bands=partial(
@@ -132,17 +146,11 @@ class Caller:
             ),
         )
 
-    def ask(self, frame: dict[str, Any], expected: str, *, timeout_s: float) -> dict[str, Any]:
-        """Send a frame that needs no input; return the reply of the expected type."""
-        reply = self._reply(frame, timeout_s)
-        expect(reply, expected)
-        return reply
-
-    def _reply(self, frame: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a frame with the shared memory that the contestant does not have yet, and return the reply."""
-        fresh, self._fresh = self._fresh, []
-        names, fds = [name for name, _ in fresh], [fd for _, fd in fresh]
-        return self._line.reply(frame, timeout_s=timeout_s, fds=fds, arenas=names)
+    def _give(self, slot: int, layout: InputLayout, timeout_s: float) -> None:
+        """Have the tensors of an input made, in shared memory that the contestant may not have yet."""
+        fresh, self._fresh = self._fresh, {}
+        request = Give(slot=slot, layout=layout, arenas=list(fresh))
+        self.line.ask(request, Given, timeout_s=timeout_s, fds=list(fresh.values()))
 
     def open(self, pending: Pending) -> Answer:
         """Decode an answer. Raise :class:`CallFailed` or ``BrokenProtocol``."""
@@ -153,7 +161,7 @@ class Caller:
         for arena in self._inputs.values():
             arena.close()
         self._inputs.clear()
-        self.ask({"type": "forget"}, "forgotten", timeout_s=timeout_s)
+        self.line.ask(Forget(), Forgotten, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Free the shared memory."""
@@ -191,7 +199,7 @@ class Caller:
     def _make_room(self, form: Form | None) -> None:
         """Prepare memory for an answer, with a new pattern where it is due."""
         expected = form.nbytes if form is not None else 0
-        self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
+        self._outputs = self._arena(ArenaName.OUTPUTS, self._outputs, self._capacity(form))
         self._poison.fill(self._outputs, expected)
 
     def _capacity(self, form: Form | None) -> int:
@@ -199,11 +207,20 @@ class Caller:
             return self._result_bytes
         return min(self._result_bytes, 2 * form.nbytes + OUTPUT_HEADROOM)
 
-    def _arena(self, name: str, arena: values.Arena | None, size: int) -> values.Arena:
+    def _arena(self, name: ArenaName, arena: values.Arena | None, size: int) -> values.Arena:
         if arena is not None and arena.size >= size:
             return arena
         if arena is not None:
             arena.close()
         made = values.Arena.create(max(size, SMALLEST_ARENA))
-        self._fresh.append((name, made.fd))
+        self._fresh[name] = made.fd
         return made
+
+
+def read_reply(frame: dict[str, Any], *, profile: bool) -> Done | Profiled | Failed:
+    """Return the reply to a call, read after the clock. Raise ``BrokenProtocol``."""
+    if frame.get("type") == Failed.type:
+        return unpack(Failed, frame)
+    if profile and frame.get("type") == Profiled.type:
+        return unpack(Profiled, frame)
+    return unpack(Done, frame)

@@ -16,12 +16,13 @@ from kernelcup_harness.judge.schedule import PLACES
 from kernelcup_harness.protocol import DuelResult, SampleName, estimates
 from kernelcup_harness.protocol.duels import ERROR
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import FailureKind
 
 WARM_UP_BLOCKS = PLACES
 """One block at each place."""
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
 NO_TIME = "there was no time left"
-MEMORY = frozenset({"memory", "host_memory"})
+MEMORY = frozenset({FailureKind.MEMORY, FailureKind.HOST_MEMORY})
 FIRST_INPUT = 1 << 20
 """Input numbers from here on are reserved for duels."""
 

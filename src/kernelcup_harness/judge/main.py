@@ -1,7 +1,7 @@
 """The process that decides. It makes inputs, calls the contestant, checks answers and times calls.
 
-Every byte from the contestant is hostile. The judge sends its findings to the runner frame by
-frame, so that none is lost when the run is cut off.
+Every byte from the contestant is hostile. The judge sends its findings to the runner one by
+one, so that none is lost when the run is cut off.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge import verdicts
 from kernelcup_harness.judge.aside import Aside
+from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
 from kernelcup_harness.judge.schedule import (
     CaseRun,
     PlannedCase,
@@ -33,10 +34,10 @@ from kernelcup_harness.protocol import (
     SampleName,
     StageName,
     Verdict,
-    to_json,
 )
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import CaseEnds, End, Phases, Surroundings
 
 if TYPE_CHECKING:
     from kernelcup_harness.judge.caller import Caller, Calls
@@ -45,11 +46,6 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.replay.stage import Judging
     from kernelcup_harness.judge.task import TaskCode
 
-HELLO_TIMEOUT_S = 120.0
-PROGRESS_INTERVAL_S = 0.2
-MAX_MESSAGE = 16 << 10
-DISMISS_S = 30.0
-"""Time for the runner to end the contestants."""
 TIMER = "timer"
 
 
@@ -66,7 +62,7 @@ class Judge:
     ) -> None:
         self._spec = spec
         self._secret = secret
-        self._runner = runner
+        self._runner = RunnerLine(runner)
         self._channels = {role: each for role, each in contestants.items() if role != TIMER}
         self._timer = contestants.get(TIMER)
         self._session: Session | None = None
@@ -75,7 +71,6 @@ class Judge:
         self._bench: Audits | None = None
         self._callers: list[Caller] = []
         self._deadline = 0.0
-        self._last_progress = 0.0
         # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
         self._chance = random.Random(derive_seed(secret, "order"))
 
@@ -98,9 +93,9 @@ class Judge:
             from kernelcup_harness.judge.replay import session
 
             # This has to come first: later the addresses of the window may be taken.
-            self._session = session.Session(self._timer, self._runner.send, memory.part())
+            self._session = session.Session(self._timer, self._runner.tell, memory.part())
         state = Aside(machine.gpu_state) if gpu else None
-        self._runner.send({"event": "environment", "environment": machine.environment(self._spec.backend)})
+        self._runner.tell(Surroundings(environment=machine.environment(self._spec.backend)))
         self._reservation = memory.reserve(gpu)
         try:
             task = task_code.TaskCode(self._spec.reference_module, self._spec.check_style, Path.cwd())
@@ -111,14 +106,14 @@ class Judge:
         self._bench = self._prepared(task)
         loaded = self._load(stages)
         if state is not None:
-            self._runner.send({"event": "environment", "environment": {"gpu": state.result()}})
+            self._runner.tell(Surroundings(environment={"gpu": state.result()}))
         if loaded:
             for stage in stages:
                 if not self._run_stage(stage):
                     break
         phases = self._session.phases if self._session is not None else {}
-        self._runner.send({"event": "phases", "phases": self._bench.phases | phases})
-        self._runner.send({"event": "end"})
+        self._runner.tell(Phases(phases={**self._bench.phases, **phases}))
+        self._runner.tell(End())
 
     def _prepared(self, task: TaskCode) -> Audits:
         """Make what checks answers and what calls each contestant; return what audits the times."""
@@ -147,23 +142,25 @@ class Judge:
             checks=self._checks,
             callers=callers,
             channels=self._channels,
-            tell=self._runner.send,
+            tell=self._runner.tell,
             remaining=self._remaining,
         )
 
     def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
-        self._begin(name, self._spec.limits.import_s, 0)
-        self._end(name, verdict, reason, message)
-        self._runner.send({"event": "end"})
+        self._runner.begin(name, self._spec.limits.import_s, 0)
+        self._runner.end(name, verdict, reason, message)
+        self._runner.tell(End())
 
     def _load(self, stages: list[Stage]) -> bool:
         """Have the submission imported. Report a failure and return False if the import fails."""
+        from kernelcup_harness.judge.requests import greet, load
+
         limit_s = self._spec.limits.import_s
-        self._begin(StageName.IMPORT, limit_s, 0)
+        self._runner.begin(StageName.IMPORT, limit_s, 0)
         assert self._bench is not None
         try:
             with self._bench.watch.phase("context"):
-                self._greet()
+                greet(self._channels)
             # The last moment at which the device is ours alone: no code of a submission has run.
             self._bench.before_load()
             self._open_session(stages)
@@ -171,16 +168,14 @@ class Judge:
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
-                self._channel.send({"type": "load", "file": self._spec.submission_name})
-                self._receive(limit_s, "ready")
+                load(self._channel, self._spec.submission_name, limit_s)
         except RunEnds as end:
-            self._end(StageName.IMPORT, end.verdict, end.reason, end.message, lost=end.lost)
+            self._runner.end_with(StageName.IMPORT, end)
             return False
         except ChannelClosed:
-            text = "the submission's process ended"
-            self._end(StageName.IMPORT, Verdict.RUNTIME_ERROR, Reason.EXITED, text, lost=True)
+            self._runner.end(StageName.IMPORT, Verdict.RUNTIME_ERROR, Reason.EXITED, verdicts.LOST, lost=True)
             return False
-        self._end(StageName.IMPORT, Verdict.ACCEPTED, Reason.NONE, "")
+        self._runner.end(StageName.IMPORT)
         return True
 
     def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
@@ -216,47 +211,26 @@ class Judge:
         for stage in stages:
             self._session.lay_out(stage)
 
-    def _greet(self) -> None:
-        """Wait for the contestant's hello. No user code has run before it, so a failure is never the submission's."""
-        try:
-            self._receive(HELLO_TIMEOUT_S, "hello")
-            self._greet_others()
-        except RunEnds as end:
-            text = f"the contestant's process did not start: {end.message}"
-            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from end
-
-    def _greet_others(self) -> None:
-        from kernelcup_harness.judge.requests import hello
-
-        assert self._bench is not None
-        for role, channel in self._channels.items():
-            if role != "submission":
-                try:
-                    hello(channel)
-                except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-                    text = f"{role}: {error or type(error).__name__}"
-                    raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
-
     def _run_stage(self, stage: Stage) -> bool:
         """Run the cases of a stage and return whether all were accepted."""
-        self._begin(stage.name, stage.limit_s, len(stage.cases))
+        self._runner.begin(stage.name, stage.limit_s, len(stage.cases))
         self._deadline = time.monotonic() + stage.limit_s
         self._caller.waited_s = 0.0
         worst: CaseResult | None = None
         try:
             for result in self._results(stage):
-                self._runner.send({"event": "case", "stage": stage.name.value, "case": to_json(result)})
+                self._runner.tell(CaseEnds(stage=stage.name, case=result))
                 if result.verdict is not Verdict.ACCEPTED and worst is None:
                     worst = result
                 if ends_stage(stage, result.verdict):
                     break
         except RunEnds as end:
-            self._end(stage.name, end.verdict, end.reason, end.message, lost=end.lost)
+            self._runner.end_with(stage.name, end)
             return False
         if worst is None:
-            self._end(stage.name, Verdict.ACCEPTED, Reason.NONE, "")
+            self._runner.end(stage.name)
         else:
-            self._end(stage.name, worst.verdict, worst.reason, worst.message)
+            self._runner.end(stage.name, worst.verdict, worst.reason, worst.message)
         return worst is None
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
@@ -275,21 +249,12 @@ class Judge:
         return Judging(
             attempt=self._attempt,
             accepted=lambda run: self._result(run, Verdict.ACCEPTED, Reason.NONE, ""),
-            progress=self._progress,
-            dismiss=self._dismiss,
+            progress=self._runner.progress,
+            dismiss=lambda: self._runner.dismiss(self._channels),
             look=self._bench.watch.look,
             note=self._bench.note,
             finish=self._bench.finish,
         )
-
-    def _dismiss(self) -> None:
-        """Have the runner end all contestants, and wait until they are gone."""
-        self._runner.send({"event": "dismiss", "roles": list(self._channels)})
-        try:
-            self._runner.receive(DISMISS_S)
-        except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            text = "the runner did not end the contestants"
-            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
     def _runs(self, stage: Stage) -> list[CaseRun]:
         """Return the runs of a stage's cases, with no call made yet."""
@@ -353,7 +318,7 @@ class Judge:
         run.current = sample
         failed = self._attempt(stage, run, lambda: self._sample(stage, run, calls, sample, counts=counts))
         if failed is None:
-            self._progress(stage, run)
+            self._runner.progress(stage, run)
         return failed
 
     def _attempt(self, stage: Stage, run: CaseRun | None, work: Callable[[], None]) -> CaseResult | None:
@@ -433,44 +398,3 @@ class Judge:
 
     def _remaining(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
-
-    def _receive(self, timeout_s: float, expected: str) -> None:
-        """Wait for a frame of one type while the submission is being imported."""
-        try:
-            frame = self._channel.receive(timeout_s)
-        except (ChannelTimeout, BrokenProtocol, ChannelClosed) as error:
-            raise verdicts.of_import(error, timeout_s) from None
-        if frame.get("type") == "fail":
-            unknown = (Verdict.REJECTED, Reason.PROTOCOL)
-            raise RunEnds(
-                *FAILURES.get(text_of(frame.get("kind"), MAX_MESSAGE), unknown),
-                text_of(frame.get("text"), MAX_MESSAGE),
-            )
-        if frame.get("type") != expected or frame.get("id") is not None:
-            raise RunEnds(Verdict.REJECTED, Reason.PROTOCOL, "the submission answered out of turn")
-
-    def _begin(self, name: StageName, limit_s: float, cases: int) -> None:
-        self._runner.send({"event": "stage", "name": name.value, "limit_s": limit_s, "cases": cases})
-
-    def _end(
-        self, name: StageName, verdict: Verdict, reason: Reason, message: str, *, lost: bool = False
-    ) -> None:
-        self._runner.send(
-            {
-                "event": "stage_end",
-                "name": name.value,
-                "verdict": verdict.value,
-                "reason": reason.value,
-                "message": message[:MAX_MESSAGE],
-                "lost": lost,
-            }
-        )
-
-    def _progress(self, stage: Stage, run: CaseRun) -> None:
-        now = time.monotonic()
-        if now - self._last_progress < PROGRESS_INTERVAL_S:
-            return
-        self._last_progress = now
-        self._runner.send(
-            {"event": "sample", "stage": stage.name.value, "case": run.case.index, "samples": run.count}
-        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kernelcup_harness.judge.caller import Caller, Calls
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
     from kernelcup_harness.protocol import Audit, Finding, JobSpec
     from kernelcup_harness.wire.channel import Channel
+    from kernelcup_harness.wire.messages import Message
 
 
 class Watch(Protocol):
@@ -88,7 +89,7 @@ class MakeAudits(Protocol):
         checks: Checks,
         callers: Mapping[str, Caller],
         channels: Mapping[str, Channel],
-        tell: Callable[[dict[str, Any]], None],
+        tell: Callable[[Message], None],
         remaining: Callable[[], float],
     ) -> Audits:
         """Return the audits of one job."""

@@ -1,14 +1,17 @@
-"""Requests to a process and their replies, one at a time."""
+"""Requests to a process and their replies, one at a time; greeting the contestants, and the import."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelcup_harness.judge.answers import expect
-from kernelcup_harness.wire.channel import BrokenProtocol, Channel
+from kernelcup_harness.judge.answers import raise_failure
+from kernelcup_harness.judge.verdicts import FAILURES, RunEnds, of_import
+from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import Failed, Hello, Load, M, Message, Ready, pack, unpack, unpack_any
 
 HELLO_S = 120.0
 
@@ -29,43 +32,27 @@ class Line:
         self.waited_s = 0.0
         """Seconds spent waiting for replies since it was last set to zero."""
 
-    def ask(
-        self,
-        frame: dict[str, Any],
-        expected: str,
-        *,
-        timeout_s: float,
-        fds: Sequence[int] = (),
-        arenas: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    def ask(self, request: Message, expected: type[M], *, timeout_s: float, fds: Sequence[int] = ()) -> M:
         """Return the reply, which has to have the expected type.
 
         Raise ``CallFailed`` for a contestant's failure, and what the channel raises.
         """
-        reply = self.reply(frame, timeout_s=timeout_s, fds=fds, arenas=arenas)
-        expect(reply, expected)
-        return reply
+        frame = self.reply(pack(request), timeout_s=timeout_s, fds=fds)
+        raise_failure(frame)
+        return unpack(expected, frame)
 
-    def reply(
-        self,
-        frame: dict[str, Any],
-        *,
-        timeout_s: float,
-        fds: Sequence[int] = (),
-        arenas: Sequence[str] = (),
-    ) -> dict[str, Any]:
-        """Return the reply of any type.
+    def reply(self, frame: dict[str, Any], *, timeout_s: float, fds: Sequence[int] = ()) -> dict[str, Any]:
+        """Return the frame of the reply, of any type, without reading it: a clock may be running.
 
         Args:
-            frame: The request.
+            frame: The request, packed.
             timeout_s: For sending it and for the reply.
             fds: Descriptors that go with it.
-            arenas: Names of the shared memory behind these descriptors, if it is memory for calls.
         """
         if self._channel.has_pending():
             raise BrokenProtocol("an unexpected frame")
         number, began = secrets.randbits(53), time.monotonic()
-        self._channel.send({**frame, "id": number, "arenas": list(arenas)}, fds, timeout_s)
+        self._channel.send({**frame, "id": number}, fds, timeout_s)
         try:
             reply = self._channel.receive(max(0.0, timeout_s - (time.monotonic() - began)))
         finally:
@@ -79,7 +66,32 @@ def hello(channel: Channel) -> None:
     """Wait for a contestant's hello, which comes once."""
     if channel.has_greeted:
         return
-    frame = channel.receive(HELLO_S)
-    if frame.get("type") != "hello":
-        raise BrokenProtocol("a contestant that does not send hello")
+    unpack(Hello, channel.receive(HELLO_S))
     channel.has_greeted = True
+
+
+def greet(channels: Mapping[str, Channel]) -> None:
+    """Wait for the hello of all contestants. No user code has run before it: a failure is never the submission's.
+
+    Raise ``RunEnds``.
+    """
+    for role, channel in channels.items():
+        try:
+            hello(channel)
+        except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            text = f"the process of the {role} did not start: {error or type(error).__name__}"
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
+
+
+def load(channel: Channel, file: str, limit_s: float) -> None:
+    """Have the submission imported. Raise ``RunEnds`` if it is not, ``ChannelClosed`` if it cannot be asked."""
+    channel.send(pack(Load(file=file)))
+    try:
+        frame = channel.receive(limit_s)
+        message = unpack_any((Ready, Failed), frame)
+    except (ChannelTimeout, BrokenProtocol, ChannelClosed) as error:
+        raise of_import(error, limit_s) from None
+    if isinstance(message, Failed):
+        raise RunEnds(*FAILURES[message.kind], message.text)
+    if frame.get("id") is not None:
+        raise RunEnds(Verdict.REJECTED, Reason.PROTOCOL, "the submission answered out of turn")

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 from kernelcup_harness.judge.schedule import CaseRun, Stage
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import FailureKind
 
 if TYPE_CHECKING:
     from kernelcup_harness.device.memory import Reservation
 
 # The verdict for each kind of failure that the contestant reports.
 FAILURES = {
-    "compile": (Verdict.COMPILE_ERROR, Reason.COMPILE),
-    "import": (Verdict.RUNTIME_ERROR, Reason.IMPORT),
-    "exception": (Verdict.RUNTIME_ERROR, Reason.EXCEPTION),
-    "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY),
-    "host_memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY),
-    "output": (Verdict.WRONG_ANSWER, Reason.FORM),
-    "too_large": (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
+    FailureKind.COMPILE: (Verdict.COMPILE_ERROR, Reason.COMPILE),
+    FailureKind.IMPORT: (Verdict.RUNTIME_ERROR, Reason.IMPORT),
+    FailureKind.EXCEPTION: (Verdict.RUNTIME_ERROR, Reason.EXCEPTION),
+    FailureKind.MEMORY: (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY),
+    FailureKind.HOST_MEMORY: (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY),
+    FailureKind.OUTPUT: (Verdict.WRONG_ANSWER, Reason.FORM),
+    FailureKind.TOO_LARGE: (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
 }
 
 

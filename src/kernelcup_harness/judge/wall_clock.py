@@ -24,6 +24,7 @@ from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import Audit, SampleName, TrustLevel
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import Ready, UseNoop
 
 OVERHEADS_S = 0.5
 """Time for measuring the overheads of all cases together."""
@@ -93,8 +94,7 @@ def use_noop(caller: Caller, form: Form | None) -> None:
     """Have a contestant compute nothing: it answers in this form with whatever its memory holds."""
     encoder = values.Encoder()
     tree = encoder.tree(form.value if form is not None else None, "output")
-    frame = {"type": "builtin", "name": "noop", "tree": tree, "table": encoder.table()}
-    caller.ask(frame, "ready", timeout_s=TIMEOUT_S)
+    caller.line.ask(UseNoop(tree=tree, table=encoder.table()), Ready, timeout_s=TIMEOUT_S)
 
 
 def audit_of(run: CaseRun) -> Audit:

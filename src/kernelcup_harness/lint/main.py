@@ -1,7 +1,7 @@
 """The process that tests a task: it gives null submissions to the task's own checker.
 
 There is no contestant. As in the judge, the task's code is not trusted: it runs in the judge's sandbox,
-and findings go to the runner frame by frame, so that none is lost when the process is cut off.
+and findings go to the runner one by one, so that none is lost when the process is cut off.
 """
 
 from __future__ import annotations
@@ -15,13 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.lint.messages import (
+    MAX_TEXT,
+    MOST_NOTES,
+    CasePlace,
+    CaseTried,
+    Fault,
+    LintJob,
+    NullAccepted,
+    PoorSeeds,
+)
 from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
-from kernelcup_harness.protocol import JobSpec, from_json
+from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import End, pack, unpack
 
 MAX_JOB_FRAME = 256 << 20
-MAX_TEXT = 2000
 # A submission is called several times, on fresh inputs, so a null has to pass as often.
 SAMPLES = 3
 # Only this many parts of an answer are tried one by one.
@@ -33,8 +43,8 @@ def main(runner_fd: str, parent: str) -> None:
     """Test one task; ``runner_fd`` is the socket to the runner."""
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
-    job = runner.receive()
-    spec = from_json(JobSpec, job["spec"])
+    job = unpack(LintJob, runner.receive())
+    spec = job.spec
     sys.path.insert(0, os.getcwd())
     if os.environ.get("KERNELCUP_EMULATED") == "1":
         from kernelcup_harness import emulation
@@ -45,10 +55,10 @@ def main(runner_fd: str, parent: str) -> None:
     try:
         task = TaskCode(spec.reference_module, spec.check_style, Path.cwd())
     except TaskFault as fault:
-        runner.send({"event": "fault", "text": str(fault)[:MAX_TEXT]})
+        runner.send(pack(Fault(text=str(fault)[:MAX_TEXT])))
     else:
-        TaskLint(task, spec, runner).run(nulls=bool(job["nulls"]))
-    runner.send({"event": "end"})
+        TaskLint(task, spec, runner).run(nulls=job.nulls)
+    runner.send(pack(End()))
 
 
 def cases_of(spec: JobSpec) -> list[Case]:
@@ -78,8 +88,8 @@ class TaskLint:
             for step in steps:
                 step()
         except TaskFault as fault:
-            at = {"list": self._case.list.value, "index": self._case.index}
-            self._runner.send({"event": "fault", "text": str(fault)[:MAX_TEXT], **at})
+            at = CasePlace(list=self._case.list, index=self._case.index)
+            self._runner.send(pack(Fault(text=str(fault)[:MAX_TEXT], at=at)))
 
     def _seeds(self) -> None:
         from kernelcup_harness.lint.seed_trial import Trial
@@ -90,8 +100,9 @@ class TaskLint:
         if trial.proposal is not None or trial.poor:
             self._below = self._below if trial.proposal is None else trial.proposal
             self._cases = [dataclasses.replace(case, below=self._below) for case in self._cases]
-            found = {"below": self._below, "poor": trial.poor, "why": trial.why[:MAX_TEXT]}
-            self._runner.send({"event": "seeds", **found})
+            assert self._below is not None
+            found = PoorSeeds(below=self._below, poor=trial.poor, why=trial.why[:MAX_TEXT])
+            self._runner.send(pack(found))
 
     def _make(self, case: Case, seed: int) -> Any:
         return self._task.generate(case.parameters, seed)
@@ -121,6 +132,7 @@ class CaseLint:
     def __init__(self, task: Any, case: Case, runner: Channel) -> None:
         self._task = task
         self._case = case
+        self._at = CasePlace(list=case.list, index=case.index)
         self._runner = runner
         self._tally = Tally()
 
@@ -133,12 +145,9 @@ class CaseLint:
         except torch.OutOfMemoryError:
             self._tally.notes.append("not tried to the end: the device's memory is too small")
         tally = self._tally
-        self._send(
-            "case",
-            asked=sorted(null.value for null in tally.asked),
-            tried=tally.tried,
-            notes=[note[:MAX_TEXT] for note in tally.notes],
-        )
+        notes = [note[:MAX_TEXT] for note in tally.notes[:MOST_NOTES]]
+        tried = CaseTried(at=self._at, asked=sorted(tally.asked), tried=tally.tried, notes=notes)
+        self._runner.send(pack(tried))
 
     def _try(self) -> None:
         sample = self._right_sample(1)
@@ -199,14 +208,12 @@ class CaseLint:
 
     def _report(self, sample: Sample | BlindSample, name: tuple[Null, str], right: bool) -> None:
         answer = next(self._wanted(sample, [(name, right)]))
-        self._send(
-            "accepted",
-            null=answer.null.value,
+        accepted = NullAccepted(
+            at=self._at,
+            null=answer.null,
             how=answer.how[:MAX_TEXT],
             part=answer.part[:MAX_TEXT],
             right=right,
             suggestion=sample.advice(answer, right=right)[:MAX_TEXT],
         )
-
-    def _send(self, event: str, **more: Any) -> None:
-        self._runner.send({"event": event, "list": self._case.list.value, "index": self._case.index, **more})
+        self._runner.send(pack(accepted))

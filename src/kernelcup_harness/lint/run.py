@@ -1,6 +1,6 @@
 """A task's lint from spec to report: folder, process, limits. No torch; the process is not trusted.
 
-Its events go into the report only if they have the agreed form and name an existing case.
+Its messages go into the report only if they name an existing case.
 """
 
 from __future__ import annotations
@@ -12,16 +12,25 @@ from typing import Any
 
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
-from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy, to_json
+from kernelcup_harness.lint.messages import (
+    FROM_LINT,
+    MAX_TEXT,
+    CasePlace,
+    CaseTried,
+    Fault,
+    LintJob,
+    NullAccepted,
+    PoorSeeds,
+)
+from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy
 from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol.seeds import MOST_SEEDS
 from kernelcup_harness.run import runner
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import End, Message, pack, unpack_any
 
 MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000
-MAX_TEXT = 2000
-MOST_NOTES = 20
 START_GRACE_S = 120.0
 
 # Severity of an accepted null. The allowed precision is the author's choice, hence a warning.
@@ -85,12 +94,12 @@ def follow(
     deadline = time.monotonic() + spec.limits.test_s + START_GRACE_S
     memory_bytes = surroundings.memory_limit(spec)
     try:
-        channel.send({"spec": to_json(spec), "nulls": nulls}, timeout_s=START_GRACE_S)
+        channel.send(pack(LintJob(spec=spec, nulls=nulls)), timeout_s=START_GRACE_S)
         for _ in range(MOST_EVENTS):
-            event = next_event(channel, child, deadline, memory_bytes)
-            if event.get("event") == "end":
+            message = next_message(channel, child, deadline, memory_bytes)
+            if isinstance(message, End):
                 return gathered.fault
-            gathered.take(event)
+            gathered.take(message)
         return "there are too many findings to report"
     except ChannelTimeout:
         return f"trying the null submissions took longer than {spec.limits.test_s:g} s"
@@ -100,13 +109,11 @@ def follow(
         return how_it_ended(child, memory_bytes)
 
 
-def next_event(
-    channel: Channel, child: processes.Child, deadline: float, memory_bytes: int
-) -> dict[str, Any]:
-    """Return the next event, watching memory and time. Raise ``ChannelTimeout`` at the deadline."""
+def next_message(channel: Channel, child: processes.Child, deadline: float, memory_bytes: int) -> Message:
+    """Return the next message, watching memory and time. Raise ``ChannelTimeout`` at the deadline."""
     while time.monotonic() <= deadline:
         try:
-            return channel.receive(surroundings.WATCH_INTERVAL_S)
+            return unpack_any(FROM_LINT, channel.receive(surroundings.WATCH_INTERVAL_S))
         except ChannelTimeout:
             if processes.private_memory(child.process.pid) > memory_bytes:
                 child.kill("memory")
@@ -138,60 +145,49 @@ class Gathered:
         self._fault_at: tuple[CaseList, int] | None = None
         self.fault = ""
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Record one event. Raise :class:`BrokenProtocol` if it does not have the agreed form."""
-        try:
-            if event["event"] == "fault":
-                self.fault = str(event["text"])[:MAX_TEXT] or "the task failed"
-                self._fault_at = self._place(event) if "list" in event else None
-            elif event["event"] == "seeds":
-                self._take_seeds(event)
-            elif event["event"] == "case":
-                self._take_case(event)
-            elif event["event"] == "accepted":
-                self._take_accepted(event)
-            else:
-                raise ValueError("an event of unknown kind")
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise BrokenProtocol(f"an event that is malformed: {error}"[:MAX_TEXT]) from error
+    def take(self, message: Message) -> None:
+        """Record one message. Raise :class:`BrokenProtocol` if it is about no case of this task."""
+        match message:
+            case Fault():
+                self.fault = message.text or "the task failed"
+                self._fault_at = self._place(message.at) if message.at is not None else None
+            case PoorSeeds():
+                if not FEWEST_SEEDS <= message.below < MOST_SEEDS:
+                    raise BrokenProtocol("an invalid bound of seeds")
+                self._seeds = (message.below, message.poor, message.why)
+            case CaseTried():
+                self._take_case(message)
+            case NullAccepted():
+                self._take_accepted(message)
 
-    def _place(self, event: dict[str, Any]) -> tuple[CaseList, int]:
-        name, index = CaseList(event["list"]), event["index"]
-        if type(index) is not int or not 0 <= index < len(self._cases[name]):
-            raise ValueError("a case that does not exist")
-        return name, index
+    def _place(self, at: CasePlace) -> tuple[CaseList, int]:
+        if not 0 <= at.index < len(self._cases[at.list]):
+            raise BrokenProtocol("a case that does not exist")
+        return at.list, at.index
 
-    def _take_case(self, event: dict[str, Any]) -> None:
-        place = self._place(event)
-        if place in self._closed or type(event["tried"]) is not int:
-            raise ValueError("a case that was reported already")
+    def _take_case(self, tried: CaseTried) -> None:
+        place = self._place(tried.at)
+        if place in self._closed:
+            raise BrokenProtocol("a case that was reported already")
         self._closed.add(place)
-        self._tried += max(0, min(event["tried"], MOST_EVENTS))
-        for null in {Null(text) for text in event["asked"]}:
+        self._tried += max(0, min(tried.tried, MOST_EVENTS))
+        for null in set(tried.asked):
             self._asked[null] = self._asked.get(null, 0) + 1
-        notes = [str(note)[:MAX_TEXT] for note in event["notes"][:MOST_NOTES]]
-        self._notes += [f"{place[0].value}.{place[1]}: {note}" for note in notes]
+        self._notes += [f"{place[0].value}.{place[1]}: {note}" for note in tried.notes]
 
-    def _take_seeds(self, event: dict[str, Any]) -> None:
-        below = event["below"]
-        if type(below) is not int or not FEWEST_SEEDS <= below < MOST_SEEDS:
-            raise ValueError("an invalid bound of seeds")
-        self._seeds = (below, event["poor"] is True, str(event["why"])[:MAX_TEXT])
-
-    def _take_accepted(self, event: dict[str, Any]) -> None:
-        name, index = self._place(event)
-        null = Null(event["null"])
+    def _take_accepted(self, accepted: NullAccepted) -> None:
+        name, index = self._place(accepted.at)
         finding = LintFinding(
             list=name,
             index=index,
             parameters=self._cases[name][index],
-            null=null,
-            how=str(event["how"])[:MAX_TEXT],
-            severity=SEVERITIES[null],
-            suggestion=str(event["suggestion"])[:MAX_TEXT],
-            part=str(event["part"])[:MAX_TEXT],
+            null=accepted.null,
+            how=accepted.how,
+            severity=SEVERITIES[accepted.null],
+            suggestion=accepted.suggestion,
+            part=accepted.part,
         )
-        self._accepted.append((finding, event["right"] is True))
+        self._accepted.append((finding, accepted.right))
 
     def report(self, fault: str) -> LintReport:
         """Return the report of all findings."""

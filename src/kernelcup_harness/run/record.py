@@ -25,7 +25,18 @@ from kernelcup_harness.protocol import (
     StageName,
     StageReport,
     Verdict,
-    from_json,
+)
+from kernelcup_harness.wire.messages import (
+    Calibrated,
+    CaseEnds,
+    Dueled,
+    Found,
+    Message,
+    Phases,
+    SampleTaken,
+    StageBegins,
+    StageEnds,
+    Surroundings,
 )
 
 
@@ -66,27 +77,28 @@ class Record:
         """The current stage, or the import if there is none."""
         return self._open.name if self._open is not None else StageName.IMPORT
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Record one event of the judge."""
-        kind = event["event"]
-        if kind == "environment":
-            self.environment |= event["environment"]
-        elif kind == "stage":
-            self.begin(StageName(event["name"]), event["limit_s"], event["cases"])
-        elif kind == "case":
-            self.case(from_json(CaseResult, event["case"]))
-        elif kind == "stage_end":
-            self.end(Verdict(event["verdict"]), Reason(event["reason"]), event["message"])
-        elif kind == "phases":
-            self.phases |= event["phases"]
-        elif kind == "calibration":
-            self.calibration = from_json(Calibration, event["calibration"])
-        elif kind == "duel":
-            self.duel = from_json(DuelResult, event["duel"])
-        elif kind == "finding":
-            self.found.append(from_json(Finding, event["finding"]))
-        elif kind == "sample":
-            self._on_event(event)
+    def take(self, message: Message) -> None:
+        """Record one message of the judge."""
+        match message:
+            case Surroundings():
+                self.environment |= message.environment
+            case StageBegins():
+                self.begin(message.name, message.limit_s, message.cases)
+            case CaseEnds():
+                self.case(message.case)
+            case StageEnds():
+                self.end(message.verdict, message.reason, message.message)
+            case Phases():
+                self.phases |= message.phases
+            case Calibrated():
+                self.calibration = message.calibration
+            case Dueled():
+                self.duel = message.duel
+            case Found():
+                self.found.append(message.finding)
+            case SampleTaken():
+                told = {"stage": message.stage.value, "case": message.case, "samples": message.samples}
+                self._on_event({"event": "sample", **told})
 
     def build(self, built: Built) -> None:
         """Record a build in the import stage. Only a build that is too large ends the stage."""

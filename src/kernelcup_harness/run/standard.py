@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kernelcup_harness.build import step, store
 from kernelcup_harness.isolation import environment as surroundings
@@ -31,12 +30,22 @@ from kernelcup_harness.protocol import (
     Reason,
     StageName,
     Verdict,
-    to_json,
     variables,
 )
 from kernelcup_harness.run.record import Record, ended
 from kernelcup_harness.run.workers import RIVAL, SUBMISSION, TIMER, USER_CODE, Crew, NotStarted, Share
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import (
+    FROM_JUDGE,
+    Dismiss,
+    Dismissed,
+    End,
+    Message,
+    StageBegins,
+    StageEnds,
+    pack,
+    unpack_any,
+)
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
 GRACE_S = 30.0
@@ -204,7 +213,7 @@ class StandardRun:
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
-        crew.hand_over(shares, {"spec": to_json(self._spec), "secret_seed": self._secret.hex()})
+        crew.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
 
@@ -227,10 +236,10 @@ class StandardRun:
         return self._compiling(role) | room
 
     def _follow(self, channel: Channel) -> None:
-        """Take the judge's events until it has finished, watching memory and time."""
+        """Take the judge's messages until it has finished, watching memory and time."""
         while True:
             try:
-                event = channel.receive(WATCH_INTERVAL_S)
+                message = unpack_any(FROM_JUDGE, channel.receive(WATCH_INTERVAL_S))
             except ChannelTimeout:
                 if not self._within_limits():
                     return
@@ -238,28 +247,28 @@ class StandardRun:
             except BrokenProtocol as error:
                 self._fail(Reason.MACHINE, f"the judge sent {error}")
                 return
-            if event["event"] == "stage":
-                self._deadline = time.monotonic() + event["limit_s"] + GRACE_S
-                self._deadline += HELLO_GRACE_S if event["name"] == "import" else 0.0
-            if event["event"] == "stage_end" and event["lost"]:
-                self._say_how_it_was_lost(event)
-            elif event["event"] == "stage_end" and event["verdict"] == Verdict.TIME_LIMIT_EXCEEDED:
-                self._started.contestants[SUBMISSION].child.abort()
-                event["message"] += self._line(event)
-            if event["event"] == "end":
+            if isinstance(message, End):
                 return
-            self._heed(event, channel)
-            # Limits are checked even if the judge sends events all the time.
+            self._heed(message, channel)
+            # Limits are checked even if the judge sends messages all the time.
             if time.monotonic() - self._looked > WATCH_INTERVAL_S and not self._within_limits():
                 return
 
-    def _heed(self, event: dict[str, Any], channel: Channel) -> None:
-        """Carry out the request of an event, or record the event."""
-        if event["event"] != "dismiss":
-            self._record.take(event)
+    def _heed(self, message: Message, channel: Channel) -> None:
+        """Carry out the request of a message, or record it."""
+        if isinstance(message, Dismiss):
+            self._started.dismiss(message.roles)
+            channel.send(pack(Dismissed()), timeout_s=GRACE_S)
             return
-        self._started.dismiss(event["roles"])
-        channel.send({"type": "dismissed"}, timeout_s=GRACE_S)
+        if isinstance(message, StageBegins):
+            self._deadline = time.monotonic() + message.limit_s + GRACE_S
+            self._deadline += HELLO_GRACE_S if message.name is StageName.IMPORT else 0.0
+        elif isinstance(message, StageEnds) and message.lost:
+            message = self._lost(message)
+        elif isinstance(message, StageEnds) and message.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+            self._started.contestants[SUBMISSION].child.abort()
+            message = dataclasses.replace(message, message=message.message + self._line(message))
+        self._record.take(message)
 
     def _used_memory(self, role: str) -> int:
         """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
@@ -285,27 +294,20 @@ class StandardRun:
         self._fail(Reason.TASK, text)
         return False
 
-    def _say_how_it_was_lost(self, event: dict[str, Any]) -> None:
-        """Complete an event about a lost contestant, named by ``role``; by default the submission.
+    def _lost(self, end: StageEnds) -> StageEnds:
+        """Return the end of a stage whose submission is gone, with how it ended."""
+        child = self._started.contestants[SUBMISSION].child
+        verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
+        case = end.message.removeprefix(verdicts.LOST)
+        return dataclasses.replace(end, verdict=verdict, reason=reason, message=text + case + self._line(end))
 
-        A submission is blamed for its own end only: how others ended is reported without blame.
-        """
-        member = self._started.contestants[event.get("role") or SUBMISSION]
-        verdict, reason, text = ended(member.child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
-        if member.role == SUBMISSION:
-            case = event["message"].removeprefix(verdicts.LOST)
-            event["verdict"], event["reason"] = verdict.value, reason.value
-            event["message"] = text + case + self._line(event)
-        else:
-            event["message"] += f" (of the {member.role}: {text})"
-
-    def _line(self, event: dict[str, Any]) -> str:
+    def _line(self, end: StageEnds) -> str:
         """Return the line of the submission at which it hung or crashed; empty if it is not known.
 
         The submission controls this text, so it is not reported where inputs are secret.
         """
         stderr = self._started.contestants[SUBMISSION].child.stderr
-        if stderr is None or event["name"] == StageName.RANKED:
+        if stderr is None or end.name is StageName.RANKED:
             return ""
         dump = stderr.finish().text.rpartition(DUMP)[2]
         file = self._spec.submission_name

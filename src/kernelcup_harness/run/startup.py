@@ -3,10 +3,7 @@
 Both import what they need first, send ``ready``, and wait. Nothing here creates a context on a GPU, so a waiting
 process costs only memory. Times are those of ``time.monotonic``, which all processes of a machine share.
 
-To the contestant: ``{"type": "job", "memory_bytes": int, "built": bool, "files": {name: text},
-"environment": {name: text}}``, with the descriptor of an archive if ``built``. To the judge: ``{"spec": ...,
-"secret_seed": hex, "roles": [...]}``; a role that the job does not have is empty. From both before that:
-``{"type": "ready", "began": s, "imported": s}``.
+Both send :class:`Started`, and receive :class:`ContestantJob` or :class:`JudgeJob`.
 """
 
 from __future__ import annotations
@@ -24,8 +21,9 @@ from typing import Any, NoReturn
 
 from kernelcup_harness.build import inside
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import JobSpec, from_json
+from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pack, unpack
 
 MAX_JOB_FRAME = 256 << 20
 IDLE_S = 1.5
@@ -63,17 +61,16 @@ def wait_as_judge(
     """
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
-    first = ready_and_wait(runner, ahead, while_idle)
-    spec = from_json(JobSpec, first["spec"])
-    lay_out(spec.sources)
-    roles = [*first["roles"], *[""] * len(contestant_fds)]
+    job = unpack(JudgeJob, started_and_wait(runner, ahead, while_idle))
+    lay_out(job.spec.sources)
+    roles = [*job.roles, *[""] * len(contestant_fds)]
     fds = {}
     for role, fd in zip(roles, map(int, contestant_fds), strict=False):
         if role:
             fds[role] = fd
         else:
             os.close(fd)
-    return JudgesJob(spec=spec, secret=bytes.fromhex(first["secret_seed"]), runner=runner, contestants=fds)
+    return JudgesJob(spec=job.spec, secret=bytes.fromhex(job.secret_seed), runner=runner, contestants=fds)
 
 
 def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()) -> None:
@@ -83,22 +80,22 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
     """
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME, max_fds=1)
-    job = ready_and_wait(runner, [*ahead, *compilers()])
+    job = unpack(ContestantJob, started_and_wait(runner, [*ahead, *compilers()]))
     archives = runner.take_fds()
     runner.close()
-    os.environ.update(job["environment"])
+    os.environ.update(job.environment)
     for fd in archives:
         # A damaged build is skipped: the submission then builds by itself.
         with open(fd, "rb") as archive, contextlib.suppress(ValueError, OSError):
             inside.unpack(archive, os.environ)
-    lay_out(job["files"])
-    processes.limit_resources(job["memory_bytes"] or None)
+    lay_out(job.files)
+    processes.limit_resources(job.memory_bytes or None)
 
 
-def ready_and_wait(
+def started_and_wait(
     runner: Channel, ahead: Iterable[str], while_idle: Iterable[str] = (), *, idle_s: float = IDLE_S
 ) -> dict[str, Any]:
-    """Import torch and the named modules, report ready, and return the first frame. Exit without one.
+    """Import torch and the named modules, report that, and return the first frame. Exit without one.
 
     If there is none for ``idle_s`` seconds, import ``while_idle`` as well.
     """
@@ -110,7 +107,7 @@ def ready_and_wait(
 
         emulation.install()
     try:
-        runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
+        runner.send(pack(Started(began=began, imported=time.monotonic())))
         with contextlib.suppress(ChannelTimeout):
             return runner.receive(idle_s)
         for name in while_idle:

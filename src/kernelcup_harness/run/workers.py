@@ -13,13 +13,13 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernelcup_harness.build.store import Build
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
-from kernelcup_harness.protocol import Backend, Limits
+from kernelcup_harness.protocol import Backend, JobSpec, Limits
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pack, unpack
 
 JUDGE = "judge"
 SUBMISSION = "submission"
@@ -167,19 +167,21 @@ class Crew:
         imported = max(member.imported for member in self._members.values())
         return {"start": began - self.spawned, "import": imported - began}
 
-    def hand_over(self, shares: Mapping[str, Share], job: Mapping[str, Any]) -> None:
+    def hand_over(self, shares: Mapping[str, Share], spec: JobSpec, secret: bytes) -> None:
         """Give each contestant its share and the judge the job. Raise :class:`NotStarted`.
 
         Args:
             shares: One share for each role; members without a share keep waiting.
-            job: The specification and the secret; this method adds the roles.
+            spec: The job.
+            secret: The secret that inputs are drawn from.
         """
         try:
             for role, share in shares.items():
                 self._give(self._members[role], share)
             # By position: the judge has a channel for every role, even those that this job does not use.
             roles = [role if role in shares else "" for role in ROLES]
-            self.judge.channel.send({**job, "roles": roles}, timeout_s=HAND_OVER_S)
+            job = JudgeJob(spec=spec, secret_seed=secret.hex(), roles=roles)
+            self.judge.channel.send(pack(job), timeout_s=HAND_OVER_S)
         except (ChannelClosed, ChannelTimeout) as error:
             dead = next((each for each in self._members.values() if not each.is_alive), self.judge)
             raise NotStarted(dead.how_it_ended()) from error
@@ -258,11 +260,11 @@ class Crew:
 
     def _wait_for(self, member: Member, until: float) -> None:
         try:
-            frame = member.channel.receive(max(0.0, until - time.monotonic()))
-            member.began, member.imported = float(frame["began"]), float(frame["imported"])
+            started = unpack(Started, member.channel.receive(max(0.0, until - time.monotonic())))
+            member.began, member.imported = started.began, started.imported
         except ChannelTimeout as error:
             raise NotStarted(f"the process of the {member.role} did not start in time") from error
-        except (ChannelClosed, BrokenProtocol, KeyError, ValueError) as error:
+        except (ChannelClosed, BrokenProtocol) as error:
             raise NotStarted(member.how_it_ended()) from error
 
     def _give(self, member: Member, share: Share) -> None:
@@ -272,16 +274,15 @@ class Crew:
         member.child.limit_output(keep=limits.kept_output_bytes, cap=cap)
         if share.group_bytes is not None:
             member.child.limit_memory(share.group_bytes)
-        frame = {
-            "type": "job",
-            "memory_bytes": share.memory_bytes,
-            "built": share.build is not None,
-            "files": dict(share.files),
-            "environment": dict(share.environment),
-        }
+        job = ContestantJob(
+            memory_bytes=share.memory_bytes,
+            built=share.build is not None,
+            files=dict(share.files),
+            environment=dict(share.environment),
+        )
         fds = [share.build.open()] if share.build is not None else []
         try:
-            member.channel.send(frame, fds, timeout_s=HAND_OVER_S)
+            member.channel.send(pack(job), fds, timeout_s=HAND_OVER_S)
         finally:
             for fd in fds:
                 os.close(fd)

@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Sequence
 
 from kernelcup_harness.timer import rebuild, start_gun
-from kernelcup_harness.timer.main import ACCESS, Part
 from kernelcup_harness.window import decoding, window
 from kernelcup_harness.window.driver import Driver
+from kernelcup_harness.window.messages import Access, SharedRegion
 
 L2_CACHE_SIZE = 38
 """``CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE``."""
@@ -36,10 +36,10 @@ class GpuEngine:
         self._regions: list[window.Region] = []
         self._sets: list[list[int]] = []
 
-    def attach(self, part: Part, fd: int) -> None:
+    def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
-        access = ACCESS[part.access]
-        self._regions.append(self._window.attach(fd, part.address, part.nbytes, access=access))
+        access = window.READ if region.access is Access.READ else window.READ_WRITE
+        self._regions.append(self._window.attach(fd, region.address, region.bytes, access=access))
 
     def load(self, data: bytes) -> tuple[int, list[str]]:
         """Rebuild a capture as another set."""

@@ -4,29 +4,45 @@ It holds no seed, no input's name and no expected answer, and it never sees a su
 forged by a submission: data that cannot be read or rebuilt is refused by name. A device fault ends the process.
 Each process serves one job.
 
-Frames, each answered once with the same ``id``: ``attach`` (regions of the window, descriptors alongside), ``load``
-(a capture behind a descriptor), ``fire`` (one place, some times), ``empty``, ``series``, ``turns``, ``check``.
-Failures have the type ``fail`` and a name of :class:`Failure`.
+Its messages are in :mod:`kernelcup_harness.window.messages`; each request is answered once, with the same ``id``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernelcup_harness.timer import rebuild, start_gun
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
-from kernelcup_harness.wire.channel import Channel, ChannelClosed, text_of
+from kernelcup_harness.window.messages import (
+    MOST_PAIRS,
+    MOST_REPEATS,
+    Attach,
+    Attached,
+    Check,
+    Checked,
+    Fire,
+    Fired,
+    FireEmpty,
+    FireSeries,
+    FireTurns,
+    LoadCapture,
+    Loaded,
+    Refused,
+    SeriesFired,
+    SharedRegion,
+    TurnsFired,
+)
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 
 MAX_FRAME = 1 << 20
-MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096
 MOST_SETS = 4
 """Most captures in one timer: two submissions, each loaded twice."""
-ACCESS = {"ro": window.READ, "rw": window.READ_WRITE}
+MOST_TEXT = 2_000
 FAULTED = 3
 """Exit code after a device fault."""
 FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
@@ -45,19 +61,10 @@ class Failed(Exception):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A region of the window to be mapped."""
-
-    address: int
-    nbytes: int
-    access: str
-
-
 class Engine(Protocol):
     """Times calls: a device, or its stand-in in tests."""
 
-    def attach(self, part: Part, fd: int) -> None:
+    def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
 
     def load(self, data: bytes) -> tuple[int, list[str]]:
@@ -77,7 +84,7 @@ class Engine(Protocol):
 
 
 class Timer:
-    """Answers the judge's frames until the judge is gone.
+    """Answers the judge's messages until the judge is gone.
 
     Args:
         channel: To the judge.
@@ -90,19 +97,19 @@ class Timer:
         self._engine_or_none = engine
         self._trouble = trouble
         self._places: list[int] = []
-        self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "attach": self._attach,
-            "load": self._load,
-            "fire": self._fire,
-            "empty": self._empty,
-            "series": self._series,
-            "turns": self._turns,
-            "check": self._check,
+        self._answers: dict[type[Message], Callable[[Any], Message]] = {
+            Attach: self._attach,
+            LoadCapture: self._load,
+            Fire: self._fire,
+            FireEmpty: self._empty,
+            FireSeries: self._series,
+            FireTurns: self._turns,
+            Check: self._check,
         }
 
     def serve(self) -> int:
-        """Say hello, then answer one frame after the other. Return the exit code."""
-        self._channel.send({"type": "hello", "trouble": self._trouble})
+        """Say hello, then answer one message after the other. Return the exit code."""
+        self._channel.send(pack(Hello(trouble=self._trouble)))
         while True:
             try:
                 frame = self._channel.receive()
@@ -111,25 +118,25 @@ class Timer:
             reply = self._answer(frame)
             for fd in self._channel.take_fds():
                 os.close(fd)
-            self._channel.send({"id": frame.get("id"), **reply})
-            if reply.get("name") in ENDING:
+            self._channel.send({"id": frame.get("id"), **pack(reply)})
+            if isinstance(reply, Refused) and reply.name in ENDING:
                 return FAULTED
 
-    def _answer(self, frame: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, frame: dict[str, Any]) -> Message:
         try:
-            answer = self._answers.get(text_of(frame.get("type"), 40))
-            if answer is None:
-                raise Failed(Failure.BAD_REQUEST, "a frame of unknown type")
-            return answer(frame)
+            message = unpack_any(tuple(self._answers), frame)
+            return self._answers[type(message)](message)
         except Failed as failed:
-            return {"type": "fail", "name": failed.name.value, "text": str(failed)[:2_000]}
+            return refused(failed.name, failed)
+        except BrokenProtocol as broken:
+            return refused(Failure.BAD_REQUEST, broken)
         except start_gun.StampForged as forged:
-            return {"type": "fail", "name": Failure.FORGED.value, "text": str(forged)}
+            return refused(Failure.FORGED, forged)
         except start_gun.ClockTrouble as trouble:
-            return {"type": "fail", "name": Failure.CLOCK.value, "text": str(trouble)[:2_000]}
+            return refused(Failure.CLOCK, trouble)
         except DriverError as error:
             # No error is harmless while calls run: times measured before it do not count.
-            return {"type": "fail", "name": Failure.DEVICE_FAULT.value, "text": str(error)[:2_000]}
+            return refused(Failure.DEVICE_FAULT, error)
 
     @property
     def _engine(self) -> Engine:
@@ -137,23 +144,24 @@ class Timer:
             raise Failed(Failure.NO_WINDOW, self._trouble)
         return self._engine_or_none
 
-    def _attach(self, frame: dict[str, Any]) -> dict[str, Any]:
-        parts = [_part(each) for each in _list(frame.get("regions"), 4)]
+    def _attach(self, message: Attach) -> Attached:
         fds = self._channel.take_fds()
         try:
-            if len(fds) != len(parts):
+            for region in message.regions:
+                check_region(region)
+            if len(fds) != len(message.regions):
                 raise Failed(Failure.BAD_REQUEST, "the number of descriptors differs from that of regions")
-            for part, fd in zip(parts, fds, strict=True):
-                self._engine.attach(part, fd)
+            for region, fd in zip(message.regions, fds, strict=True):
+                self._engine.attach(region, fd)
         except (window.NoWindow, DriverError) as error:
             raise Failed(Failure.NO_WINDOW, str(error)) from error
         finally:
             for fd in fds:
                 os.close(fd)
-        return {"type": "attached"}
+        return Attached()
 
-    def _load(self, frame: dict[str, Any]) -> dict[str, Any]:
-        nbytes = _number(frame.get("bytes"), MOST_EXPORT_BYTES)
+    def _load(self, message: LoadCapture) -> Loaded:
+        nbytes = checked(message.bytes, MOST_EXPORT_BYTES)
         if len(self._places) >= MOST_SETS:
             raise Failed(Failure.BAD_REQUEST, f"more than {MOST_SETS} captures")
         fds = self._channel.take_fds()
@@ -174,67 +182,59 @@ class Timer:
             name = Failure.DEVICE_FAULT if error.code in FAULTS else Failure.NOT_REBUILT
             raise Failed(name, str(error)) from error
         self._places.append(places)
-        return {"type": "loaded", "places": places, "dropped": dropped[:64]}
+        return Loaded(places=places, dropped=[each[:300] for each in dropped[:64]])
 
-    def _fire(self, frame: dict[str, Any]) -> dict[str, Any]:
-        call = self._call([frame.get("set", 0), frame.get("place")])
-        repeat = _number(frame.get("repeat", 1), MOST_REPEATS, least=1)
-        return {"type": "fired", "ns": [self._engine.fire(*call) for _ in range(repeat)]}
+    def _fire(self, message: Fire) -> Fired:
+        return Fired(ns=[self._engine.fire(*self._call([message.capture, message.place]))])
 
-    def _empty(self, frame: dict[str, Any]) -> dict[str, Any]:
-        repeat = _number(frame.get("repeat", 1), MOST_REPEATS, least=1)
-        return {"type": "fired", "ns": [self._engine.empty() for _ in range(repeat)]}
+    def _empty(self, message: FireEmpty) -> Fired:
+        repeat = checked(message.repeat, MOST_REPEATS, least=1)
+        return Fired(ns=[self._engine.empty() for _ in range(repeat)])
 
-    def _series(self, frame: dict[str, Any]) -> dict[str, Any]:
-        calls = [self._call([0, each]) for each in _list(frame.get("places"), MOST_SERIES)]
-        return {"type": "series", "ns": self._engine.series(calls)}
+    def _series(self, message: FireSeries) -> SeriesFired:
+        return SeriesFired(ns=self._engine.series([self._call([0, each]) for each in message.places]))
 
-    def _turns(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Fire two lists of calls in turns; the side that goes first changes with each round through the lists."""
-        left, right = (
-            [self._call(each) for each in _list(frame.get(side), MOST_SERIES)] for side in ("left", "right")
-        )
-        count, first = _number(frame.get("count"), MOST_PAIRS), _number(frame.get("first", 0), MOST_PAIRS)
+    def _turns(self, message: FireTurns) -> TurnsFired:
+        left, right = ([self._call(each) for each in side] for side in (message.left, message.right))
+        count, first = checked(message.count, MOST_PAIRS), checked(message.first, MOST_PAIRS)
         if not left or len(left) != len(right):
             raise Failed(Failure.BAD_REQUEST, "expected two lists of equal length")
-        pairs = []
+        pairs = list[list[float]]()
         for number in range(first, first + count):
-            at, pair = number % len(left), [0, 0]
+            at, pair = number % len(left), [0.0, 0.0]
             for who in (0, 1) if number // len(left) % 2 else (1, 0):
                 pair[who] = self._engine.fire(*(left, right)[who][at])
             pairs.append(pair)
-        return {"type": "turns", "ns": pairs}
+        return TurnsFired(ns=pairs)
 
-    def _check(self, _frame: dict[str, Any]) -> dict[str, Any]:
+    def _check(self, _message: Check) -> Checked:
         self._engine.check()
-        return {"type": "checked"}
+        return Checked()
 
-    def _call(self, value: object) -> tuple[int, int]:
-        pair = _list(value, 2)
+    def _call(self, pair: list[int]) -> tuple[int, int]:
         if len(pair) != 2:
-            raise Failed(Failure.BAD_REQUEST, "expected a set and a place")
-        known = _number(pair[0], len(self._places) - 1)
-        return known, _number(pair[1], self._places[known] - 1)
+            raise Failed(Failure.BAD_REQUEST, "expected a capture and a place")
+        known = checked(pair[0], len(self._places) - 1)
+        return known, checked(pair[1], self._places[known] - 1)
 
 
-def _list(value: object, most: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) > most:
-        raise Failed(Failure.BAD_REQUEST, f"expected a list of at most {most}")
-    return value
+def refused(name: Failure, error: Exception) -> Refused:
+    """Return the reply to a request that cannot be served."""
+    return Refused(name=name, text=str(error)[:MOST_TEXT])
 
 
-def _number(value: object, most: int, *, least: int = 0) -> int:
-    if type(value) is not int or not least <= value <= most:
+def checked(value: int, most: int, *, least: int = 0) -> int:
+    """Return a number within bounds. Raise :class:`Failed` for any other."""
+    if not least <= value <= most:
         raise Failed(Failure.BAD_REQUEST, f"expected a number from {least} to {most}")
     return value
 
 
-def _part(value: object) -> Part:
-    if not isinstance(value, dict) or text_of(value.get("access"), 40) not in ACCESS:
-        raise Failed(Failure.BAD_REQUEST, "expected a region with its access")
+def check_region(region: SharedRegion) -> None:
+    """Raise :class:`Failed` for a region that does not lie in the window."""
     end = window.WINDOW + window.WINDOW_BYTES
-    address = _number(value.get("address"), end, least=window.WINDOW)
-    return Part(address, _number(value.get("bytes"), end - address, least=1), value["access"])
+    checked(region.address, end, least=window.WINDOW)
+    checked(region.bytes, end - region.address, least=1)
 
 
 def read_all(fd: int, nbytes: int) -> bytes:

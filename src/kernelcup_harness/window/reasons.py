@@ -101,13 +101,6 @@ class NotReplayed(Exception):
         return f"its calls are not replayed: {why}" + (f" ({self.detail})" if self.detail else "")
 
 
-def named(said: object) -> WhyNot | None:
-    """Return the reason that an untrusted reply names, None if it names none. Unknown names are ``UNKNOWN``."""
-    if not said:
-        return None
-    return next((each for each in WhyNot if each == said), WhyNot.UNKNOWN)
-
-
 def of_capture(error: BaseException) -> WhyNot:
     """Return why calls could not be captured, by the first error that was raised."""
     # Exceptions are user code: they may have any text, and form a cycle.

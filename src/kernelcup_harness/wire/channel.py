@@ -170,14 +170,6 @@ class Channel:
             raise BrokenProtocol("unexpected descriptors")
 
 
-def text_of(value: object, most: int) -> str:
-    """Return at most this many characters of an untrusted text, empty if it is no text.
-
-    ``str`` is not safe: for lists that are nested almost as deep as Python allows it raises ``RecursionError``.
-    """
-    return value[:most] if isinstance(value, str) else ""
-
-
 def parse_object(body: bytes) -> dict[str, Any]:
     """Read one JSON object. Raise :class:`BrokenProtocol` for anything else."""
     try:

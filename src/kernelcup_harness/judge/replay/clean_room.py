@@ -34,9 +34,22 @@ from kernelcup_harness.window.layout import (
     Layout,
     TooMany,
 )
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot, named
+from kernelcup_harness.window.messages import (
+    Access,
+    Attach,
+    Attached,
+    Captured,
+    CapturePlaces,
+    Export,
+    Exported,
+    LoadCapture,
+    Loaded,
+    SharedRegion,
+)
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import aliasing, decode, values
-from kernelcup_harness.wire.channel import BrokenProtocol, text_of
+from kernelcup_harness.wire.channel import BrokenProtocol
+from kernelcup_harness.wire.messages import FailureKind
 
 OPEN_S = 60.0
 """Time for mapping regions, before and between stages."""
@@ -91,7 +104,7 @@ class CleanRoom(TimedReplays):
         self._result_bytes = result_bytes
         self._captured = 0
         self._export: tuple[values.Arena, int] | None = None
-        self._lent: list[tuple[dict[str, Any], int]] = []
+        self._lent: list[tuple[SharedRegion, int]] = []
         """Regions of inputs, with descriptors to share them by."""
         self.dropped: list[str] = []
         """Attributes that the timer left out of the graphs."""
@@ -110,7 +123,7 @@ class CleanRoom(TimedReplays):
         address = HEAPS[self._role]
         nbytes, fd = self._heap_of(address)
         self._heap = range(address, address + nbytes)
-        self._share([{"address": address, "bytes": nbytes, "access": "rw", "heap": True}], [fd])
+        self._share([SharedRegion(address=address, bytes=nbytes, access=Access.WRITE, heap=True)], [fd])
 
     def close(self) -> None:
         """Free shared memory and close descriptors."""
@@ -137,17 +150,16 @@ class CleanRoom(TimedReplays):
                 continue
         return sizes[-1], self._mapping.create(address, sizes[-1])
 
-    def _share(self, regions: list[dict[str, Any]], fds: list[int], *, timer: bool = True) -> None:
+    def _share(self, regions: list[SharedRegion], fds: list[int], *, timer: bool = True) -> None:
         """Let contestant and timer map regions, and close the descriptors here."""
         try:
             # Calls that write inputs which are read-only in the timer are found before anything is timed.
-            reply = self._contestant.ask(
-                {"type": "window", "regions": regions}, "attached", timeout_s=OPEN_S, fds=fds
-            )
-            if (why := named(reply.get("why"))) is not None:
-                raise NotReplayed(why)
+            request = Attach(regions=regions)
+            reply = self._contestant.ask(request, Attached, timeout_s=OPEN_S, fds=fds)
+            if reply.why is not None:
+                raise NotReplayed(reply.why)
             if timer:
-                self._asked({"type": "attach", "regions": regions}, "attached", fds=fds, timeout_s=OPEN_S)
+                self._asked(request, Attached, fds=fds, timeout_s=OPEN_S)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -160,14 +172,14 @@ class CleanRoom(TimedReplays):
             return
         cases = {case.index: self._case(stage, case) for case in stage.cases}
         sizes = {
-            (INPUTS, "ro"): max((each.layout.input_bytes for each in cases.values()), default=0),
-            (WRITABLE, "rw"): max((each.layout.writable_bytes for each in cases.values()), default=0),
+            (INPUTS, Access.READ): max((each.layout.input_bytes for each in cases.values()), default=0),
+            (WRITABLE, Access.WRITE): max((each.layout.writable_bytes for each in cases.values()), default=0),
         }
         regions, fds = [], []
         for (address, access), nbytes in sizes.items():
             if nbytes:
                 fds.append(self._mapping.create(address, nbytes))
-                regions.append({"address": address, "bytes": nbytes, "access": access})
+                regions.append(SharedRegion(address=address, bytes=nbytes, access=access))
         if regions:
             self._lent = [(region, os.dup(fd)) for region, fd in zip(regions, fds, strict=True)]
             self._share(regions, fds)
@@ -229,26 +241,25 @@ class CleanRoom(TimedReplays):
         for at, data in enumerate(inputs):
             self._write(case, data, at)
         self._mapping.settle()
-        frame = {
-            "type": "capture_places",
-            "tree": laid.tree,
-            "tables": [laid.table_at(at) for at in range(laid.places)],
-            "in_place": form is not None and form.in_place,
-        }
+        request = CapturePlaces(
+            tree=laid.tree,
+            tables=[laid.table_at(at) for at in range(laid.places)],
+            in_place=form is not None and form.in_place,
+        )
         run.current = samples[0]
-        reply = self._contestant.ask(frame, "captured", timeout_s=self._remaining())
+        reply = self._contestant.ask(request, Captured, timeout_s=self._remaining())
         for at, (sample, data) in enumerate(zip(samples, inputs, strict=True)):
             changed = laid.changed(data, at, self._mapping.view)
             if changed:
                 raise Wrong(sample, written(changed[0]))
-        if (why := named(reply.get("why"))) is not None:
-            raise NotReplayed(why)
-        case.answers = self._described(case, reply.get("answers"), form)
+        if reply.why is not None:
+            raise NotReplayed(reply.why)
+        case.answers = self._described(case, reply.answers, form)
         case.first = self._captured
         self._captured += laid.places
 
-    def _described(self, case: Case, answers: Any, form: Any) -> list[Described]:
-        if not isinstance(answers, list) or len(answers) != case.layout.places:
+    def _described(self, case: Case, answers: list[Any], form: Any) -> list[Described]:
+        if len(answers) != case.layout.places:
             raise BrokenProtocol("the number of answers differs from that of places")
         most = max(MOST_TENSORS, form.tensors if form is not None else 0)
         try:
@@ -265,9 +276,9 @@ class CleanRoom(TimedReplays):
         except CannotLie as error:
             raise NotReplayed(WhyNot.HOST_OUTPUT) from error
         except TooMany as error:
-            raise CallFailed("output", f"the call returned {error}") from error
+            raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
         except values.TooLarge as error:
-            raise CallFailed("too_large", f"the call returned {error}") from error
+            raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
         except values.BadTree as error:
             raise BrokenProtocol(str(error)) from error
 
@@ -280,30 +291,26 @@ class CleanRoom(TimedReplays):
         """Take the captured calls from the contestant. Raise :class:`NotReplayed`."""
         arena = values.Arena.create(MOST_EXPORT_BYTES)
         self._export = arena, 0
-        reply = self._contestant.ask(
-            {"type": "export"}, "exported", timeout_s=self._remaining(), fds=[arena.fd]
-        )
-        if (why := named(reply.get("why"))) is not None:
-            raise NotReplayed(why)
-        nbytes = reply.get("bytes")
-        if type(nbytes) is not int or not 0 <= nbytes <= arena.size:
+        reply = self._contestant.ask(Export(), Exported, timeout_s=self._remaining(), fds=[arena.fd])
+        if reply.why is not None:
+            raise NotReplayed(reply.why)
+        if not 0 <= reply.bytes <= arena.size:
             raise BrokenProtocol("an export without a valid size")
-        self._export = arena, nbytes
+        self._export = arena, reply.bytes
 
     def hand_over(self) -> None:
         """Have the timer load the export, again if it was loaded before."""
         assert self._export is not None
         arena, nbytes = self._export
         try:
-            frame = {"type": "load", "bytes": nbytes}
-            loaded = self._asked(frame, "loaded", fds=[arena.fd], timeout_s=self._remaining())
+            request = LoadCapture(bytes=nbytes)
+            loaded = self._asked(request, Loaded, fds=[arena.fd], timeout_s=self._remaining())
         except TimerFailed as failed:
             # Code that cannot be loaded may crash the driver, and with it the timer's process.
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
-        if loaded.get("places") != self._captured:
+        if loaded.places != self._captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
-        dropped = loaded.get("dropped")
-        self.dropped = [text_of(each, 300) for each in dropped] if isinstance(dropped, list) else []
+        self.dropped = loaded.dropped
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""

@@ -26,9 +26,11 @@ from kernelcup_harness.window.layout import (
     Layout,
     overlap,
 )
+from kernelcup_harness.window.messages import Fire, Fired, FireEmpty
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol
+from kernelcup_harness.wire.messages import FailureKind, M, Message
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class Replays:
         """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        (ns,) = self._fired({"type": "fire", "set": self._set, "place": case.first + at})
+        (ns,) = self._fired(Fire(capture=self._set, place=case.first + at))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         case.fired_ns.append(ns)
@@ -151,30 +153,34 @@ class Replays:
             output = decoder.value(described.tree)
         except values.BadTree as error:
             if "not defined in the task's files" in str(error):
-                raise CallFailed(
-                    "output", f"the call returned a class of its own: {error}"[:2_000]
-                ) from error
+                text = f"the call returned a class of its own: {error}"[:2_000]
+                raise CallFailed(FailureKind.OUTPUT, text) from error
             raise BrokenProtocol(str(error)) from error
         shared, repeats = layout.sharing(described, case.layout.spans(at))
         return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
 
-    def _fired(self, frame: dict[str, Any]) -> list[float]:
-        found = times_of(self._asked(frame, "fired"))
-        if len(found) != frame.get("repeat", 1):
+    def _fired(self, request: Fire | FireEmpty) -> list[float]:
+        found = times_of(self._asked(request, Fired).ns)
+        if len(found) != (request.repeat if isinstance(request, FireEmpty) else 1):
             raise TimerFailed("the timer answers with another number of times")
         return found
 
     def _asked(
-        self, frame: dict[str, Any], expected: str, *, fds: Sequence[int] = (), timeout_s: float | None = None
-    ) -> dict[str, Any]:
+        self,
+        request: Message,
+        expected: type[M],
+        *,
+        fds: Sequence[int] = (),
+        timeout_s: float | None = None,
+    ) -> M:
         """Send a request to the timer; attribute a refusal to the submission, the replay or the machine."""
         timeout_s = self._remaining() if timeout_s is None else timeout_s
         try:
-            return self._timer.ask(frame, expected, fds=fds, timeout_s=timeout_s)
+            return self._timer.ask(request, expected, fds=fds, timeout_s=timeout_s)
         except TimerRefused as refused:
             if refused.name is Failure.DEVICE_FAULT and self._alone:
                 text = f"the replay of its calls failed on the device: {refused.text}"
-                raise CallFailed("exception", text) from refused
+                raise CallFailed(FailureKind.EXCEPTION, text) from refused
             if refused.name is Failure.DEVICE_FAULT:
                 raise NotReplayed(WhyNot.FAULTS, refused.text) from refused
             if refused.name is Failure.FORGED:

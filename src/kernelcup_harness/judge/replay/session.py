@@ -22,10 +22,11 @@ from kernelcup_harness.judge.replay.timer_line import TimerLine
 from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskFault
-from kernelcup_harness.protocol import CaseResult, Finding, to_json
+from kernelcup_harness.protocol import CaseResult, Finding
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Dueled, Message, Surroundings
 
 NOT_REPLAYED = "not_replayed"
 """Code of the finding that explains why calls were made and not replayed."""
@@ -65,11 +66,11 @@ class Session:
 
     Args:
         timer: The channel to the timer.
-        tell: Takes events for the runner.
+        tell: Takes messages for the runner.
         part: Share of the device's memory that this job may use.
     """
 
-    def __init__(self, timer: Channel, tell: Callable[[dict[str, Any]], None], part: float = 1.0) -> None:
+    def __init__(self, timer: Channel, tell: Callable[[Message], None], part: float = 1.0) -> None:
         self._timer = TimerLine(timer)
         self._tell = tell
         self._room: CleanRoom | None = None
@@ -177,7 +178,7 @@ class Session:
 
     def _fight(self, runs: Sequence[CaseRun]) -> None:
         assert self._match is not None
-        self._tell({"event": "duel", "duel": to_json(self._match.fight(runs))})
+        self._tell(Dueled(duel=self._match.fight(runs)))
 
     def _leave(self, why: NotReplayed) -> None:
         self._room, self._why = None, why
@@ -195,4 +196,4 @@ class Session:
             told |= {"reason": self._why.reason.value, "text": self._why.text}
         if self._room is not None:
             told |= {"left_out": self._room.dropped}
-        self._tell({"event": "environment", "environment": {"clean_room": told}})
+        self._tell(Surroundings(environment={"clean_room": told}))

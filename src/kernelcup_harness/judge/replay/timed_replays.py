@@ -12,6 +12,15 @@ from kernelcup_harness.judge.replay.replays import Case, Replays
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, times_of
 from kernelcup_harness.judge.schedule import PLACES, CaseRun
 from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
+from kernelcup_harness.window.messages import (
+    Check,
+    Checked,
+    FireEmpty,
+    FireSeries,
+    FireTurns,
+    SeriesFired,
+    TurnsFired,
+)
 
 FIRST_SERIES = 5 << 20
 """Input numbers from here on are reserved for series."""
@@ -35,10 +44,10 @@ class TimedReplays(Replays):
         # The clock's own share is measured in the same state, before or after the call.
         before = self._chance.random() < 0.5
         if before:
-            case.empty_ns += self._fired({"type": "empty"})
+            case.empty_ns += self._fired(FireEmpty())
         answer, data, _ = self._replayed(case, at, sample)
         if not before:
-            case.empty_ns += self._fired({"type": "empty"})
+            case.empty_ns += self._fired(FireEmpty())
         fault = self._checks.fault(case.place, sample, data, answer)
         if fault is not None:
             raise Wrong(sample, fault)
@@ -51,7 +60,7 @@ class TimedReplays(Replays):
         found = run.timing()
         assert found is not None
         case.series_ns = self._series_ns(case)
-        self._asked({"type": "check"}, "checked")
+        self._asked(Check(), Checked)
         score_ns = max(LEAST_NS, found.claim_ns)
         longer = longer_among_many(score_ns, case.series_ns)
         return Audit(
@@ -70,9 +79,8 @@ class TimedReplays(Replays):
             for passes in SERIES_PASSES:
                 inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
-                frame = {"type": "series", "places": [case.first + at for at in order]}
-                reply = self._asked(frame, "series")
-                walls += times_of({"ns": [reply.get("ns")]})
+                request = FireSeries(places=[case.first + at for at in order])
+                walls += times_of([self._asked(request, SeriesFired).ns])
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
             if not case.layout.writable_bytes:
@@ -105,7 +113,7 @@ class TimedReplays(Replays):
 
     def empties(self, count: int) -> list[float]:
         """Return times of empty graphs: the clock's own share."""
-        return self._fired({"type": "empty", "repeat": count})
+        return self._fired(FireEmpty(repeat=count))
 
     def lay(self, run: CaseRun, samples: Sequence[SampleName], *, keep_inputs: bool = False) -> None:
         """Write an input to each place, unless ``keep_inputs``, and a pattern where each answer is due."""
@@ -117,9 +125,8 @@ class TimedReplays(Replays):
         self, left: list[list[int]], right: list[list[int]], first: int, count: int
     ) -> list[tuple[float, float]]:
         """Return the nanoseconds of two lists of calls in turns."""
-        frame = {"type": "turns", "left": left, "right": right, "first": first, "count": count}
-        found = self._asked(frame, "turns").get("ns")
-        pairs = [times_of({"ns": each}) for each in found] if isinstance(found, list) else []
+        request = FireTurns(left=left, right=right, first=first, count=count)
+        pairs = [times_of(each) for each in self._asked(request, TurnsFired).ns]
         if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
             raise TimerFailed("the timer answers without pairs of times")
         return [(pair[0], pair[1]) for pair in pairs]

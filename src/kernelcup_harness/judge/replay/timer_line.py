@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 from kernelcup_harness.judge.requests import Line, MachineFailed
 from kernelcup_harness.window.failures import Failure
-from kernelcup_harness.wire import values
-from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout, text_of
+from kernelcup_harness.window.messages import Refused
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import Hello, M, Message, pack, unpack, unpack_any
 
 LONGEST_NS = 1 << 62
 
@@ -37,42 +37,27 @@ class TimerLine(Line):
     def greet(self, timeout_s: float) -> str:
         """Wait for its hello; return why it cannot use the device, empty if it can. Raise :class:`TimerFailed`."""
         try:
-            frame = self._channel.receive(timeout_s)
+            hello = unpack(Hello, self._channel.receive(timeout_s))
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             raise TimerFailed(f"the timer does not answer: {error or type(error).__name__}") from error
         self._channel.has_greeted = True
-        return text_of(frame.get("trouble"), 2_000)
+        return hello.trouble
 
-    def ask(
-        self,
-        frame: dict[str, Any],
-        expected: str,
-        *,
-        timeout_s: float,
-        fds: Sequence[int] = (),
-        arenas: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    def ask(self, request: Message, expected: type[M], *, timeout_s: float, fds: Sequence[int] = ()) -> M:
         """Return the reply of the expected type. Raise :class:`TimerRefused` or :class:`TimerFailed`."""
         try:
-            reply = self.reply(frame, timeout_s=timeout_s, fds=fds, arenas=arenas)
+            frame = self.reply(pack(request), timeout_s=timeout_s, fds=fds)
+            reply = unpack_any((expected, Refused), frame)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             raise TimerFailed(f"the timer does not answer: {error or type(error).__name__}") from error
-        if reply.get("type") == "fail":
-            name = next((each for each in Failure if each == reply.get("name")), Failure.BAD_REQUEST)
-            raise TimerRefused(name, text_of(reply.get("text"), 2_000))
-        if reply.get("type") != expected:
-            raise TimerFailed(f"the timer answers {text_of(reply.get('type'), 40)!r} to {expected!r}")
+        if isinstance(reply, Refused):
+            raise TimerRefused(reply.name, reply.text)
+        assert isinstance(reply, expected)
         return reply
 
 
-def times_of(reply: dict[str, Any]) -> list[float]:
+def times_of(found: Sequence[float]) -> list[float]:
     """Return the nanoseconds of a reply. Raise :class:`TimerFailed` if they are not times."""
-    found = reply.get("ns")
-    if not isinstance(found, list) or not found or not all(is_time(each) for each in found):
+    if not found or not all(abs(each) < LONGEST_NS for each in found):
         raise TimerFailed("the timer answers without times")
-    return [float(each) for each in found]
-
-
-def is_time(value: object) -> bool:
-    """Return whether a value is a number that a clock may show."""
-    return values.is_finite_number(value) and abs(cast("float", value)) < LONGEST_NS
+    return list(found)

@@ -30,11 +30,12 @@ from kernelcup_harness.window.layout import (
     overlap,
     sharing,
 )
+from kernelcup_harness.window.messages import Call, Called, InputLaid, LayInput
 from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol
+from kernelcup_harness.wire.messages import Done, Failed, FailureKind, pack, unpack
 
-NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
-"""What a contestant says is not used: an answer's addresses are known."""
+CALL = pack(Call())
 
 
 class Taken:
@@ -105,21 +106,17 @@ class WindowCalls:
         for target, source in copies:
             target.copy_(source)
         self._mapping.settle()
-        reply = self._line.reply({"type": "call"}, timeout_s=max(0.0, until - time.monotonic()))
-        answer, taken = self._taken(reply, at, form)
+        frame = self._line.reply(CALL, timeout_s=max(0.0, until - time.monotonic()))
+        answer, taken = self._taken(frame, at, form)
         self._mapping.settle()
         wall_ns = float(time.perf_counter_ns() - begin)
         if answer is None:
-            return failed(reply, wall_ns)
+            return failed(unpack(Failed, frame), wall_ns)
         self._spoil(answer, at)
+        called = unpack(Called, frame)
         return Pending(
-            reply={
-                "type": "done",
-                "ns": reply.get("ns"),
-                "tree": answer.tree,
-                "table": answer.table,
-                **NOTHING_SHARED,
-            },
+            # What a contestant says of shared memory is not used: an answer's addresses are known.
+            reply=Done(ns=called.ns, tree=answer.tree, table=answer.table, shared=[], repeated=[]),
             wall_ns=wall_ns,
             inputs=0,
             most_tensors=self._most_tensors(form),
@@ -132,13 +129,9 @@ class WindowCalls:
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Have the tensors of an input made at a place; return the copies that write it there. Raise ``TaskFault``."""
         laid = self._layout
-        frame = {
-            "type": "lie",
-            "tree": laid.tree,
-            "table": laid.table_at(at),
-            "in_place": form is not None and form.in_place,
-        }
-        self._line.ask(frame, "lies", timeout_s=timeout_s)
+        in_place = form is not None and form.in_place
+        request = LayInput(tree=laid.tree, table=laid.table_at(at), in_place=in_place)
+        self._line.ask(request, InputLaid, timeout_s=timeout_s)
         try:
             return laid.copies(data, at, self._mapping.view)
         except Differs as error:
@@ -157,12 +150,12 @@ class WindowCalls:
         return max(MOST_TENSORS, form.tensors if form is not None else 0)
 
     def _taken(
-        self, reply: dict[str, Any], at: int, form: Form | None
+        self, frame: dict[str, Any], at: int, form: Form | None
     ) -> tuple[Described | None, dict[int, torch.Tensor]]:
         """Copy an answer; return its description and the copies. None for a failure, which is raised later."""
-        if reply.get("type") == "fail":
+        if frame.get("type") == Failed.type:
             return None, {}
-        answer = self._described(reply, at, form)
+        answer = self._described(frame.get("answer"), at, form)
         copies = {
             entry["offset"]: self._view(address, entry["nbytes"]).clone()
             for entry, address in zip(answer.table, answer.addresses, strict=True)
@@ -170,8 +163,7 @@ class WindowCalls:
         }
         return answer, copies
 
-    def _described(self, reply: dict[str, Any], at: int, form: Form | None) -> Described:
-        said = reply.get("answer")
+    def _described(self, said: Any, at: int, form: Form | None) -> Described:
         # Mostly the same as before: reading it again would take longer than comparing it.
         with suppress(RecursionError):
             if at in self._last and self._last[at][0] == said:
@@ -185,11 +177,12 @@ class WindowCalls:
                 most=self._most_tensors(form),
             )
         except CannotLie as error:
-            raise CallFailed("output", f"the call returned {error}, which is not on the device") from error
+            text = f"the call returned {error}, which is not on the device"
+            raise CallFailed(FailureKind.OUTPUT, text) from error
         except TooMany as error:
-            raise CallFailed("output", f"the call returned {error}") from error
+            raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
         except values.TooLarge as error:
-            raise CallFailed("too_large", f"the call returned {error}") from error
+            raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
         except values.BadTree as error:
             raise BrokenProtocol(str(error)) from error
         self._last[at] = said, found
@@ -225,7 +218,7 @@ class WindowCalls:
                 raise GuardBroken("memory beside an output was written")
 
 
-def failed(reply: dict[str, Any], wall_ns: float) -> Pending:
+def failed(reply: Failed, wall_ns: float) -> Pending:
     """Return what has arrived of a call that has failed."""
     return Pending(
         reply=reply,

@@ -1,0 +1,80 @@
+"""What the judge tells the runner: one message after the other, so that none is lost when the run is cut off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from kernelcup_harness.judge.schedule import CaseRun, Stage
+from kernelcup_harness.judge.verdicts import RunEnds
+from kernelcup_harness.protocol import Reason, StageName, Verdict
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import (
+    Dismiss,
+    Dismissed,
+    Message,
+    SampleTaken,
+    StageBegins,
+    StageEnds,
+    pack,
+    unpack,
+)
+
+PROGRESS_INTERVAL_S = 0.2
+MAX_MESSAGE = 16 << 10
+DISMISS_S = 30.0
+"""Time for the runner to end the contestants."""
+
+
+class RunnerLine:
+    """Sends messages to the runner.
+
+    Args:
+        channel: To the runner.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._last_progress = 0.0
+
+    def tell(self, message: Message) -> None:
+        """Send a message."""
+        self._channel.send(pack(message))
+
+    def begin(self, name: StageName, limit_s: float, cases: int) -> None:
+        """Report that a stage begins."""
+        self.tell(StageBegins(name=name, limit_s=limit_s, cases=cases))
+
+    def end(
+        self,
+        name: StageName,
+        verdict: Verdict = Verdict.ACCEPTED,
+        reason: Reason = Reason.NONE,
+        message: str = "",
+        *,
+        lost: bool = False,
+    ) -> None:
+        """Report the end of a stage."""
+        text = message[:MAX_MESSAGE]
+        self.tell(StageEnds(name=name, verdict=verdict, reason=reason, message=text, lost=lost))
+
+    def end_with(self, name: StageName, end: RunEnds) -> None:
+        """Report the end of a stage that ends the run."""
+        self.end(name, end.verdict, end.reason, end.message, lost=end.lost)
+
+    def progress(self, stage: Stage, run: CaseRun) -> None:
+        """Report that a case goes on, unless that was just reported."""
+        now = time.monotonic()
+        if now - self._last_progress < PROGRESS_INTERVAL_S:
+            return
+        self._last_progress = now
+        self.tell(SampleTaken(stage=stage.name, case=run.case.index, samples=run.count))
+
+    def dismiss(self, roles: Collection[str]) -> None:
+        """Have the runner end all contestants, and wait until they are gone. Raise :class:`RunEnds`."""
+        self.tell(Dismiss(roles=list(roles)))
+        try:
+            unpack(Dismissed, self._channel.receive(DISMISS_S))
+        except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            text = "the runner did not end the contestants"
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error

@@ -1,0 +1,237 @@
+"""What the judge says to contestant and timer about the window, and what they reply. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from kernelcup_harness.protocol.codec import Most, Raw
+from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.reasons import WhyNot
+from kernelcup_harness.wire.messages import Message, Text
+
+MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096
+MOST_REGIONS = 4
+Places = Annotated[list[list[int]], Most(MOST_SERIES)]
+"""Pairs of a capture's number and a place."""
+
+
+class Access(StrEnum):
+    """What the timer may do with a region."""
+
+    READ = "ro"
+    WRITE = "rw"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedRegion:
+    """A part of the window, whose descriptor comes with the message."""
+
+    address: int
+    bytes: int
+    access: Access
+    heap: bool = False
+    """Whether the contestant allocates its tensors there."""
+
+
+Regions = Annotated[list[SharedRegion], Most(MOST_REGIONS)]
+
+
+# From the judge to contestant and timer, and their reply
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attach(Message):
+    """Map regions of the window."""
+
+    type: ClassVar[str] = "attach"
+    regions: Regions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attached(Message):
+    """The regions are mapped, or the reason why not."""
+
+    type: ClassVar[str] = "attached"
+    why: WhyNot | None = None
+
+
+# From the judge to a contestant, and its replies
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayInput(Message):
+    """Make the tensors of an input in the window, which is written later."""
+
+    type: ClassVar[str] = "lay_input"
+    tree: Raw
+    table: Raw
+    in_place: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputLaid(Message):
+    """The tensors are made."""
+
+    type: ClassVar[str] = "input_laid"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call(Message):
+    """Make one call with the input that is laid."""
+
+    type: ClassVar[str] = "call"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Called(Message):
+    """The call has returned."""
+
+    type: ClassVar[str] = "called"
+    ns: float
+    """The contestant's own time of the call, unverified."""
+    answer: Raw
+    """The tree of the answer, and its table with addresses: see ``window.layout.described``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapturePlaces(Message):
+    """Capture a call at each place."""
+
+    type: ClassVar[str] = "capture_places"
+    tree: Raw
+    tables: list[Raw]
+    """One for each place."""
+    in_place: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Captured(Message):
+    """The calls are captured, or the reason why not."""
+
+    type: ClassVar[str] = "captured"
+    why: WhyNot | None = None
+    answers: list[Raw]
+    """For each place, like that of ``called``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Export(Message):
+    """Write all captured graphs into the memory whose descriptor comes with the message."""
+
+    type: ClassVar[str] = "export"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exported(Message):
+    """The graphs are written, or the reason why not."""
+
+    type: ClassVar[str] = "exported"
+    why: WhyNot | None = None
+    bytes: int
+
+
+# From the judge to the timer, and its replies
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadCapture(Message):
+    """Rebuild the graphs of an export, whose descriptor comes with the message, as a further capture."""
+
+    type: ClassVar[str] = "load_capture"
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded(Message):
+    """The graphs are rebuilt."""
+
+    type: ClassVar[str] = "loaded"
+    places: int
+    dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
+    """Attributes that were left out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fire(Message):
+    """Time one place of a capture, each time with a cold cache."""
+
+    type: ClassVar[str] = "fire"
+    capture: int
+    place: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FireEmpty(Message):
+    """Time an empty graph: the clock's own share."""
+
+    type: ClassVar[str] = "fire_empty"
+    repeat: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fired(Message):
+    """The times of single calls, the clock's own share included."""
+
+    type: ClassVar[str] = "fired"
+    ns: Annotated[list[float], Most(MOST_REPEATS)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FireSeries(Message):
+    """Launch calls of the first capture back to back."""
+
+    type: ClassVar[str] = "fire_series"
+    places: Annotated[list[int], Most(MOST_SERIES)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesFired(Message):
+    """The time of a series by the clock of the timer's host."""
+
+    type: ClassVar[str] = "series_fired"
+    ns: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FireTurns(Message):
+    """Time two lists of calls in turns; the side that goes first changes with each round through the lists."""
+
+    type: ClassVar[str] = "fire_turns"
+    left: Places
+    right: Places
+    first: int
+    """Number of the first pair."""
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnsFired(Message):
+    """The times of each pair."""
+
+    type: ClassVar[str] = "turns_fired"
+    ns: Annotated[list[list[float]], Most(MOST_PAIRS)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check(Message):
+    """Look whether a time was written again after it had been read."""
+
+    type: ClassVar[str] = "check"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked(Message):
+    """No time was."""
+
+    type: ClassVar[str] = "checked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused(Message):
+    """The timer cannot serve a request."""
+
+    type: ClassVar[str] = "refused"
+    name: Failure
+    text: Text
