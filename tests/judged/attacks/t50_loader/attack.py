@@ -16,10 +16,14 @@ while True:
     if len(head) < 4:
         break
     frame = json.loads(sock.recv(struct.unpack("!I", head)[0], socket.MSG_WAITALL))
-    table = [{"dtype": "float32", "shape": entry["shape"], "strides": [1], "offset": 256,
-              "nbytes": entry["nbytes"], "device": entry["device"], "grad": False} for entry in frame["table"][:1]]
-    send({"type": "done", "id": frame["id"], "ns": 1.0, "tree": {"k": "tensor", "i": 0}, "table": table,
-          "shared": [], "repeated": []})
+    if frame["type"] == "give":
+        table = [{"dtype": "float32", "shape": entry["shape"], "strides": [1], "offset": 256,
+                  "nbytes": entry["nbytes"], "device": entry["device"], "grad": False}
+                 for entry in frame["layout"]["table"][:1]]
+        send({"type": "given", "id": frame["id"]})
+    elif frame["type"] == "go":
+        send({"type": "done", "id": frame["id"], "ns": 1.0, "tree": {"k": "tensor", "i": 0}, "table": table,
+              "shared": [], "repeated": []})
 """
 
 channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel")
