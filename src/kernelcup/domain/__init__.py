@@ -26,11 +26,11 @@ from kernelcup.domain.tasks import (
     LEAVES_SCORES,
     CudaConfig,
     Language,
-    RankingBy,
     StageLimits,
     Task,
     TaskForm,
 )
+from kernelcup_harness.protocol import RankingBy
 
 __all__ = [
     "LARGEST_ID",

@@ -6,7 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kernelcup_harness.protocol import HarnessKind, Parameters, Work, canonical_hash, from_json, to_json
+from kernelcup_harness.protocol import (
+    HarnessKind,
+    Parameters,
+    RankingBy,
+    Work,
+    canonical_hash,
+    from_json,
+    to_json,
+)
 
 LATER_KEYS: Mapping[str, object] = {
     "near_twins": True,
@@ -38,14 +46,6 @@ class TaskForm(StrEnum):
 
     FOLDER = "folder"
     SINGLE_FILE = "single_file"
-
-
-class RankingBy(StrEnum):
-    """How the times of several benchmarks become one score."""
-
-    LAST = "last"
-    MEAN = "mean"
-    GEOM = "geom"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

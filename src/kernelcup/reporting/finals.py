@@ -6,7 +6,7 @@ from typing import Any
 
 from kernelcup.domain import Compared, Final, FinalPlace, Meeting
 from kernelcup.reporting.phrases import duel_sentence, rank_text
-from kernelcup_harness.protocol import DuelResult
+from kernelcup_harness.protocol import DuelResult, DuelVerdict
 
 OFFICIAL = "official order"
 DELETED = "a deleted submission"
@@ -64,7 +64,9 @@ def _fields(value: FinalPlace | Meeting) -> dict[str, Any]:
 def _as_duel(meeting: Meeting) -> DuelResult:
     if meeting.ratio is None or meeting.low is None or meeting.high is None:
         return DuelResult()
-    verdict = "tied" if meeting.faster is None else "faster" if meeting.faster == meeting.first else "slower"
+    verdict = DuelVerdict.TIED
+    if meeting.faster is not None:
+        verdict = DuelVerdict.FASTER if meeting.faster == meeting.first else DuelVerdict.SLOWER
     return DuelResult(ratio=meeting.ratio, low=meeting.low, high=meeting.high, verdict=verdict)
 
 

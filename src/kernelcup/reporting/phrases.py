@@ -15,7 +15,7 @@ from kernelcup.domain import (
     TrustRule,
     is_rejected,
 )
-from kernelcup_harness.protocol import DuelResult, TrustLevel
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, TrustLevel
 
 HALF = 0.5
 """Below this speedup a result is called slower."""
@@ -64,16 +64,16 @@ def duel_sentence(duel: DuelResult, first: str, second: str, *, interval: str = 
 
     "3 % faster" means that it completes 3 % more calls in the same time. ``interval`` names the kind of interval.
     """
-    if duel.verdict == "":
+    if duel.verdict == DuelVerdict.RIVAL_FAILED:
         return _because(f"{second} could not be measured", duel.rival_message)
-    if duel.verdict == "not_held":
+    if duel.verdict == DuelVerdict.NOT_HELD:
         return _because(f"{first} and {second} could not be compared", duel.rival_message)
     if not (duel.low > 0 and math.isfinite(duel.high)):
         return f"{first} and {second} cannot be told apart: too little was measured."
-    if duel.verdict == "tied":
+    if duel.verdict == DuelVerdict.TIED:
         return f"{first} and {second} cannot be told apart: {_between(first, second, duel)} ({interval})."
     ratio, low, high = duel.ratio, duel.low, duel.high
-    if duel.verdict == "slower":
+    if duel.verdict == DuelVerdict.SLOWER:
         first, second, ratio, low, high = second, first, 1 / ratio, 1 / high, 1 / low
     ends = f"{100 * (1 / high - 1):.1f} to {100 * (1 / low - 1):.1f} %"
     return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} ({interval} {ends})."
@@ -156,7 +156,7 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
 
 def is_compared(duel: DuelResult | None) -> bool:
     """Return whether two submissions were measured in turns, whatever the result."""
-    if duel is None or duel.verdict in ("", "not_held"):
+    if duel is None or duel.verdict in (DuelVerdict.RIVAL_FAILED, DuelVerdict.NOT_HELD):
         return False
     return duel.low > 0 and math.isfinite(duel.high)
 

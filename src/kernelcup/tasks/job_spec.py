@@ -66,7 +66,7 @@ def build_job_spec(
         benchmarks=task.benchmarks,
         hidden_tests=task.hidden_tests if ranked else [],
         hidden_benchmarks=task.hidden_benchmarks if ranked else [],
-        ranking_by=task.ranking_by.value,
+        ranking_by=task.ranking_by,
         limits=_limits(task),
         rules=_rules(task.form, backend),
         public_seed=task.seed,

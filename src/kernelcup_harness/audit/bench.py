@@ -23,6 +23,7 @@ from kernelcup_harness.protocol import (
     Backend,
     Calibration,
     DuelResult,
+    DuelVerdict,
     Finding,
     JobSpec,
     Mode,
@@ -248,7 +249,7 @@ class Bench:
             blocks = duel.fight(places, self._spec.rules.stage_budget_s)
             found = result(blocks, self._spec.rival_error)
         except RivalFailed as failure:
-            found = DuelResult(verdict="", rival_message=str(failure)[:2000])
+            found = DuelResult(verdict=DuelVerdict.RIVAL_FAILED, rival_message=str(failure)[:2000])
         except (NotHeld, OutOfMemoryError) as reason:
             found = not_held(reason)
         self.dueling = None
@@ -270,7 +271,7 @@ class Bench:
 
 def not_held(reason: Exception) -> DuelResult:
     """Return the outcome of a duel that neither side has won or lost."""
-    return DuelResult(verdict="not_held", rival_message=str(reason)[:2000])
+    return DuelResult(verdict=DuelVerdict.NOT_HELD, rival_message=str(reason)[:2000])
 
 
 @contextmanager

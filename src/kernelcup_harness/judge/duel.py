@@ -13,7 +13,7 @@ from kernelcup_harness.judge.answers import CallFailed
 from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.judge.checks import Checks, Place, Wrong
 from kernelcup_harness.judge.schedule import PLACES
-from kernelcup_harness.protocol import DuelResult, SampleName, estimates
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, SampleName, estimates
 from kernelcup_harness.protocol.duels import ERROR
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
@@ -159,7 +159,9 @@ def result(blocks: Sequence[Block], error: float = ERROR) -> DuelResult:
     )
     # A single block has no interval.
     low, high = (math.exp(middle - half), math.exp(middle + half)) if half < 100 else (0.0, math.inf)
-    verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"
+    verdict = DuelVerdict.TIED
+    if not low <= 1 <= high:
+        verdict = DuelVerdict.FASTER if high < 1 else DuelVerdict.SLOWER
     return DuelResult(
         ratios=[math.exp(log) for log in logs],
         cases=[list(ratios) for ratios in zip(*(block.ratios for block in blocks), strict=True)],

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kernelcup_harness.protocol import DuelResult
+from kernelcup_harness.protocol import DuelResult, DuelVerdict
 
 FIRST_LOOK, MOST_PAIRS = 160, 1_280
 """The mean of fewer pairs is not normal: with 40 pairs, 3 of 40 equal kernels were found different."""
@@ -118,7 +118,7 @@ def over_cases(cases: Sequence[Sequence[float]]) -> list[float]:
 def outcome(found: Standing, ratios: Sequence[float], cases: Sequence[Sequence[float]]) -> DuelResult:
     """Return the duel's result for the report."""
     low, high = found.interval
-    verdict = {None: "tied", 0: "faster", 1: "slower"}[found.winner]
+    verdict = {None: DuelVerdict.TIED, 0: DuelVerdict.FASTER, 1: DuelVerdict.SLOWER}[found.winner]
     return DuelResult(
         ratios=[math.exp(each) for each in ratios],
         cases=[[math.exp(each) for each in case] for case in cases],

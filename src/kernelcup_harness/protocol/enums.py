@@ -112,6 +112,26 @@ class Reason(StrEnum):
     """The machine or the harness failed."""
 
 
+class RankingBy(StrEnum):
+    """How the times of several benchmarks become one score."""
+
+    LAST = "last"
+    MEAN = "mean"
+    GEOM = "geom"
+
+
+class DuelVerdict(StrEnum):
+    """The outcome of a duel for the first of the two."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    TIED = "tied"
+    """1 is inside of the interval of the ratio."""
+    RIVAL_FAILED = ""
+    NOT_HELD = "not_held"
+    """There are no credible times, and neither side can be blamed for it."""
+
+
 class SandboxPolicy(StrEnum):
     """Whether untrusted code may run without a sandbox."""
 

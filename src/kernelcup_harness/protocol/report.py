@@ -9,6 +9,7 @@ from kernelcup_harness.protocol import estimates
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters
 from kernelcup_harness.protocol.enums import (
     Backend,
+    DuelVerdict,
     HarnessKind,
     Mode,
     Reason,
@@ -267,7 +268,7 @@ class DuelResult:
     """Lower end of its interval, which misses the true ratio as often as the job's ``rival_error`` says."""
     high: float = 0.0
     """Upper end."""
-    verdict: str = "tied"
+    verdict: DuelVerdict = DuelVerdict.TIED
     """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed,
     ``not_held`` if there are no credible times and neither side can be blamed for it."""
     blocks: int = 0

@@ -6,7 +6,15 @@ import re
 from dataclasses import dataclass, field
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters, ProtocolError
-from kernelcup_harness.protocol.enums import Backend, CheckStyle, HarnessKind, Mode, SandboxPolicy, StageName
+from kernelcup_harness.protocol.enums import (
+    Backend,
+    CheckStyle,
+    HarnessKind,
+    Mode,
+    RankingBy,
+    SandboxPolicy,
+    StageName,
+)
 
 FEWEST_SEEDS = 1 << 20
 """Smallest allowed ``seeds_below``: fewer seeds could be tried one by one."""
@@ -132,7 +140,7 @@ class JobSpec:
     benchmarks: list[Parameters] = field(default_factory=list)
     hidden_tests: list[Parameters] = field(default_factory=list)
     hidden_benchmarks: list[Parameters] = field(default_factory=list)
-    ranking_by: str = "last"
+    ranking_by: RankingBy = RankingBy.LAST
     limits: Limits = field(default_factory=Limits)
     rules: MeasureRules = field(default_factory=MeasureRules)
     public_seed: int | None = None

@@ -23,6 +23,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Mode,
     Parameters,
+    RankingBy,
     Reason,
     StageName,
     Verdict,
@@ -120,7 +121,7 @@ class OwnHarness:
         tests = numbered(spec.tests, spec.hidden_tests)
         benchmarks = numbered(spec.benchmarks, spec.hidden_benchmarks)
         # The contract: with `last` the harness gets only the last benchmark.
-        if spec.ranking_by == "last" and spec.benchmarks:
+        if spec.ranking_by is RankingBy.LAST and spec.benchmarks:
             benchmarks = [benchmarks[len(spec.benchmarks) - 1]]
         test = self._invocation(StageName.TEST, "test", tests, limits.test_s)
         if spec.mode is Mode.TEST:

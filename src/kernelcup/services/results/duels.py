@@ -14,10 +14,10 @@ from kernelcup.errors import RivalDeleted
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.submissions import events, submissions
-from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, RunReport
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, RunReport
 
-_BEHIND = {"tied": DuelOutcome.TIED, "slower": DuelOutcome.LOST}
-_AHEAD = {"faster": DuelOutcome.WON, "": DuelOutcome.UNANSWERED}
+_BEHIND = {DuelVerdict.TIED: DuelOutcome.TIED, DuelVerdict.SLOWER: DuelOutcome.LOST}
+_AHEAD = {DuelVerdict.FASTER: DuelOutcome.WON, DuelVerdict.RIVAL_FAILED: DuelOutcome.UNANSWERED}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

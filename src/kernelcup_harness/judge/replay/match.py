@@ -18,7 +18,7 @@ from kernelcup_harness.judge.duel import NO_TIME, NotHeld, RivalFailed
 from kernelcup_harness.judge.replay.clean_room import CleanRoom
 from kernelcup_harness.judge.replay.timer_line import TimerFailed
 from kernelcup_harness.judge.schedule import CaseRun, Stage
-from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName, duels
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, MeasureRules, SampleName, duels
 from kernelcup_harness.window.reasons import NotReplayed
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
@@ -96,9 +96,9 @@ class Match:
             yield
         except (NotReplayed, NotHeld) as reason:
             text = reason.text if isinstance(reason, NotReplayed) else str(reason)
-            self._end("not_held", f"the rival: {text}")
+            self._end(DuelVerdict.NOT_HELD, f"the rival: {text}")
         except (RivalFailed, Wrong, CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            self._end("", f"the rival: {error or type(error).__name__}")
+            self._end(DuelVerdict.RIVAL_FAILED, f"the rival: {error or type(error).__name__}")
 
     def fight(self, runs: Sequence[CaseRun]) -> DuelResult:
         """Time pairs of all cases until the two sides can be distinguished.
@@ -125,7 +125,7 @@ class Match:
             found, ratios = duels.decide(more, error=self._error, go_on=lambda: time.monotonic() < until)
             return duels.outcome(found, ratios, cases)
         except (NotHeld, TimerFailed) as reason:
-            return self._end("not_held", str(reason))
+            return self._end(DuelVerdict.NOT_HELD, str(reason))
 
     def _pairs(
         self, number: int, run: CaseRun, first: int, count: int, empty_ns: float
@@ -163,6 +163,6 @@ class Match:
                 text = f"the {who}'s calls answer wrongly when they are repeated in turns: {error}"
                 raise NotHeld(text) from error
 
-    def _end(self, verdict: str, message: str) -> DuelResult:
+    def _end(self, verdict: DuelVerdict, message: str) -> DuelResult:
         self.result = DuelResult(verdict=verdict, rival_message=(message or NO_TIME)[:2_000])
         return self.result
