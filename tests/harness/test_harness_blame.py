@@ -16,7 +16,7 @@ from kernelcup_harness.device import memory
 from kernelcup_harness.judge import requests, verdicts
 from kernelcup_harness.judge.answers import CallFailed
 from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.requests import MachineFailed
+from kernelcup_harness.judge.verdicts import MachineFailed
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,

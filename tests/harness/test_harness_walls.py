@@ -15,9 +15,9 @@ from kernelcup_harness.judge import wall_clock
 from kernelcup_harness.judge.answers import CallFailed
 from kernelcup_harness.judge.caller import Caller, Calls
 from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.requests import MachineFailed
 from kernelcup_harness.judge.schedule import PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.judge.verdicts import MachineFailed
 from kernelcup_harness.protocol import (
     Audit,
     Backend,

@@ -100,6 +100,17 @@ def test_nothing_is_larger_than_it_may_be() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_modules_that_import_each_other_are_found(tmp_path: Path) -> None:
+    for package in HOUSE["PACKAGES"]:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+    (tmp_path / "kernelcup/one.py").write_text("from kernelcup import two\n")
+    (tmp_path / "kernelcup/two.py").write_text("def late():\n    from kernelcup.one import it\n")
+    (tmp_path / "kernelcup/three.py").write_text("from kernelcup import one\n")
+
+    assert HOUSE["circles"](tmp_path) == [["kernelcup.one", "kernelcup.two"]]
+
+
 def test_what_is_too_large_is_found(tmp_path: Path) -> None:
     lines = "    x = 1\n"
     assert sizes_of(tmp_path, "def short():\n" + 40 * lines) == {}

@@ -15,9 +15,9 @@ from kernelcup_harness.judge import wall_clock
 from kernelcup_harness.judge.caller import Caller, Calls
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
-from kernelcup_harness.judge.requests import MachineFailed, hello
+from kernelcup_harness.judge.requests import hello
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
-from kernelcup_harness.judge.verdicts import RunEnds
+from kernelcup_harness.judge.verdicts import MachineFailed, RunEnds
 from kernelcup_harness.protocol import (
     Audit,
     Backend,

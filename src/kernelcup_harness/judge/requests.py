@@ -16,10 +16,6 @@ from kernelcup_harness.wire.messages import Failed, Hello, Load, M, Message, Rea
 HELLO_S = 120.0
 
 
-class MachineFailed(Exception):
-    """A process of the harness itself failed: the fault of the machine or of the harness, not of a submission."""
-
-
 class Line:
     """Sends requests to one process.
 

@@ -31,6 +31,10 @@ WITHOUT_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_
 LOST = "the submission's process ended"
 
 
+class MachineFailed(Exception):
+    """A process of the harness itself failed: the fault of the machine or of the harness, not of a submission."""
+
+
 class RunEnds(Exception):
     """A verdict that ends the run; ``lost`` if the contestant is gone and the runner knows why."""
 
@@ -68,7 +72,6 @@ def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | No
     """Return the verdict for a failure of the task's code or of the harness; None if it has none."""
     from torch import OutOfMemoryError
 
-    from kernelcup_harness.judge.requests import MachineFailed
     from kernelcup_harness.judge.task import TaskFault
     from kernelcup_harness.wire.values import CannotCarry
 

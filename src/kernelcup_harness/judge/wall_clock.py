@@ -18,9 +18,9 @@ import torch
 from kernelcup_harness.judge.answers import CallFailed, Form
 from kernelcup_harness.judge.caller import Caller, Calls
 from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.requests import MachineFailed
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.judge.verdicts import MachineFailed
 from kernelcup_harness.protocol import Audit, SampleName, TrustLevel
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcup_harness.judge.requests import Line, MachineFailed
+from kernelcup_harness.judge.requests import Line
+from kernelcup_harness.judge.verdicts import MachineFailed
 from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.messages import Refused
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
