@@ -8,16 +8,19 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from builders import make_board, make_report
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, JobState
-from kernelcup.errors import StaleLease
+from kernelcup.errors import NotFound, StaleLease
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import get_code
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
+from kernelcup.storage.submissions import submissions as stored
 from kernelcup.storage.tables import BestRow, EventRow
 
 
@@ -169,6 +172,25 @@ def test_quarantine_at_the_end_of_a_rejudge_keeps_the_result_out(judging, round_
     assert judging.ranking() == [("ada", 2000)]
     (review,) = reviews.open_reviews(judging.db, OPERATOR)
     assert review.run_id == judging.run(submission).id
+
+
+def test_code_of_a_submission_that_is_deleted_while_it_is_looked_up_is_not_found(
+    judging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = judging.submit()
+    find = stored.find_code
+
+    def after_deletion(session: Session, submission_id: int) -> str | None:
+        delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
+        return find(session, submission_id)
+
+    if judging.db.engine.dialect.name == "sqlite":
+        # There a read sees the database as it was when the read began.
+        monkeypatch.setattr(stored, "find_code", lambda _session, _submission_id: None)
+    else:
+        monkeypatch.setattr(stored, "find_code", after_deletion)
+    with pytest.raises(NotFound, match=f"no submission {submission.id}"):
+        get_code(judging.db, submission.id)
 
 
 @pytest.mark.parametrize("round_", range(5))

@@ -245,13 +245,14 @@ class Attempt:
         job = self.lease.job
         with self._db.read() as session:
             submission = submissions.find(session, job.submission_id)
-            if submission is None:
+            code = submissions.find_code(session, job.submission_id)
+            if submission is None or code is None:
                 raise StaleLease(f"submission {job.submission_id} was deleted")
             board = find_board(session, submission.leaderboard)
             return _Load(
                 task=task_versions.load(session, job.task_hash),
                 submission=submission,
-                code=submissions.code(session, submission.id),
+                code=code,
                 board=board,
                 rival=duels.find_rival(session, job, submission, board),
                 is_screened=screenings.find(session, submission.id) is not None,

@@ -14,6 +14,7 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, Leaderboard, Priority, Submission
+from kernelcup.errors import NotFound
 from kernelcup.storage.engine.database import insert_if_absent
 from kernelcup.storage.people.users import name_key
 from kernelcup.storage.queue import jobs
@@ -217,9 +218,10 @@ def newest(
 
 
 def code(session: Session, submission_id: int) -> str:
-    """Return the code of a submission."""
+    """Return the code of a submission. Raise ``NotFound``: it may be deleted after it was found."""
     found = find_code(session, submission_id)
-    assert found is not None
+    if found is None:
+        raise NotFound(f"There is no submission {submission_id}.")
     return found
 
 
