@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from kernelcup_harness.wire.messages import (
     Profiled,
     Ready,
     UseNoop,
+    failed,
     pack,
     unpack_any,
 )
@@ -46,9 +47,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.contestant import window_calls
     from kernelcup_harness.wire import values
 
-Answers = Mapping[type[Message], Callable[[Any], Message]]
-"""Returns the reply to each type of message."""
-MAX_TEXT, MOST_TEXT = 8 << 10, 16 << 10
+MAX_TEXT = 8 << 10
 NO_TRITON = (
     "The submission failed because Triton is not installed on the machine that judged it. The operator of "
     "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
@@ -241,11 +240,6 @@ class Contestant:
         if isinstance(error, ImportError) and "inline CUDA" in text:
             return FailureKind.COMPILE
         return FailureKind.IMPORT if loading else FailureKind.EXCEPTION
-
-
-def failed(kind: FailureKind, text: str) -> Failed:
-    """Return the message of a failure, with as much of the text as it may have."""
-    return Failed(kind=kind, text=text if len(text) <= MOST_TEXT else text[:MOST_TEXT])
 
 
 def describe(error: BaseException) -> str:

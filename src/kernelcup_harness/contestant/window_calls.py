@@ -32,7 +32,7 @@ from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
 from kernelcup_harness.window.window import WINDOW_BYTES
 from kernelcup_harness.wire import decode
 from kernelcup_harness.wire import values as wire
-from kernelcup_harness.wire.messages import Failed, FailureKind, Message
+from kernelcup_harness.wire.messages import FailureKind, Message, failed
 
 CALLS = 3
 """Calls at each place: two to warm up and one that is captured."""
@@ -155,7 +155,7 @@ class Room:
         try:
             return messages.Called(ns=ns, answer=description(self._where_it_is_read(answer)))
         except wire.CannotCarry as error:
-            return Failed(kind=FailureKind.OUTPUT, text=str(error)[:8_000])
+            return failed(FailureKind.OUTPUT, str(error))
 
     def _where_it_is_read(self, answer: Any) -> Any:
         """Return an answer whose tensors on the device lie in the window: others, of other allocators, are copied."""

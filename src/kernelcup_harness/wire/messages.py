@@ -29,7 +29,8 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.protocol.codec import Most, Raw
 from kernelcup_harness.wire.channel import BrokenProtocol
 
-Text = Annotated[str, Most(16 << 10)]
+MAX_TEXT = 16 << 10
+Text = Annotated[str, Most(MAX_TEXT)]
 Table = Annotated[str, Most(256 << 10)]
 Trace = Annotated[str, Most(8 << 20)]
 
@@ -350,6 +351,11 @@ class Failed(Message):
     type: ClassVar[str] = "fail"
     kind: FailureKind
     text: Text
+
+
+def failed(kind: FailureKind, text: str) -> Failed:
+    """Return the message of a failure, with as much of the text as it may have."""
+    return Failed(kind=kind, text=text[:MAX_TEXT])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
