@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from kernelcup_harness.timer import rebuild, start_gun
 from kernelcup_harness.window import decoding, window
@@ -18,20 +19,26 @@ LEAST_SWEEP_BYTES = 256 << 20
 class GpuEngine:
     """Times on the first GPU that this process sees. The constructor does everything that needs no job.
 
+    Args:
+        driver: Of the GPU; None to load it.
+        host_ns: Reads the host's clock.
+
     Raises:
         OSError: There is no driver.
         DriverError: The driver refuses.
         NoWindow: Its addresses are taken.
     """
 
-    def __init__(self, driver: Driver | None = None) -> None:
+    def __init__(
+        self, driver: Driver | None = None, host_ns: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
         self._driver = driver or Driver()
         self._context = self._driver.make_context()
         # Before anything else takes addresses.
         self._window = window.Window(self._driver)
         nbytes = self._sweep_bytes()
         sweep = self._driver.handle("cuMemAlloc_v2", ctypes.c_size_t(nbytes))
-        self._gun = start_gun.StartGun(self._driver, (sweep, nbytes))
+        self._gun = start_gun.StartGun(self._driver, (sweep, nbytes), host_ns)
         self._nothing = self._gun.empty_graph()
         self._regions: list[window.Region] = []
         self._sets: list[list[int]] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kernelcup_harness.window.driver import Driver, KernelNode, u64
 
@@ -50,10 +50,12 @@ done:
 }
 \0"""
 """``hold`` gives up after a second. Works on every device since 2017."""
-AHEAD_NS = 300_000
-"""Distance of the start from the timer that the host has read; doubled while the device is ready too late."""
+AHEAD_NS = 100_000
+"""Distance of the start from the timer that the host has read; doubled while host or device is ready too late."""
 MOST_AHEAD_NS = 100_000_000
-SWEEP_BYTES_A_NS = 1_000
+MOST_AHEAD_OF_HOST_NS = 10_000_000
+"""Beyond this the host may queue a graph after its start: such a graph is large, and its launch counts as its time."""
+SWEEP_BYTES_A_NS = 2_000
 """Assumed rate of the sweep in bytes a nanosecond; a slower device needs a start further ahead."""
 STAMPS = 1 << 20
 """Number of places for end times; each sample draws one at random."""
@@ -74,10 +76,14 @@ class StartGun:
     Args:
         driver: With a current context.
         sweep: Address and size of memory whose overwriting empties the cache.
+        host_ns: Reads the host's clock.
     """
 
-    def __init__(self, driver: Driver, sweep: tuple[int, int]) -> None:
+    def __init__(
+        self, driver: Driver, sweep: tuple[int, int], host_ns: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
         self._driver = driver
+        self._host_ns = host_ns
         self._sweep = sweep
         self.stream = driver.handle("cuStreamCreate", 1)
         module = driver.handle("cuModuleLoadData", PTX)
@@ -128,11 +134,11 @@ class StartGun:
     def series_ns(self, graphs: Sequence[int]) -> int:
         """Launch graphs back to back; return the nanoseconds by the host's clock."""
         self._driver("cuStreamSynchronize", u64(self.stream))
-        begin = time.perf_counter_ns()
+        begin = self._host_ns()
         for graph in graphs:
             self._driver("cuGraphLaunch", u64(graph), u64(self.stream))
         self._wait_for(self._queue_stamp())
-        return time.perf_counter_ns() - begin
+        return self._host_ns() - begin
 
     def check(self) -> None:
         """Raise :class:`StampForged` if an end stamp was written again after it had been read."""
@@ -146,6 +152,8 @@ class StartGun:
         return self._wait_for(self._queue_stamp())
 
     def _try(self, graph: int, *, cold: bool) -> int | None:
+        """Return the time of a launch, None if it was queued, or the device became ready, after its start."""
+        asked_ns = self._host_ns()
         start = self.now() + self._ahead_ns
         began = self._free_place()
         if cold:
@@ -155,8 +163,11 @@ class StartGun:
             self._driver("cuMemsetD32Async", u64(address), pattern, count, u64(self.stream))
         self._launch(self._hold, start, self._page + 8 * began)
         self._driver("cuGraphLaunch", u64(graph), u64(self.stream))
-        end = self._wait_for(self._queue_stamp())
-        return None if self._words[began] >= start else end - start
+        stamp = self._queue_stamp()
+        host_is_late = self._host_ns() - asked_ns >= self._ahead_ns <= MOST_AHEAD_OF_HOST_NS
+        end = self._wait_for(stamp)
+        device_is_late = self._words[began] >= start
+        return None if host_is_late or device_is_late else end - start
 
     def _queue_stamp(self) -> int:
         place = self._free_place()
