@@ -25,7 +25,8 @@ from clean_room_jobs import Lines
 from time_common import options
 
 from kernelcup_harness.protocol import Backend, duels, finals
-from kernelcup_harness.window import window
+from kernelcup_harness.timer import rebuild, start_gun
+from kernelcup_harness.window import decoding, window
 from kernelcup_harness.window.driver import Driver
 
 HERE = Path(__file__).resolve()
@@ -127,12 +128,16 @@ def export(shared: Any, name: str, member: Any) -> dict[str, Any]:
 
 def duel(mine: dict[str, Any], other: dict[str, Any], error: float) -> dict[str, Any]:
     """Run one duel in a fresh timer. Both use the window of the first: the same inputs, at the same addresses."""
+    return in_a_timer(HERE, mine, {"captures": [mine["path"], other["path"]], "error": error})
+
+
+def in_a_timer(script: Path, export: dict[str, Any], ask: dict[str, Any]) -> dict[str, Any]:
+    """Run a script's part in a fresh process, in the window of an export; return what it finds."""
     ours, theirs = probe.socket.socketpair()
-    command = [sys.executable, str(HERE), "timer", str(theirs.fileno())]
+    command = [sys.executable, str(script), "timer", str(theirs.fileno())]
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
     theirs.close()
-    captures = [mine["path"], other["path"], other["path"], mine["path"]]
-    probe.talk(ours, {"inputs": mine["inputs"], "captures": captures, "error": error}, mine["fds"])
+    probe.talk(ours, {"inputs": export["inputs"], **ask}, export["fds"])
     try:
         answer, _ = probe.listen(ours, LONGEST_S)
     except (EOFError, OSError) as failure:
@@ -143,27 +148,44 @@ def duel(mine: dict[str, Any], other: dict[str, Any], error: float) -> dict[str,
     return dict(answer)
 
 
-def timer(sock: Any) -> None:
-    """Fight one duel: each capture is loaded twice, A B B A."""
-    from kernelcup_harness.timer import rebuild, start_gun
-    from kernelcup_harness.window import decoding
+class Timer:
+    """A timer's part of these scripts: its request, the window, the clock.
 
+    Args:
+        sock: To the process that asks.
+    """
+
+    def __init__(self, sock: Any) -> None:
+        self.ask, fds = probe.listen(sock)
+        driver = Driver()
+        context = driver.make_context()
+        shared = window.Window(driver)
+        nbytes = self.ask["inputs"]
+        self._regions = (
+            shared.attach(fds[0], window.WINDOW, nbytes, access=window.READ),
+            shared.attach(fds[1], window.WINDOW + nbytes, probe.HEAP),
+        )
+        sweep = driver.handle("cuMemAlloc_v2", ctypes.c_size_t(probe.SWEEP))
+        self.gun = start_gun.StartGun(driver, (sweep, probe.SWEEP))
+        self._builder = driver, context, [each.addresses for each in self._regions]
+
+    def load(self, path: str) -> list[int]:
+        """Load an export, again if it was loaded before; return its graphs."""
+        capture = decoding.decode(Path(path).read_bytes())
+        return rebuild.Builder(*self._builder).build(capture).executables
+
+
+def timer(sock: Any) -> None:
+    """Fight one duel as the harness does: both sides are loaded in turns, in an order drawn at random."""
     begin = time.perf_counter()
-    driver = Driver()
-    context = driver.make_context()
-    ask, fds = probe.listen(sock)
-    shared = window.Window(driver)
-    inputs = shared.attach(fds[0], window.WINDOW, ask["inputs"], access=window.READ)
-    work = shared.attach(fds[1], window.WINDOW + ask["inputs"], probe.HEAP)
-    sweep = driver.handle("cuMemAlloc_v2", ctypes.c_size_t(probe.SWEEP))
-    gun = start_gun.StartGun(driver, (sweep, probe.SWEEP))
+    own = Timer(sock)
+    gun, ask = own.gun, own.ask
     empty = gun.empty_graph()
-    inside = [inputs.addresses, work.addresses]
-    made = []
-    for path in ask["captures"]:
-        found = decoding.decode(Path(path).read_bytes())
-        made.append(rebuild.Builder(driver, context, inside).build(found).executables)
-    sides = made[0] + made[3], made[1] + made[2]
+    made: tuple[list[Any], list[Any]] = ([], [])
+    for _ in range(duels.LOADS):
+        for who in random.sample((0, 1), 2):
+            made[who].append(own.load(ask["captures"][who]))
+    sides = [[each for places in zip(*side, strict=True) for each in places] for side in made]
     gun.samples(sides[0], 8)
     baseline = statistics.median(gun.samples([empty], 48))
 
@@ -171,7 +193,7 @@ def timer(sock: Any) -> None:
         pairs = []
         for number in range(first, first + count):
             at, pair = number % len(sides[0]), [0.0, 0.0]
-            for who in (0, 1) if number // len(sides[0]) % 2 else (1, 0):
+            for who in (0, 1) if (number + number // len(sides[0])) % 2 else (1, 0):
                 pair[who] = gun.sample(sides[who][at])
             pairs.append((pair[0], pair[1]))
         return duels.log_ratios(pairs, baseline)

@@ -14,7 +14,7 @@ from harness_runs import quick_spec, run
 from inside import cases
 
 from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.judge.replay import match
+from kernelcup_harness.judge.replay import match, timed_replays
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -113,7 +113,7 @@ def test_each_place_is_replayed_before_the_contestant_goes_and_an_empty_graph_be
     (case,) = cases(events)
     fired = [entry for entry in shared.log if entry[0] == "fire"]
     assert {entry[2] for entry in fired[:4]} == {0, 1, 2, 3}
-    assert len([entry for entry in shared.log if entry == ("empty",)]) == len(fired) - 4
+    assert shared.log.count(("empty",)) == timed_replays.EMPTIES * (len(fired) - 4)
     assert case.checks == len(fired)
     assert shared.log[-1] == ("check",)
 
@@ -355,10 +355,18 @@ RIVAL = {"rival": HONEST, "rival_name": "rival.py"}
 
 
 class SlowerRival(FakeEngine):
-    """Takes a tenth longer for the captures that were loaded second and third."""
+    """Takes a tenth longer for calls that are not those of the first capture."""
 
     def fire(self, group: int, place: int) -> int:
-        return super().fire(group, place) + (CALL_NS // 10 if group in (1, 2) else 0)
+        is_rival = self._sets[group] is not self._sets[0]
+        return super().fire(group, place) + (CALL_NS // 10 if is_rival else 0)
+
+
+class UnlikeLoads(FakeEngine):
+    """Takes a twentieth longer for the captures that were loaded second and third of each four."""
+
+    def fire(self, group: int, place: int) -> int:
+        return super().fire(group, place) + (CALL_NS // 20 if group % 4 in (1, 2) else 0)
 
 
 def duel(events: list[dict[str, Any]]) -> DuelResult:
@@ -375,9 +383,29 @@ def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
     found = duel(events)
     assert (found.verdict, found.blocks) == ("faster", 160)
     assert found.ratio == pytest.approx(1 / 1.1, rel=1e-3)
-    # Each is loaded twice, the rival's loads between the submission's.
-    assert {entry[1] for entry in shared.log if entry[0] == "fire"} == {0, 1, 2, 3}
+    assert {entry[1] for entry in shared.log if entry[0] == "fire"} == set(range(32))
     assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission", "rival"]]
+
+
+def test_what_loads_of_one_kernel_differ_by_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "LONGEST_S", 1e9)
+    spec = ranked(HONEST, **RIVAL, rival_error=1e-6)
+    events, _ = judged_in_room(spec, tmp_path, engine=UnlikeLoads)
+
+    assert duel(events).verdict == "tied"
+    assert duel(events).low < 1 < duel(events).high
+
+
+def test_captures_that_take_long_to_load_are_loaded_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "LOADING_S", 0.0)
+    events, shared = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=SlowerRival)
+
+    assert duel(events).verdict == "faster"
+    assert {entry[1] for entry in shared.log if entry[0] == "fire"} == set(range(16))
 
 
 def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(

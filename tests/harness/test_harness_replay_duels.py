@@ -50,6 +50,25 @@ def test_equal_kernels_tie_in_all_but_the_share_of_error() -> None:
     assert told <= 12
 
 
+def test_what_loads_differ_by_is_part_of_the_interval() -> None:
+    chance = random.Random(6)
+
+    def duel(difference: float) -> Standing:
+        loads = [chance.gauss(difference, 0.005) for _ in range(duels.LOADS)]
+        noise = kernels(chance, 0.0)
+
+        def more(first: int, count: int) -> list[float]:
+            return [
+                loads[number % duels.LOADS] + each
+                for number, each in enumerate(noise(first, count), start=first)
+            ]
+
+        return decide(more)[0]
+
+    assert sum(duel(0.0).is_apart for _ in range(300)) <= 12
+    assert sum(duel(0.01).winner == 1 for _ in range(100)) >= 95
+
+
 @pytest.mark.parametrize("difference", [0.01, -0.01])
 def test_one_percent_is_told_apart_the_right_way_round(difference: float) -> None:
     chance = random.Random(2)

@@ -49,10 +49,12 @@ class TimingDriver(FakeDriver):
     What it enforces: a graph runs behind the kernel that holds it, and nothing is looked at before it is there.
     """
 
-    def __init__(self, *, slow_ns: int = 0) -> None:
+    def __init__(self, *, slow_ns: int = 0, launch_ns: int = 0) -> None:
         super().__init__()
         self.now_ns = 10**15
+        self.host_ns = 0
         self.slow_ns = slow_ns
+        self.launch_ns = launch_ns
         self.order: list[str] = []
         self.graphs: dict[int, int] = {}
         self._kernels: dict[int, str] = {}
@@ -91,6 +93,7 @@ class TimingDriver(FakeDriver):
 
     def _cuGraphLaunch(self, graph: Any, _stream: Any) -> int:  # noqa: N802
         self.order.append("graph")
+        self.host_ns += self.launch_ns
         self.now_ns += self.graphs.get(graph.value, LASTS_NS)
         return 0
 
@@ -110,7 +113,7 @@ class TimingDriver(FakeDriver):
 def made(**options: Any) -> tuple[engine.GpuEngine, TimingDriver]:
     """An engine on a device of this test."""
     device = TimingDriver(**options)
-    return engine.GpuEngine(Driver(device)), device
+    return engine.GpuEngine(Driver(device), lambda: device.host_ns), device
 
 
 def test_addresses_are_taken_before_any_memory_and_all_is_ready_without_a_job() -> None:
@@ -138,12 +141,28 @@ def test_an_empty_graph_takes_what_the_clock_takes() -> None:
 
 
 def test_a_start_that_was_too_early_is_tried_again_further_ahead() -> None:
-    found, device = made(slow_ns=1_000_000)
+    found, device = made(slow_ns=500_000)
     found._sets.append([12345])
     device.order.clear()
 
     assert found.fire(0, 0) == LASTS_NS + CLOCK_NS
     assert device.order.count("graph") == 2
+
+
+def test_a_graph_that_the_host_queues_too_late_is_tried_again_further_ahead() -> None:
+    found, device = made(launch_ns=1_000_000)
+    found._sets.append([12345])
+    device.order.clear()
+
+    assert found.fire(0, 0) == LASTS_NS + CLOCK_NS
+    assert device.order.count("graph") == 3
+
+
+def test_a_graph_that_the_host_cannot_queue_in_time_is_timed_all_the_same() -> None:
+    found, _ = made(launch_ns=10**9)
+    found._sets.append([12345])
+
+    assert found.fire(0, 0) == LASTS_NS + CLOCK_NS
 
 
 def test_a_device_that_is_never_ready_is_trouble() -> None:
@@ -269,7 +288,7 @@ def test_places_are_fired_by_capture_and_number(running: Any) -> None:
     assert ask(line, FireSeries(places=[0, 1, 0]), SeriesFired).ns == 300
 
 
-def test_turns_change_who_is_first_with_each_round(running: Any) -> None:
+def test_turns_change_who_is_first_with_each_call_and_each_round(running: Any) -> None:
     line, plain, _ = running
     for _ in range(4):
         loaded(line)
@@ -278,8 +297,7 @@ def test_turns_change_who_is_first_with_each_round(running: Any) -> None:
     found = ask(line, FireTurns(left=left, right=right, first=0, count=4), TurnsFired)
 
     assert found.ns == [[0, 1_000], [3_000, 2_000]] * 2
-    # A B B A in memory; the right one first, then the left one.
-    assert [group for group, _ in plain.log] == [1, 0, 2, 3, 0, 1, 3, 2]
+    assert [group for group, _ in plain.log] == [1, 0, 3, 2, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

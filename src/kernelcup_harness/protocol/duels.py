@@ -1,8 +1,8 @@
 """Two submissions in one timer, in turns, until a difference is found or they are close enough. Deciding is pure.
 
-Each graph is loaded twice, the second one's loads between the first one's (A B B A): two loads of one image can differ
-by 0.3 % throughout their life. The rule was measured on an H100 by ``benchmarks/replay_scatter.py``: 40 of 40 pairs of
-equal kernels tied, and a difference was found in 28 of 28 pairs that differ by 0.8 to 1.1 %.
+Two loads of one image differ throughout their life, on an H200 by up to 0.8 % of a kernel of 20 us, in a pattern that
+their order determines (``benchmarks/load_probe.py``). So each side is loaded several times, in an order drawn at
+random, and the interval is computed from the means of the loads.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kernelcup_harness.protocol import DuelResult, DuelVerdict
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, estimates
 
+LOADS, FEWEST_LOADS = 16, 8
+"""How often each side is loaded, and how often if a load takes long. Both divide the number of pairs of each look."""
 FIRST_LOOK, MOST_PAIRS = 160, 1_280
 """The mean of fewer pairs is not normal: with 40 pairs, 3 of 40 equal kernels were found different."""
 ERROR = 0.02
 """Share of duels of equal kernels that may find a difference, over all looks together."""
-CUT = 0.1
-"""Share of the ratios that is left out at each end."""
-
 Pair = tuple[float, float]
 """Nanoseconds of the first and of the second, the clock's own share included."""
 
@@ -68,14 +67,15 @@ def looks(first: int = FIRST_LOOK, most: int = MOST_PAIRS) -> list[int]:
     return found
 
 
-def standing(ratios: Sequence[float], error: float) -> Standing:
-    """Return the trimmed mean of logarithms of ratios and its interval, which misses with probability ``error``."""
-    cut = int(len(ratios) * CUT)
-    kept = sorted(ratios)[cut : len(ratios) - cut]
-    clipped = [min(kept[-1], max(kept[0], each)) for each in ratios]
-    of_mean = statistics.stdev(clipped) / ((1 - 2 * CUT) * math.sqrt(len(ratios)))
-    half = statistics.NormalDist().inv_cdf(1 - error / 2) * of_mean
-    return Standing(statistics.fmean(kept), half, len(ratios))
+def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Standing:
+    """Return the mean of logarithms of ratios and its interval, which misses with probability ``error``.
+
+    The ratios come from ``loads`` loads of each side in turns. Each load counts once, with its trimmed mean, so the
+    interval (Student's) contains what loads differ by.
+    """
+    means = [estimates.robust(ratios[number::loads]) for number in range(loads)]
+    half = estimates.student(1 - error, loads - 1) * statistics.stdev(means) / math.sqrt(loads)
+    return Standing(statistics.fmean(means), half, len(ratios))
 
 
 def log_ratios(pairs: Sequence[Pair], empty_ns: float) -> list[float]:
@@ -87,6 +87,7 @@ def decide(
     more: Callable[[int, int], Sequence[float]],
     *,
     error: float = ERROR,
+    loads: int = LOADS,
     most: int = MOST_PAIRS,
     go_on: Callable[[], bool] = lambda: True,
 ) -> tuple[Standing, list[float]]:
@@ -95,6 +96,7 @@ def decide(
     Args:
         more: Returns logarithms of ratios of further pairs, given the number so far and the number to add.
         error: How often equal times may be found different, over all looks together: each gets an equal part.
+        loads: How often each side is loaded; they take turns.
         most: Largest number of pairs.
         go_on: Returns whether there is time for more; the first look is always taken.
     """
@@ -104,7 +106,7 @@ def decide(
         if ratios and not go_on():
             break
         ratios += more(len(ratios), count - len(ratios))
-        found = standing(ratios, error / len(due))
+        found = standing(ratios, error / len(due), loads)
         if found.is_apart:
             break
     return found, ratios

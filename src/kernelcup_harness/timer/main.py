@@ -40,8 +40,8 @@ from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClose
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 
 MAX_FRAME = 1 << 20
-MOST_SETS = 4
-"""Most captures in one timer: two submissions, each loaded twice."""
+MOST_SETS = 32
+"""Most captures in one timer: two submissions, each loaded 16 times."""
 MOST_TEXT = 2_000
 FAULTED = 3
 """Exit code after a device fault."""
@@ -202,7 +202,8 @@ class Timer:
         pairs = list[list[float]]()
         for number in range(first, first + count):
             at, pair = number % len(left), [0.0, 0.0]
-            for who in (0, 1) if number // len(left) % 2 else (1, 0):
+            # The side that goes first changes from call to call, and for each call from round to round.
+            for who in (0, 1) if (number + number // len(left)) % 2 else (1, 0):
                 pair[who] = self._engine.fire(*(left, right)[who][at])
             pairs.append(pair)
         return TurnsFired(ns=pairs)

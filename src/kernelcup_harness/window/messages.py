@@ -196,7 +196,7 @@ class SeriesFired(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FireTurns(Message):
-    """Time two lists of calls in turns; the side that goes first changes with each round through the lists."""
+    """Time two lists of calls in turns; the side that goes first changes with each call and each round."""
 
     type: ClassVar[str] = "fire_turns"
     left: Places

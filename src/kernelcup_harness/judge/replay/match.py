@@ -30,8 +30,8 @@ LONGEST_S = 6.0
 EMPTIES = 48
 LEAST_SHARE = 0.9
 """If a side's calls in a duel take less than this share of a checked call, the duel is void: they may skip work."""
-SETS = ((0, 3), (1, 2))
-"""The submission's captures and the rival's, in the order of loading: A B B A."""
+LOADING_S = 2.0
+"""If all loads would take longer than this, each side is loaded less often."""
 
 
 class Match:
@@ -59,6 +59,8 @@ class Match:
         self._chance = chance
         self._error = error
         self._runs: list[CaseRun] = []
+        self._sets: tuple[list[int], list[int]] = ([0], [1])
+        """The timer's numbers of the captures of both sides; the submission's first one is there already."""
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
 
@@ -77,13 +79,19 @@ class Match:
             self._rival.take_export()
 
     def _load(self) -> None:
-        """Load both sides twice, and replay the rival's calls once. The submission's may have spoiled its memory."""
+        """Load both sides, and replay the rival's calls once. The submission's may have spoiled its memory."""
         with self._ending():
             self._rival.contestant_is_gone()
             try:
+                began = time.monotonic()
                 self._rival.hand_over()
-                self._rival.hand_over()
-                self._mine.hand_over()
+                takes_s = time.monotonic() - began
+                loads = duels.LOADS if 2 * duels.LOADS * takes_s < LOADING_S else duels.FEWEST_LOADS
+                for number in range(2, 2 * loads, 2):
+                    order = self._chance.sample((0, 1), 2)
+                    for at, who in enumerate(order):
+                        (self._mine, self._rival)[who].hand_over()
+                        self._sets[who].append(number + at)
                 for run in self._runs:
                     self._rival.verify(run)
             except (Wrong, CallFailed, BrokenProtocol) as error:
@@ -122,7 +130,12 @@ class Match:
 
         try:
             empty_ns = statistics.median(self._mine.empties(EMPTIES))
-            found, ratios = duels.decide(more, error=self._error, go_on=lambda: time.monotonic() < until)
+            found, ratios = duels.decide(
+                more,
+                error=self._error,
+                loads=len(self._sets[0]),
+                go_on=lambda: time.monotonic() < until,
+            )
             return duels.outcome(found, ratios, cases)
         except (NotHeld, TimerFailed) as reason:
             return self._end(DuelVerdict.NOT_HELD, str(reason))
@@ -137,8 +150,8 @@ class Match:
         self._mine.lay(run, samples)
         self._rival.lay(other, samples, keep_inputs=True)
         sides = [
-            [[group, at] for group in groups for at in room.numbers_of(each)]
-            for room, each, groups in ((self._mine, run, SETS[0]), (self._rival, other, SETS[1]))
+            [[group, at] for at in room.numbers_of(each) for group in groups]
+            for room, each, groups in ((self._mine, run, self._sets[0]), (self._rival, other, self._sets[1]))
         ]
         try:
             pairs = self._mine.turns(sides[0], sides[1], first, count)
