@@ -31,7 +31,8 @@ def ends() -> tuple[Channel, Channel]:
 def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
     ends: tuple[Channel, Channel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert f"import {judge_process.WHILE_IDLE[0]}" in inspect.getsource(torch.use_deterministic_algorithms)
+    assert judge_process.WHILE_IDLE[-1] == judge_process.NEEDED
+    assert f"import {judge_process.NEEDED}" in inspect.getsource(torch.use_deterministic_algorithms)
     imported, says_so = os.pipe()
     (tmp_path / "takes_seconds.py").write_text(f"import os\nos.write({says_so}, b'x')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -48,6 +49,36 @@ def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
     assert got == [{"type": "job"}]
     os.close(imported)
     os.close(says_so)
+    runner.close()
+    waits.close()
+
+
+def test_a_job_that_comes_while_modules_are_imported_waits_for_one_of_them(
+    ends: tuple[Channel, Channel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported, says_so = os.pipe()
+    begin, go_on = os.pipe()
+    text = f"import os\nos.write({says_so}, b'x')\nos.read({begin}, 1)\n"
+    (tmp_path / "first_part.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    runner, waits = ends
+    parts, got = ("no_such_part", "first_part", "no_other_part"), []
+    thread = threading.Thread(
+        target=lambda: got.append(startup.started_and_wait(waits, (), parts, idle_s=0.0))
+    )
+    seen: list[str] = []
+    real = startup.importlib.import_module
+    monkeypatch.setattr(startup.importlib, "import_module", lambda name: (seen.append(name), real(name))[1])
+    thread.start()
+    assert runner.receive()["type"] == "started"
+    assert os.read(imported, 1) == b"x"
+    runner.send({"type": "job"})
+    os.write(go_on, b"x")
+    thread.join()
+    assert got == [{"type": "job"}]
+    assert seen == ["torch", "no_such_part", "first_part"]
+    for fd in (imported, says_so, begin, go_on):
+        os.close(fd)
     runner.close()
     waits.close()
 

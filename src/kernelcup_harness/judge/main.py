@@ -88,6 +88,7 @@ class Judge:
         from kernelcup_harness.device import machine, memory
         from kernelcup_harness.judge import task as task_code
 
+        began = time.monotonic()
         gpu = self._spec.backend is Backend.CUDA
         if self._timer is not None:
             from kernelcup_harness.judge.replay import session
@@ -104,6 +105,7 @@ class Judge:
             self._stage_failed(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
             return
         self._bench = self._prepared(task)
+        set_up_s = time.monotonic() - began
         loaded = self._load(stages)
         if state is not None:
             self._runner.tell(Surroundings(environment={"gpu": state.result()}))
@@ -112,7 +114,7 @@ class Judge:
                 if not self._run_stage(stage):
                     break
         phases = self._session.phases if self._session is not None else {}
-        self._runner.tell(Phases(phases={**self._bench.phases, **phases}))
+        self._runner.tell(Phases(phases={"set-up": set_up_s, **self._bench.phases, **phases}))
         self._runner.tell(End())
 
     def _prepared(self, task: TaskCode) -> Audits:
@@ -259,18 +261,9 @@ class Judge:
     def _runs(self, stage: Stage) -> list[CaseRun]:
         """Return the runs of a stage's cases, with no call made yet."""
         assert self._bench is not None
-        watch, budget_s = self._bench.watch, case_budget_s(self._spec.rules, stage)
-        runs = [
-            CaseRun(
-                case,
-                stage,
-                self._spec.rules,
-                budget_s,
-                self._chance,
-                settles=watch.gpu and stage.name is StageName.RANKED,
-            )
-            for case in stage.cases
-        ]
+        rules, budget_s = self._spec.rules, case_budget_s(self._spec.rules, stage)
+        settles = self._bench.watch.gpu and stage.name is StageName.RANKED
+        runs = [CaseRun(case, stage, rules, budget_s, self._chance, settles=settles) for case in stage.cases]
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
             run.noise_share = self._spec.device.noise_share if self._spec.device is not None else 0.0

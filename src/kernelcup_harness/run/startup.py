@@ -97,7 +97,7 @@ def started_and_wait(
 ) -> dict[str, Any]:
     """Import torch and the named modules, report that, and return the first frame. Exit without one.
 
-    If there is none for ``idle_s`` seconds, import ``while_idle`` as well.
+    If there is none for ``idle_s`` seconds, import those of ``while_idle`` that are installed, until there is one.
     """
     began = time.monotonic()
     for name in ("torch", *ahead):
@@ -111,7 +111,10 @@ def started_and_wait(
         with contextlib.suppress(ChannelTimeout):
             return runner.receive(idle_s)
         for name in while_idle:
-            importlib.import_module(name)
+            if runner.has_pending():
+                break
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
         return runner.receive()
     except (ChannelClosed, BrokenProtocol):
         not_needed()
