@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 
+from kernelcup_harness.device import driver
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.timer import start_gun
 from kernelcup_harness.timer.engine import GpuEngine
@@ -21,6 +22,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     processes.die_with_parent(int(parent))
     began = time.monotonic()
     processes.limit_resources(None)
+    driver.initialize()
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_FRAME, max_fds=0)
     try:
         runner.send(pack(Started(began=began, imported=time.monotonic())))

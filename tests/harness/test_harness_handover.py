@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from kernelcup_harness import judge_process
+from kernelcup_harness.device import driver
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 
@@ -91,3 +92,20 @@ def test_a_job_that_comes_at_once_waits_for_no_further_import(ends: tuple[Channe
     assert "no_such_module" not in sys.modules
     runner.close()
     waits.close()
+
+
+def test_a_driver_is_initialized_only_where_there_is_one() -> None:
+    class Library:
+        def __init__(self, code: int) -> None:
+            self.code = code
+
+        def cuInit(self, flags: int) -> int:  # noqa: N802
+            return self.code + flags
+
+    def missing(_name: str) -> object:
+        raise OSError("libcuda.so.1: cannot open shared object file")
+
+    assert driver.initialize(lambda _name: Library(0))
+    assert not driver.initialize(lambda _name: Library(100))
+    assert not driver.initialize(lambda _name: object())
+    assert not driver.initialize(missing)

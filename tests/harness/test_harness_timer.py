@@ -423,7 +423,7 @@ def test_descriptors_are_closed_whatever_becomes_of_a_request(running: Any) -> N
 
 
 def test_a_timer_has_no_torch() -> None:
-    code = "import sys, kernelcup_harness.timer.main, kernelcup_harness.timer.engine; print('torch' in sys.modules)"
+    code = "import sys, kernelcup_harness.timer_process; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"

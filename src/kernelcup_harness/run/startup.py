@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kernelcup_harness.build import inside
+from kernelcup_harness.device import driver
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -95,13 +96,15 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
 def started_and_wait(
     runner: Channel, ahead: Iterable[str], while_idle: Iterable[str] = (), *, idle_s: float = IDLE_S
 ) -> dict[str, Any]:
-    """Import torch and the named modules, report that, and return the first frame. Exit without one.
+    """Import torch and the named modules, initialize the driver of GPUs, and return the first frame. Exit without one.
 
     If there is none for ``idle_s`` seconds, import those of ``while_idle`` that are installed, until there is one.
     """
     began = time.monotonic()
     for name in ("torch", *ahead):
         importlib.import_module(name)
+    if os.environ.get("KERNELCUP_BACKEND") == "cuda":
+        driver.initialize()
     if os.environ.get("KERNELCUP_EMULATED") == "1":
         from kernelcup_harness import emulation
 
