@@ -12,7 +12,7 @@ from typing import Any
 Line = dict[str, Any]
 SCATTER = ((20_000.0, 0.005), (5_000.0, 0.01), (0.0, 0.03))
 """From so many nanoseconds on, the coefficient of variation over fresh processes that is the goal."""
-FRESH = 20
+FRESH, FEW = 20, 5
 TEST_S, RANKED_S, BUDGET_SHARE = 1.0, 5.0, 1.5
 KINDS, TIMES = 25, 4
 TIMED = ("vectoradd", "grayscale", "histogram")
@@ -237,13 +237,14 @@ def scatter(lines: Sequence[Line]) -> list[Shown]:
     found = []
     for name in sorted({line["name"] for line in of(lines, expected="replayed", mode="leaderboard")}):
         times = scores(of(lines, name=name, mode="leaderboard"))
-        if len(times) < FRESH:
+        if len(times) < FEW:
             continue
         middle = statistics.fmean(times)
         goal = next(share for least, share in SCATTER if middle >= least)
         spread = statistics.stdev(times) / middle
         figure = f"{spread:.2%} of {middle / 1e3:.2f} us, {len(times)} processes"
-        found.append(Shown(spread <= goal, f"scatter of {name} is at most {goal:.1%}", figure))
+        passed = spread <= goal if len(times) >= FRESH else None
+        found.append(Shown(passed, f"scatter of {name} over {FRESH} processes is at most {goal:.1%}", figure))
     return found or [Shown(None, f"scatter over {FRESH} fresh processes")]
 
 
@@ -315,7 +316,7 @@ def finals(lines: Sequence[Line]) -> list[Shown]:
 def queue(lines: Sequence[Line]) -> list[Shown]:
     """A queue of mixed jobs."""
     what = f"{JOBS_A_MINUTE:g} jobs a minute on one GPU, measuring {MEASURING:.0%} of the time"
-    found = [line for line in of(lines, kind="queue") if line["jobs"] >= JOBS]
+    found = of(lines, kind="queue")
     if not found:
         return [Shown(None, what)]
     line = found[-1]
@@ -323,9 +324,13 @@ def queue(lines: Sequence[Line]) -> list[Shown]:
     rate, share = 60 * line["jobs"] / line["wall_s"], measuring / line["wall_s"]
     refused = [run["job"] for run in line["runs"] if run["verdict"] != "accepted"]
     waited = sum(run["waited_s"] for run in line["runs"])
-    figure = f"{rate:.1f} a minute, measuring {share:.0%}, waiting for runners {waited:.1f} of {line['wall_s']:.0f} s"
+    figure = f"{line['jobs']} jobs, {rate:.1f} a minute, measuring {share:.0%}, waiting for runners {waited:.1f} of {line['wall_s']:.0f} s"
     good = rate >= JOBS_A_MINUTE and share >= MEASURING and not refused
-    return [Shown(good, what, figure + (f"; refused {refused}" if refused else ""))]
+    return [
+        Shown(
+            good if line["jobs"] >= JOBS else None, what, figure + (f"; refused {refused}" if refused else "")
+        )
+    ]
 
 
 def is_measuring(phase: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import json
 import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +26,7 @@ from kernelcup_harness.protocol.duels import (
 )
 from kernelcup_harness.protocol.finals import Final, Meeting, final, places
 
+MEASURED = Path(__file__).parents[2] / "benchmarks/results/duels-equal-h200.jsonl.gz"
 NOISE = 0.004
 """Standard deviation of a single time on an H100, as a share, of kernels of 20 us."""
 
@@ -67,6 +71,23 @@ def test_what_loads_differ_by_is_part_of_the_interval() -> None:
 
     assert sum(duel(0.0).is_apart for _ in range(300)) <= 12
     assert sum(duel(0.01).winner == 1 for _ in range(100)) >= 95
+
+
+def test_equal_kernels_that_were_measured_tie_whichever_side_each_load_is_on() -> None:
+    """24 duels of equal kernels on an H200, 1,280 pairs each, of which each load's sides are drawn again."""
+    chance, apart, drawn = random.Random(7), 0, 0
+    with gzip.open(MEASURED, "rt") as file:
+        for line in file:
+            found = json.loads(line)
+            ratios = log_ratios([tuple(pair) for pair in found["pairs_ns"]], found["empty_ns"])
+            for _ in range(10):
+                signs = [chance.choice((-1, 1)) for _ in range(duels.LOADS)]
+                swapped = [signs[number % duels.LOADS] * each for number, each in enumerate(ratios)]
+                standing, _ = decide(lambda first, count, of=swapped: of[first : first + count])
+                apart, drawn = apart + standing.is_apart, drawn + 1
+
+    assert drawn == 240
+    assert apart / drawn <= 2 * duels.ERROR
 
 
 @pytest.mark.parametrize("difference", [0.01, -0.01])
