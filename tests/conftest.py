@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
@@ -26,6 +27,10 @@ from kernelcup.storage.engine import migrate
 from kernelcup.storage.engine.database import Database
 from quick_engines import share_statements
 from warm_harness import Run, waiting
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("kernelcup", deadline=None)
+settings.load_profile("kernelcup")
 
 
 def pytest_report_header() -> str:

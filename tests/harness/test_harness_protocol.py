@@ -71,14 +71,14 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(strategy_for(JobSpec))
 def test_every_job_survives_json(spec: JobSpec) -> None:
     assert loads(JobSpec, dumps(spec)) == spec
     assert loads(JobSpec, dumps(spec).encode()) == spec
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(strategy_for(RunReport))
 def test_every_report_survives_json(report: RunReport) -> None:
     assert loads(RunReport, dumps(report)) == report

@@ -197,7 +197,7 @@ def test_duels_that_contradict_each_other_tell_nobody_apart() -> None:
 standings = st.tuples(st.floats(-0.1, 0.1), st.floats(0.0, 0.1)).map(lambda each: Standing(*each, 160))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     names=st.permutations("abcdef").flatmap(lambda each: st.integers(0, 6).map(lambda count: each[:count])),
     drawn=st.lists(standings, min_size=15, max_size=15),

@@ -298,7 +298,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(VALUES)
 def test_any_value_crosses(line: Wire, value: Any) -> None:
     assert same(value, line.carry(value))
@@ -659,7 +659,7 @@ HONEST = honest_message()
 MUTATIONS = st.lists(st.tuples(st.integers(0, 10**6), JUNK), min_size=1, max_size=4)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
 @given(MUTATIONS, st.booleans())
 @example([(0, {"tree": {"k": "device", "v": "bogus"}, "table": []})], True)
 def test_no_tree_makes_the_decoder_raise_anything_but_a_bad_tree(
@@ -677,7 +677,7 @@ def test_no_tree_makes_the_decoder_raise_anything_but_a_bad_tree(
         pass
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
 @given(
     st.fixed_dictionaries(
         {

@@ -82,7 +82,6 @@ def test_nested_calls_and_texts_that_are_run_often_take_no_longer(text: str) -> 
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-@settings(deadline=None)
 def test_no_text_makes_it_raise(text):
     assert screen(text).rules_version == RULES_VERSION
     screen(text, is_native=True)
@@ -99,7 +98,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=40).map("".join))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_no_heap_of_code_makes_it_raise(text):
     screen(text)
     screen(text, is_native=True)

@@ -153,7 +153,7 @@ def test_no_zip_at_all_is_refused(tmp_path):
     assert "is not a zip that can be read" in problems_of(tmp_path / "t.zip")[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_zip_raises_nothing_but_invalid_task(data):
     content = bytearray(zip_bytes({name: text[:40] for name, text in task_files("a/").items()}))
