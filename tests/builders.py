@@ -132,11 +132,11 @@ def make_stage(cases: Sequence[CaseResult], **overrides: Any) -> StageReport:
 NOT_REPLAYED = "its calls are not replayed: it uses JAX, which queues functions of the host"
 
 
-def make_wall_report(**overrides: Any) -> RunReport:
+def make_wall_report(time_ns: float = 8e4, **overrides: Any) -> RunReport:
     """Return a ranked run on a GPU whose calls could not be captured: 80 us by the wall clock, 55 us of it overhead."""
     why = Finding(code="not_replayed", text=NOT_REPLAYED)
-    audit = make_audit(8e4, captured=False, level=TrustLevel.WALL_CLOCK, findings=[why])
-    timing = Timing(samples_ns=[8e4] * 5, own_ns=[2.1e4] * 5, overhead_ns=5.5e4, audit=audit)
+    audit = make_audit(time_ns, captured=False, level=TrustLevel.WALL_CLOCK, findings=[why])
+    timing = Timing(samples_ns=[time_ns] * 5, own_ns=[2.1e4] * 5, overhead_ns=5.5e4, audit=audit)
     values = {"stages": [make_stage([make_case(timing=timing)])], "trust": TrustLevel.WALL_CLOCK}
     return make_report(**(values | overrides))
 

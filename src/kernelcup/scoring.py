@@ -232,6 +232,9 @@ def _interval(
 
 def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> float:
     """Return half of the 95 % interval of a score's logarithm between processes; 0 except for GPU times."""
+    if all(timing.is_called for timing in timings):
+        shares = (timing.process_error_ns / timing.score_ns for timing in timings)
+        return estimates.Z95 * math.fsum(map(math.prod, zip(weights, shares, strict=True)))
     if any(timing.offset_ns <= 0 for timing in timings):
         return 0.0
     times_ns = [timing.score_ns for timing in timings]

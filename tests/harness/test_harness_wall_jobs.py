@@ -16,12 +16,12 @@ from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, t
 from kernelcup_harness.judge import wall_clock
 from kernelcup_harness.judge.answers import Form
 from kernelcup_harness.judge.caller import Caller, Calls
-from kernelcup_harness.judge.replay import clean_room, mapping, session
+from kernelcup_harness.judge.replay import clean_room, mapping
 from kernelcup_harness.judge.replay.clean_room import SMALL_BYTES, CleanRoom
 from kernelcup_harness.judge.replay.session import NOT_IN_WINDOW, Session
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
 from kernelcup_harness.judge.schedule import PlannedCase, Stage
-from kernelcup_harness.protocol import Reason, StageName, TrustLevel, Verdict
+from kernelcup_harness.protocol import NOT_REPLAYED, Reason, StageName, TrustLevel, Verdict
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire.channel import Channel
 
@@ -253,7 +253,7 @@ def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
 
     assert found.calls(RANKED, PLANNED) is None
     assert found.finding is not None
-    assert found.finding.code == session.NOT_REPLAYED
+    assert found.finding.code == NOT_REPLAYED
     assert "(no VMM)" in found.finding.text
     assert told[-1].environment["clean_room"]["reason"] == "no_window"
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import NOW, make_case, make_entry, make_report, make_stage
+from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage, make_wall_report
 from kernelcup.domain import RankingBy, Score
 from kernelcup.scoring import (
     LARGEST_REACH,
@@ -122,6 +122,18 @@ def test_what_a_gpu_measured_is_known_no_better_than_kernels_differ_between_proc
     assert reach(1e6, 2e3) == pytest.approx(1.96 * 0.004, rel=0.01)
     # The processor's clock has no offset, and nobody knows how it differs.
     assert reach(20e3, 0.0) == 0.0
+
+
+def test_calls_by_the_wall_clock_are_known_no_better_than_they_differ_between_processes() -> None:
+    found = score(make_wall_report(6e5), RankingBy.GEOM)
+    assert found is not None
+    assert found.high_s is not None
+    assert math.log(found.high_s / found.score_s) == pytest.approx(1.96 * 42 / 600, rel=1e-3)
+    # A device without a GPU has no such finding.
+    without = make_wall_report(6e5)
+    timing = without.stages[0].cases[0].timing
+    assert timing is not None
+    assert dataclasses.replace(timing, audit=make_audit(6e5)).process_error_ns == 0.0
 
 
 def test_cases_of_one_process_do_not_average_out_what_differs_between_processes() -> None:

@@ -23,6 +23,7 @@ from kernelcup_harness.protocol.enums import (
 )
 from kernelcup_harness.protocol.precision import Precision
 from kernelcup_harness.protocol.report import (
+    NOT_REPLAYED,
     Audit,
     Calibration,
     CapturedOutput,
@@ -52,6 +53,7 @@ from kernelcup_harness.protocol.spec import (
 
 __all__ = [
     "FEWEST_SEEDS",
+    "NOT_REPLAYED",
     "PROTOCOL_VERSION",
     "Audit",
     "Backend",

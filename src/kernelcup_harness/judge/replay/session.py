@@ -22,14 +22,12 @@ from kernelcup_harness.judge.replay.timer_line import TimerLine
 from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskFault
-from kernelcup_harness.protocol import CaseResult, Finding
+from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Dueled, Message, Surroundings
 
-NOT_REPLAYED = "not_replayed"
-"""Code of the finding that explains why calls were made and not replayed."""
 NOT_IN_WINDOW = frozenset(
     {
         WhyNot.NO_WINDOW,
