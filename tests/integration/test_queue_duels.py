@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import delete
 
-from builders import make_actor, make_board, make_case, make_report, make_stage, make_task
+from builders import make_actor, make_board, make_case, make_report, make_stage, make_task, make_wall_report
 from fakes import FakeClock, FakeLauncher
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
-from kernelcup.reporting.phrases import remark
+from kernelcup.reporting.phrases import duel_remark, remark
 from kernelcup.services.boards.boards import delete_board, get_board
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.boards.rank_changes import rank_changes
@@ -41,6 +41,7 @@ FASTER = DuelResult(ratio=0.97, low=0.96, high=0.98, verdict="faster", blocks=20
 TIED = DuelResult(ratio=1.0, low=0.99, high=1.01, verdict="tied", blocks=20)
 SLOWER = DuelResult(ratio=1.03, low=1.02, high=1.04, verdict="slower", blocks=20)
 MISMATCH = Mismatch(where="output", wrong=77, total=77, largest_error=None, first=[], rule="!=")
+NOT_HELD = DuelResult(verdict="not_held", rival_message="the rival: its calls wait for the device")
 FAILED = DuelResult(verdict="", rival_message="it was wrong")
 OWN = Device(name="H100", backend=Backend.CUDA)
 
@@ -112,6 +113,35 @@ def test_a_rival_that_fails_keeps_nobody_back(judging) -> None:
     enter(judging, 1000, "ada")
     enter(judging, 900, "bob", FAILED)
     assert ranking(judging) == [(1, "bob", 900, "unanswered"), (2, "ada", 1000, "")]
+
+
+def timed(time_ns: float, *, by_wall: bool = True, **values):
+    """A report whose duel was not held: a side goes by the wall clock."""
+    return (
+        make_wall_report(time_ns, duel=NOT_HELD, **values)
+        if by_wall
+        else make_report([time_ns], duel=NOT_HELD)
+    )
+
+
+@pytest.mark.parametrize("leads_by_wall", [True, False])
+def test_who_goes_by_the_wall_clock_is_first_if_the_intervals_say_so(judging, leads_by_wall) -> None:
+    first, _ = enter(judging, 0, "ada", report=timed(1e6, by_wall=leads_by_wall))
+    _, run = enter(judging, 0, "bob", report=timed(8e5, by_wall=not leads_by_wall))
+    assert (run.duel, run.rank_s, run.rival) == (DuelOutcome.INTERVALS, None, first.id)
+    assert [each[1:] for each in ranking(judging)] == [("bob", 800_000, "intervals"), ("ada", 1_000_000, "")]
+    assert f"takes the place of #{first.id}" in duel_remark(run.duel, run.rival)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [timed(9.5e5), timed(8e5, comparable=False), timed(8e5, by_wall=False)],
+    ids=["intervals that overlap", "a device without a GPU", "both replayed"],
+)
+def test_a_duel_that_was_not_held_leaves_a_result_behind(judging, report) -> None:
+    enter(judging, 0, "ada", report=timed(1e6, by_wall=False))
+    enter(judging, 0, "bob", report=report)
+    assert [each[1::2] for each in ranking(judging)] == [("ada", ""), ("bob", "missed")]
 
 
 def test_who_would_not_be_first_needs_to_win_nothing(judging) -> None:

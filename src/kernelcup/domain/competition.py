@@ -57,6 +57,8 @@ class DuelOutcome(StrEnum):
     LOST = "lost"
     UNANSWERED = "unanswered"
     """The previous leader could not be measured any more."""
+    INTERVALS = "intervals"
+    """One of the two goes by the wall clock on a GPU: the intervals of their times show that the result is faster."""
     MISSED = "missed"
     """The first place changed during the measurement, or the duel could not be held."""
 

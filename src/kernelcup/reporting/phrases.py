@@ -150,6 +150,8 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
         DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured any more.",
         DuelOutcome.TIED: f"It stands behind {whom}: measured in turns, they cannot be told apart.",
         DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
+        DuelOutcome.INTERVALS: f"It takes the place of {whom}: the two cannot be measured in turns, and the "
+        "intervals of their times do not overlap.",
         DuelOutcome.MISSED: "It stands behind the current leader: no duel between the two counts.",
     }[outcome]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelcup.domain import Compared, JobState
+from kernelcup.domain import Compared, JobState, Score
 from kernelcup.services.results.final_order import by_intervals, decide
 from kernelcup.storage.results.finals import Contestant, Held
 from kernelcup_harness.protocol import DuelResult, Verdict
@@ -106,7 +106,7 @@ def test_one_that_remains_is_first() -> None:
 
 
 def test_intervals_of_ranked_times_are_widened_to_the_error() -> None:
-    one, other = contestant(1, 1.0), contestant(2, 1.02)
+    one, other = (Score(score_s=each, low_s=each * 0.99, high_s=each / 0.99) for each in (1.0, 1.02))
     assert by_intervals(one, other, 0.05).winner == 0
     assert by_intervals(one, other, 0.05).half == pytest.approx(math.sqrt(2) * -math.log(0.99))
     assert by_intervals(one, other, 0.0001).winner is None

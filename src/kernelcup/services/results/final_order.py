@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from kernelcup.domain import Compared, JobState, Meeting
+from kernelcup.domain import Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
 from kernelcup.storage.results.finals import Contestant, Held, Placed
 from kernelcup_harness.protocol import DuelResult, Verdict, finals
@@ -91,7 +91,7 @@ def _met(one: Contestant, other: Contestant, held: Held | None, error: float) ->
     """Return how two compare: by their duel, or by the intervals of their ranked times."""
     why = _why_not(one, other, held)
     if why:
-        by, standing = Compared.INTERVALS, by_intervals(one, other, error)
+        by, standing = Compared.INTERVALS, by_intervals(_score(one), _score(other), error)
     else:
         assert held is not None
         assert held.duel is not None
@@ -139,7 +139,7 @@ def by_duel(duel: DuelResult, *, flipped: bool = False) -> Standing:
     return Standing(-middle if flipped else middle, (ends[1] - ends[0]) / 2, duel.blocks)
 
 
-def by_intervals(one: Contestant, other: Contestant, error: float) -> Standing:
+def by_intervals(one: Score, other: Score, error: float) -> Standing:
     """Compare two ranked times by their 95 % intervals, widened so that they miss with the given probability."""
     reaches = [_reach(each) for each in (one, other)]
     if None in reaches:
@@ -150,7 +150,11 @@ def by_intervals(one: Contestant, other: Contestant, error: float) -> Standing:
     return Standing(math.log(one.score_s / other.score_s), half, 0)
 
 
-def _reach(each: Contestant) -> float | None:
+def _score(each: Contestant) -> Score:
+    return Score(score_s=each.score_s, low_s=each.low_s, high_s=each.high_s)
+
+
+def _reach(each: Score) -> float | None:
     """Return how far the interval of a time reaches, as a logarithm; None where it is not known."""
     if each.low_s is None or each.high_s is None or each.low_s <= 0:
         return None

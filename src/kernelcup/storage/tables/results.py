@@ -49,7 +49,7 @@ class RunRow(Base):
     rank_s: Mapped[float | None]
     """The time that it is ranked by, if that is not its score."""
     duel: Mapped[str] = mapped_column(default="", server_default="")
-    """Empty, ``won``, ``tied``, ``lost``, ``missed`` or ``unanswered``."""
+    """Empty, ``won``, ``tied``, ``lost``, ``missed``, ``unanswered`` or ``intervals``."""
     rival_id: Mapped[int | None]
     """The submission that it was measured against; it may be gone."""
     calibration_id: Mapped[int | None]
