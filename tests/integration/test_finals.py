@@ -15,7 +15,7 @@ from builders import make_actor, make_board, make_report, make_task
 from fakes import FakeClock, FakeLauncher
 from final_duels import duel_of, pair_of
 from hand_judging import Judging
-from kernelcup.domain import OPERATOR, Compared, Device, Final, JobState, Role, Scope, Submission
+from kernelcup.domain import NOBODY, OPERATOR, Compared, Device, Final, JobState, Role, Scope, Submission
 from kernelcup.errors import (
     Conflict,
     DeviceNeeded,
@@ -27,14 +27,16 @@ from kernelcup.errors import (
 )
 from kernelcup.services.boards.boards import delete_board
 from kernelcup.services.boards.late_exceptions import grant_late
+from kernelcup.services.news import stream
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import finals
-from kernelcup.services.results.standings import freeze, standings
+from kernelcup.services.results.standings import freeze, standings, unveil
 from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news.news import NewsKind
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.tables import FinalDuelRow, FinalRow
 from kernelcup_harness.protocol import Backend, DuelResult, Mode, TrustLevel, Verdict
@@ -94,6 +96,24 @@ def test_the_official_order_follows_from_duels(judging) -> None:
         (ada.id, bob.id, bob.id),
         (ada.id, cyn.id, cyn.id),
         (bob.id, cyn.id, bob.id),
+    ]
+
+
+def told(judging: Judging) -> list[str]:
+    """The news of official orders, as anybody reads them."""
+    return [item.text for item in stream.items(judging.db, NOBODY) if item.kind is NewsKind.OFFICIAL]
+
+
+def test_the_official_order_is_news(judging) -> None:
+    ada, bob = enter(judging, 1000, 1010)
+    start(judging)
+    assert told(judging) == []
+    hold(judging, {ada.id: 1030, bob.id: 1010})
+    assert told(judging) == ["The official order of double on H100 is published: bob is first."]
+    start(judging, again=True)
+    hold(judging, {ada.id: 1000, bob.id: 1000})
+    assert told(judging)[1:] == [
+        "The official order of double on H100 is published: ada shares the first place."
     ]
 
 
@@ -401,8 +421,7 @@ def test_a_duel_belongs_to_the_creator_and_shows_others_nothing(judging) -> None
 
 
 def test_a_freeze_hides_the_official_order_until_it_is_unveiled(judging) -> None:
-    judging.judge(1000, "ada")
-    judging.judge(1010, "bob")
+    ada, bob = judging.judge(1000, "ada"), judging.judge(1010, "bob")
     freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
     enter(judging)
     grace = actor_of(judging.db, "grace")
@@ -410,6 +429,10 @@ def test_a_freeze_hides_the_official_order_until_it_is_unveiled(judging) -> None
     assert start(judging, actor=narrow).waiting is not None
     assert finals.show(judging.db, "double", viewer=actor_of(judging.db, "ada")) is None
     assert shown(judging, viewer=grace).waiting is not None
+    hold(judging, {ada.id: 1000, bob.id: 1020})
+    assert told(judging) == []
+    unveil(judging.db, OPERATOR, "double", now=judging.clock())
+    assert told(judging) == ["The official order of double on H100 is published: ada is first."]
 
 
 def test_a_pseudonymous_leaderboard_shows_no_names_in_the_official_order(db, clock) -> None:

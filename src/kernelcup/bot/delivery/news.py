@@ -33,9 +33,16 @@ THREAD_COMES_WITHIN = timedelta(seconds=30)
 """How long news wait for the thread of a new leaderboard."""
 
 LAST_NEWS, LAST_DIRECT = "news:last", "news:direct"
-MARKS = {"opened": "🟢", "first_place": "🥇", "unveiled": "🔓", "final": "🏁", "overtaken": "⏩"}
+MARKS = {
+    "opened": "🟢",
+    "first_place": "🥇",
+    "unveiled": "🔓",
+    "final": "🏁",
+    "official": "🏆",
+    "overtaken": "⏩",
+}
 HOW_TO_STOP = "\n-# `/direct-messages wanted:False` stops these."
-OPEN_KINDS = ("opened", "first_place", "unveiled", "final")
+OPEN_KINDS = ("opened", "first_place", "unveiled", "final", "official")
 
 Json = Mapping[str, Any]
 

@@ -207,3 +207,8 @@ def _sentence(found: News, user: str, whose: str) -> str:
             return f"The standings of {found.board} are shown again, with all results."
         case NewsKind.FINAL:
             return f"{found.board} has ended: the final standings are published."
+        case NewsKind.OFFICIAL if not user:
+            return f"The official order of {where} is published."
+        case NewsKind.OFFICIAL:
+            place = "shares the first place" if found.tied else "is first"
+            return f"The official order of {where} is published: {user} {place}."

@@ -16,7 +16,6 @@ from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.submissions import events, submissions
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, RunReport, TrustLevel
-from kernelcup_harness.protocol.duels import ERROR
 
 _BEHIND = {DuelVerdict.TIED: DuelOutcome.TIED, DuelVerdict.SLOWER: DuelOutcome.LOST}
 _AHEAD = {DuelVerdict.FASTER: DuelOutcome.WON, DuelVerdict.RIVAL_FAILED: DuelOutcome.UNANSWERED}
@@ -146,7 +145,7 @@ def _is_faster_by_intervals(
         return False
     if not (by_wall_clock(report.trust, report.comparable) or by_wall_clock(leader.trust, leader.comparable)):
         return False
-    return by_intervals(score, leader.score, ERROR).winner == 0
+    return by_intervals(score, leader.score).winner == 0
 
 
 def by_wall_clock(trust: str, comparable: bool) -> bool:

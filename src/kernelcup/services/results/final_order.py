@@ -13,7 +13,7 @@ from statistics import NormalDist
 from kernelcup.domain import Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
 from kernelcup.storage.results.finals import Contestant, Held, Placed
-from kernelcup_harness.protocol import DuelResult, Verdict, finals
+from kernelcup_harness.protocol import DuelResult, Verdict, duels, finals
 from kernelcup_harness.protocol.duels import Standing
 
 UNKNOWN = Standing(0.0, math.inf, 0)
@@ -139,8 +139,8 @@ def by_duel(duel: DuelResult, *, flipped: bool = False) -> Standing:
     return Standing(-middle if flipped else middle, (ends[1] - ends[0]) / 2, duel.blocks)
 
 
-def by_intervals(one: Score, other: Score, error: float) -> Standing:
-    """Compare two ranked times by their 95 % intervals, widened so that they miss with the given probability."""
+def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> Standing:
+    """Compare two ranked times by their 95 % intervals, widened so that they miss as rarely as those of duels."""
     reaches = [_reach(each) for each in (one, other)]
     if None in reaches:
         return UNKNOWN

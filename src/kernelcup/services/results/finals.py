@@ -16,7 +16,7 @@ from kernelcup.domain import OPERATOR, Actor, Final, FinalPlace, Leaderboard
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board, find_managed
-from kernelcup.services.results import duels
+from kernelcup.services.results import duels, news
 from kernelcup.services.results.final_order import OPEN, decide
 from kernelcup.services.results.standings import board_device
 from kernelcup.storage.boards import boards, late_exceptions
@@ -199,6 +199,7 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
     found = decide(_present(session, final), held, final.error)
     if found.due is None:
         stored.end(session, final_id, Outcome(places=found.places, meetings=found.meetings), now)
+        news.order_found(session, board, stored.find(session, final_id), now)
         return
     due = found.due
     if final.device not in board.devices:

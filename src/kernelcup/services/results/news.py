@@ -1,11 +1,12 @@
 """News of results, recorded in the transaction that changes a ranking.
 
 While a leaderboard is frozen nothing is recorded, so nothing can leak. When it is unveiled, the first places
-that changed meanwhile are announced at once.
+that changed meanwhile and official orders are announced at once.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,8 +17,10 @@ from kernelcup.domain import Leaderboard
 from kernelcup.services.results.places import PLACES
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import Fact, NewsKind
-from kernelcup.storage.results import frozen_standings, standings
+from kernelcup.storage.results import finals, frozen_standings, standings
+from kernelcup.storage.results.finals import StoredFinal
 from kernelcup.storage.results.standings import Leader, Ranked
+from kernelcup.storage.submissions import submissions
 
 TOP = 10
 """The owners of this many top places are notified when they are overtaken."""
@@ -73,10 +76,34 @@ def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
     assert board.freeze_at is not None
     key = f"unveiled:{board.id}:{board.freeze_at.isoformat()}"
     news.add(session, Fact(key=key, kind=NewsKind.UNVEILED, at=now, board_id=board.id), now)
+    shown = dataclasses.replace(board, freeze_at=None)
+    for device in board.devices:
+        final = finals.newest(session, board_id=board.id, device=device)
+        if final is not None:
+            order_found(session, shown, final, now)
     if not frozen_standings.is_kept(session, board.id):
         return
     for device in board.devices:
         _unveil_first(session, board, device, now)
+
+
+def order_found(session: Session, board: Leaderboard, final: StoredFinal, now: datetime) -> None:
+    """Record that a final has found the official order, unless the leaderboard is frozen or it is recorded."""
+    if is_frozen(board, now) or final.outcome is None or not final.outcome.places:
+        return
+    first, *others = final.outcome.places
+    winner = submissions.find(session, first.submission_id)
+    fact = Fact(
+        key=f"official:{final.id}",
+        kind=NewsKind.OFFICIAL,
+        at=now,
+        board_id=board.id,
+        device=final.device,
+        submission_id=None if winner is None else winner.id,
+        user_id=None if winner is None else winner.user_id,
+        tied=any(each.place == first.place for each in others),
+    )
+    news.add(session, fact, now)
 
 
 def is_frozen(board: Leaderboard, now: datetime) -> bool:

@@ -34,6 +34,8 @@ class NewsKind(StrEnum):
     OVERTAKEN = "overtaken"
     UNVEILED = "unveiled"
     FINAL = "final"
+    OFFICIAL = "official"
+    """A final has found the official order of a device."""
 
     @property
     def is_of_result(self) -> bool:
