@@ -12,12 +12,14 @@ from stage import Stage, connected, staged
 
 from builders import make_device
 from fakes import FakeClock
+from final_duels import close, hold
 from hand_judging import Judging
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.delivery import forum, news
-from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.domain import OPERATOR, Submission, Visibility
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.news import moments
+from kernelcup.services.results import finals
 from kernelcup.services.results.standings import freeze, unveil
 
 pytestmark = pytest.mark.anyio
@@ -41,9 +43,9 @@ async def look(stage: Stage, bot: KernelCupBot | None = None) -> None:
     await news.look(bot, bot.parts, now)
 
 
-def judge(stage: Stage, time_ns: float, user: str, board: str = "double") -> None:
+def judge(stage: Stage, time_ns: float, user: str, board: str = "double") -> Submission:
     """Have a ranked submission judged."""
-    Judging(stage.db, FakeClock(stage.discord.clock.now())).judge(time_ns, user, board=board)
+    return Judging(stage.db, FakeClock(stage.discord.clock.now())).judge(time_ns, user, board=board)
 
 
 def told(stage: Stage, name: str = "double") -> list[str]:
@@ -135,6 +137,19 @@ async def test_a_frozen_board_announces_nothing_until_it_is_unveiled(stage: Stag
     await look(stage)
     assert [text[0] for text in told(stage)] == ["🥇", "🔓", "🥇"]
     assert len(stage.discord.messages(stage.discord.dm(ada))) == 1
+
+
+async def test_the_official_order_of_a_final_is_announced(stage: Stage) -> None:
+    ada, bob = judge(stage, 1000, "ada"), judge(stage, 1010, "bob")
+    now = stage.discord.clock.now()
+    close(stage.db, "double", now)
+    await look(stage)
+    finals.start(stage.db, OPERATOR, "double", now=now)
+    hold(stage.db, "double", "H100", {ada.id: 1030, bob.id: 1000}, now)
+    await look(stage)
+    ended, order = told(stage)[-2:]
+    assert ended.startswith("🏁 double has ended")
+    assert order.startswith("🏆 The official order of double on H100 is published: bob is first. <https://")
 
 
 async def test_a_closed_board_is_announced_nowhere(stage: Stage) -> None:
