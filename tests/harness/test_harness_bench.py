@@ -304,9 +304,16 @@ def test_the_report_has_the_state_of_the_device_and_where_the_time_went(
     assert before["canary_ns"] == after["canary_ns"] == 70_000.0
     assert (after["sm_clock_mhz"], after["temperature_c"], after["device_name"]) == (1500.0, 50.0, "")
     (phases,) = of_kind(events, "phases")
-    assert {"context", "canary", "overheads", "load", "test", "ranked/calls", "ranked/reference"} == set(
-        phases["phases"]
-    )
+    assert {
+        "set-up",
+        "context",
+        "canary",
+        "overheads",
+        "load",
+        "test",
+        "ranked/calls",
+        "ranked/reference",
+    } == set(phases["phases"])
 
 
 def findings(events: list[dict[str, Any]]) -> list[str]:

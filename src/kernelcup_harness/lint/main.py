@@ -50,7 +50,8 @@ def main(runner_fd: str, parent: str) -> None:
         from kernelcup_harness import emulation
 
         emulation.install()
-    from kernelcup_harness.judge.task import TaskCode, TaskFault
+    with processes.uncollected():
+        from kernelcup_harness.judge.task import TaskCode, TaskFault
 
     try:
         task = TaskCode(spec.reference_module, spec.check_style, Path.cwd())

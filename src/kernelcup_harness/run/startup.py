@@ -101,8 +101,9 @@ def started_and_wait(
     If there is none for ``idle_s`` seconds, import those of ``while_idle`` that are installed, until there is one.
     """
     began = time.monotonic()
-    for name in ("torch", *ahead):
-        importlib.import_module(name)
+    with processes.uncollected():
+        for name in ("torch", *ahead):
+            importlib.import_module(name)
     if os.environ.get("KERNELCUP_BACKEND") == "cuda":
         driver.initialize()
     if os.environ.get("KERNELCUP_EMULATED") == "1":
@@ -116,7 +117,7 @@ def started_and_wait(
         for name in while_idle:
             if runner.has_pending():
                 break
-            with contextlib.suppress(ImportError):
+            with contextlib.suppress(ImportError), processes.uncollected():
                 importlib.import_module(name)
         return runner.receive()
     except (ChannelClosed, BrokenProtocol):
