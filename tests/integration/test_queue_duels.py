@@ -33,6 +33,7 @@ from kernelcup_harness.protocol import (
     Mismatch,
     Mode,
     StageName,
+    Timing,
     TrustLevel,
     Verdict,
 )
@@ -116,7 +117,7 @@ def test_a_rival_that_fails_keeps_nobody_back(judging) -> None:
 
 
 def timed(time_ns: float, *, by_wall: bool = True, **values):
-    """A report whose duel was not held: a side goes by the wall clock."""
+    """A report whose duel could not be held."""
     return (
         make_wall_report(time_ns, duel=NOT_HELD, **values)
         if by_wall
@@ -125,7 +126,7 @@ def timed(time_ns: float, *, by_wall: bool = True, **values):
 
 
 @pytest.mark.parametrize("leads_by_wall", [True, False])
-def test_who_goes_by_the_wall_clock_is_first_if_the_intervals_say_so(judging, leads_by_wall) -> None:
+def test_a_duel_that_was_not_held_is_decided_by_intervals(judging, leads_by_wall) -> None:
     first, _ = enter(judging, 0, "ada", report=timed(1e6, by_wall=leads_by_wall))
     _, run = enter(judging, 0, "bob", report=timed(8e5, by_wall=not leads_by_wall))
     assert (run.duel, run.rank_s, run.rival) == (DuelOutcome.INTERVALS, None, first.id)
@@ -133,12 +134,11 @@ def test_who_goes_by_the_wall_clock_is_first_if_the_intervals_say_so(judging, le
     assert f"takes the place of #{first.id}" in duel_remark(run.duel, run.rival)
 
 
-@pytest.mark.parametrize(
-    "report",
-    [timed(9.5e5), timed(8e5, comparable=False), timed(8e5, by_wall=False)],
-    ids=["intervals that overlap", "a device without a GPU", "both replayed"],
-)
-def test_a_duel_that_was_not_held_leaves_a_result_behind(judging, report) -> None:
+ONE_SAMPLE = make_report(stages=[make_stage([make_case(timing=Timing(samples_ns=[8e5]))])], duel=NOT_HELD)
+
+
+@pytest.mark.parametrize("report", [timed(9.5e5), ONE_SAMPLE], ids=["they overlap", "one has none"])
+def test_a_duel_that_was_not_held_leaves_a_result_behind_unless_intervals_tell(judging, report) -> None:
     enter(judging, 0, "ada", report=timed(1e6, by_wall=False))
     enter(judging, 0, "bob", report=report)
     assert [each[1::2] for each in ranking(judging)] == [("ada", ""), ("bob", "missed")]

@@ -58,9 +58,9 @@ class DuelOutcome(StrEnum):
     UNANSWERED = "unanswered"
     """The previous leader could not be measured any more."""
     INTERVALS = "intervals"
-    """One of the two goes by the wall clock on a GPU: the intervals of their times show that the result is faster."""
+    """The duel could not be held, and the intervals of both times show that the result is faster."""
     MISSED = "missed"
-    """The first place changed during the measurement, or the duel could not be held."""
+    """The first place changed during the measurement, or no duel could be held and the intervals overlap."""
 
     @property
     def is_behind(self) -> bool:

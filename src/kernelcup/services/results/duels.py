@@ -15,7 +15,7 @@ from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.submissions import events, submissions
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, RunReport, TrustLevel
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, RunReport
 
 _BEHIND = {DuelVerdict.TIED: DuelOutcome.TIED, DuelVerdict.SLOWER: DuelOutcome.LOST}
 _AHEAD = {DuelVerdict.FASTER: DuelOutcome.WON, DuelVerdict.RIVAL_FAILED: DuelOutcome.UNANSWERED}
@@ -117,9 +117,9 @@ def settle(
 
     A result that would be first but has not won its duel against the current leader is placed directly behind
     the leader, in the same band. So is a result that met another rival because the first place changed
-    meanwhile. There is no duel if one of the two goes by the wall clock on a GPU; then the result is first if the
-    intervals of both times show that it is faster. A result that the leaderboard does not take is treated in the
-    same way: the leaderboard may take it later.
+    meanwhile. A duel cannot be held if one of the two goes by the wall clock on a GPU, for example; then the result
+    is first if the intervals of both times show that it is faster. A result that the leaderboard does not take is
+    treated in the same way: the leaderboard may take it later.
     """
     if not board.duel:
         return Settled()
@@ -128,29 +128,13 @@ def settle(
         return Settled()
     met = report.duel if rival == first.submission_id else None
     outcome = DuelOutcome.MISSED if met is None else _outcome(met)
-    if outcome is DuelOutcome.MISSED and _is_faster_by_intervals(session, board, job, first, score, report):
-        return Settled(outcome=DuelOutcome.INTERVALS)
-    if outcome in _AHEAD.values():
+    if met is not None and met.verdict == DuelVerdict.NOT_HELD:
+        (leader,) = standings.entries(session, board_id=board.id, device=job.device, limit=1)
+        if by_intervals(score, leader.entry.score).winner == 0:
+            outcome = DuelOutcome.INTERVALS
+    if outcome in (*_AHEAD.values(), DuelOutcome.INTERVALS):
         return Settled(outcome=outcome)
     return Settled(outcome=outcome, rank_s=duel_placement.after(first.ranked_s), behind=first.submission_id)
-
-
-def _is_faster_by_intervals(
-    session: Session, board: Leaderboard, job: Job, first: standings.Leader, score: Score, report: RunReport
-) -> bool:
-    """Return whether two that cannot be measured in turns are known to differ, the result being the faster one."""
-    (top,) = standings.entries(session, board_id=board.id, device=job.device, limit=1)
-    leader = top.entry
-    if leader.submission_id != first.submission_id:
-        return False
-    if not (by_wall_clock(report.trust, report.comparable) or by_wall_clock(leader.trust, leader.comparable)):
-        return False
-    return by_intervals(score, leader.score).winner == 0
-
-
-def by_wall_clock(trust: str, comparable: bool) -> bool:
-    """Return whether a time on a GPU is the judge's wall clock's: such a submission cannot be measured in turns."""
-    return comparable and trust == TrustLevel.WALL_CLOCK
 
 
 def _outcome(duel: DuelResult) -> DuelOutcome:

@@ -26,7 +26,7 @@ from kernelcup.storage.results import finals as stored
 from kernelcup.storage.results import standings as ranking
 from kernelcup.storage.results.finals import Contestant, Held, Outcome, StoredFinal
 from kernelcup.storage.submissions import submissions
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import HarnessKind, TrustLevel
 
 TOP = 10
 FEWEST, MOST = 2, 30
@@ -165,7 +165,7 @@ def _begin(
             score_s=each.score_s,
             low_s=each.score.low_s,
             high_s=each.score.high_s,
-            in_turns=not duels.by_wall_clock(each.trust, each.comparable),
+            in_turns=each.trust != TrustLevel.WALL_CLOCK or not each.comparable,
         )
         for each, rank in zip(entries, ranks, strict=True)
         if rank <= last
