@@ -319,7 +319,7 @@ class RunReport:
     calibration: Calibration | None = None
     """The state of the device in this job."""
     phases: dict[str, float] = field(default_factory=dict)
-    """Seconds by phase: ``start``, ``load``, ``test``, ``ranked/claims``, ..."""
+    """Seconds by phase: ``start``, ``import``, ``set-up``, ``test``, ``replay/samples``, ..."""
     duel: DuelResult | None = None
     """The comparison with the job's ``rival``."""
     comparable: bool = True
