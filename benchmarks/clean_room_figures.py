@@ -324,7 +324,10 @@ def queue(lines: Sequence[Line]) -> list[Shown]:
     rate, share = 60 * line["jobs"] / line["wall_s"], measuring / line["wall_s"]
     refused = [run["job"] for run in line["runs"] if run["verdict"] != "accepted"]
     waited = sum(run["waited_s"] for run in line["runs"])
-    figure = f"{line['jobs']} jobs, {rate:.1f} a minute, measuring {share:.0%}, waiting for runners {waited:.1f} of {line['wall_s']:.0f} s"
+    figure = (
+        f"{line['jobs']} jobs, {rate:.1f} a minute, measuring {share:.0%}, "
+        f"waiting for runners {waited:.1f} of {line['wall_s']:.0f} s"
+    )
     good = rate >= JOBS_A_MINUTE and share >= MEASURING and not refused
     return [
         Shown(
