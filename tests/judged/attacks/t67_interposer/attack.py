@@ -9,7 +9,7 @@ import threading
 
 import torch
 
-channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel")
+channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel" and each._sock.fileno() >= 0)
 outer = socket.socket(fileno=os.dup(channel.fileno()))
 inner, ours = socket.socketpair()
 os.dup2(inner.fileno(), channel.fileno())

