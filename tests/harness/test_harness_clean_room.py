@@ -387,7 +387,7 @@ def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
     assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission", "rival"]]
 
 
-def test_what_loads_of_one_kernel_differ_by_decides_nothing(
+def test_variation_between_loads_of_one_kernel_decides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 1e9)
@@ -406,6 +406,24 @@ def test_captures_that_take_long_to_load_are_loaded_less_often(
 
     assert duel(events).verdict == "faster"
     assert {entry[1] for entry in shared.log if entry[0] == "fire"} == set(range(16))
+
+
+class Full(FakeEngine):
+    """Has memory for five captures."""
+
+    def load(self, data: bytes) -> tuple[int, list[str]]:
+        if len(self._sets) == 5:
+            raise DriverError("cuModuleLoadData", 2, "CUDA_ERROR_OUT_OF_MEMORY")
+        return super().load(data)
+
+
+def test_a_duel_that_fills_the_device_costs_the_submission_nothing(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=Full)
+
+    assert cases(events)[0].verdict is Verdict.ACCEPTED
+    assert told(events)["replayed"]
+    assert duel(events).verdict == "not_held"
+    assert "OUT_OF_MEMORY" in duel(events).rival_message
 
 
 def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
