@@ -232,14 +232,8 @@ def _interval(
 
 def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> float:
     """Return half of the 95 % interval of a score's logarithm between processes; 0 except for GPU times."""
-    if all(timing.is_called for timing in timings):
-        shares = (timing.process_error_ns / timing.score_ns for timing in timings)
-        return estimates.Z95 * math.fsum(map(math.prod, zip(weights, shares, strict=True)))
-    if any(timing.offset_ns <= 0 for timing in timings):
-        return 0.0
-    times_ns = [timing.score_ns for timing in timings]
-    device_share = max(timing.noise_share for timing in timings)
-    return estimates.Z95 * estimates.between_processes(times_ns, weights, device_share=device_share)
+    shares = [timing.process_error_ns / timing.score_ns for timing in timings]
+    return estimates.Z95 * math.fsum(map(math.prod, zip(weights, shares, strict=True)))
 
 
 def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:

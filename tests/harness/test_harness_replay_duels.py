@@ -54,7 +54,7 @@ def test_equal_kernels_tie_in_all_but_the_share_of_error() -> None:
     assert told <= 12
 
 
-def test_what_loads_differ_by_is_part_of_the_interval() -> None:
+def test_the_interval_includes_the_variation_between_loads() -> None:
     chance = random.Random(6)
 
     def duel(difference: float) -> Standing:

@@ -162,14 +162,14 @@ class Timing:
         return estimates.widened(found, self.score_ns, self.process_error_ns)
 
     @property
-    def is_called(self) -> bool:
+    def not_replayed(self) -> bool:
         """Whether calls on a GPU could not be replayed, and were timed by the wall clock."""
         return self.audit is not None and any(each.code == NOT_REPLAYED for each in self.audit.findings)
 
     @property
     def process_error_ns(self) -> float:
         """Standard deviation of :attr:`score_ns` between processes; 0 without a GPU."""
-        if self.is_called:
+        if self.not_replayed:
             return WALL_CLOCK_NS
         if self.offset_ns <= 0 or self.reported_ns is not None:
             return 0.0

@@ -132,7 +132,7 @@ def settle(
         (leader,) = standings.entries(session, board_id=board.id, device=job.device, limit=1)
         if by_intervals(score, leader.entry.score).winner == 0:
             outcome = DuelOutcome.INTERVALS
-    if outcome in (*_AHEAD.values(), DuelOutcome.INTERVALS):
+    if not outcome.is_behind:
         return Settled(outcome=outcome)
     return Settled(outcome=outcome, rank_s=duel_placement.after(first.ranked_s), behind=first.submission_id)
 

@@ -199,7 +199,8 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
     found = decide(_present(session, final), held, final.error)
     if found.due is None:
         stored.end(session, final_id, Outcome(places=found.places, meetings=found.meetings), now)
-        news.order_found(session, board, stored.find(session, final_id), now)
+        if not news.is_frozen(board, now):
+            news.note_order(session, stored.find(session, final_id), now)
         return
     due = found.due
     if final.device not in board.devices:

@@ -6,7 +6,6 @@ that changed meanwhile and official orders are announced at once.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -76,20 +75,19 @@ def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
     assert board.freeze_at is not None
     key = f"unveiled:{board.id}:{board.freeze_at.isoformat()}"
     news.add(session, Fact(key=key, kind=NewsKind.UNVEILED, at=now, board_id=board.id), now)
-    shown = dataclasses.replace(board, freeze_at=None)
     for device in board.devices:
         final = finals.newest(session, board_id=board.id, device=device)
         if final is not None:
-            order_found(session, shown, final, now)
+            note_order(session, final, now)
     if not frozen_standings.is_kept(session, board.id):
         return
     for device in board.devices:
         _unveil_first(session, board, device, now)
 
 
-def order_found(session: Session, board: Leaderboard, final: StoredFinal, now: datetime) -> None:
-    """Record that a final has found the official order, unless the leaderboard is frozen or it is recorded."""
-    if is_frozen(board, now) or final.outcome is None or not final.outcome.places:
+def note_order(session: Session, final: StoredFinal, now: datetime) -> None:
+    """Record the official order of a final that has ended. Do not call this while the leaderboard is frozen."""
+    if final.outcome is None or not final.outcome.places:
         return
     first, *others = final.outcome.places
     winner = submissions.find(session, first.submission_id)
@@ -97,7 +95,7 @@ def order_found(session: Session, board: Leaderboard, final: StoredFinal, now: d
         key=f"official:{final.id}",
         kind=NewsKind.OFFICIAL,
         at=now,
-        board_id=board.id,
+        board_id=final.leaderboard_id,
         device=final.device,
         submission_id=None if winner is None else winner.id,
         user_id=None if winner is None else winner.user_id,
