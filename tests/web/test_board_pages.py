@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import html
 import io
+import itertools
 import re
 import zipfile
 from datetime import timedelta
@@ -259,6 +261,16 @@ def test_change_of_the_ranking_is_seen_without_reload(visitor, db, monkeypatch) 
     page.locator("tbody tr").nth(1).wait_for()
     assert "grace" in page.locator("tbody tr").first.inner_text()
     assert "ada" in page.locator("tbody tr").last.inner_text()
+
+
+def test_change_before_the_stream_begins_is_told_by_it(http, db) -> None:
+    make_board(db)
+    enter(db, "ada", 30.0, board="double")
+    address = re.search(r'data-live="([^"]+)"', http.get("/b/double").text)
+    assert address is not None
+    enter(db, "grace", 20.0, board="double", at=NOW + timedelta(minutes=1))
+    with http.stream("GET", html.unescape(address[1])) as stream:
+        assert "event: standings" in itertools.islice(stream.iter_lines(), 3)
 
 
 def test_phone_without_javascript_reaches_the_statement_by_keyboard(visitor, competition) -> None:

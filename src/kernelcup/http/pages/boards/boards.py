@@ -15,6 +15,7 @@ from kernelcup.clocks import rejudge_command
 from kernelcup.domain import Actor, Leaderboard, Standing
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages import wording
+from kernelcup.http.pages.boards.live import state_name
 from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, ratios, strips
 from kernelcup.http.pages.boards.rows import Table, table_of
 from kernelcup.http.pages.figures import TimeScale
@@ -121,6 +122,8 @@ def show_board(
 ) -> Response:
     """Show the ranking of one of a leaderboard's devices."""
     head = head_of(db, name, device, viewer=actor, now=now)
+    # Before the ranking is read: a change in between is then told to the page, if only once too often.
+    state = standings.state(db, head.board.name, head.device, viewer=actor)
     own = _own_place(db, head, actor)
     table = _table(db, head, actor, own, after)
     entries = next(each.entries for each in head.summary.devices if each.device == head.device)
@@ -131,6 +134,7 @@ def show_board(
         "board.html",
         head=head,
         current="ranking",
+        live=head.url("live", device=head.device, since=state_name(state)),
         table=table,
         entries=entries,
         after=after,

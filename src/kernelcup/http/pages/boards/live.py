@@ -58,14 +58,20 @@ async def follow(
     platform: PlatformDep,
     actor: ActorDep,
     device: Annotated[str, Query(max_length=100)],
+    since: Annotated[str, Query(max_length=100)] = "",
     last_event_id: Annotated[str, Header(alias="Last-Event-ID", max_length=100)] = "",
 ) -> EventSourceResponse:
-    """Send an event ``standings`` whenever a ranking changes; after a reconnection also if it changed in between."""
+    """Send an event ``standings`` whenever a ranking changes.
+
+    Also if it has changed ``since`` the state that the page shows (see :func:`state_name`), or since the connection
+    was lost.
+    """
     watcher = watcher_of(request, actor)
     platform.hub.check_room(watcher)
     looks = _looks(request)
     first = await to_thread.run_sync(lambda: standings.state(platform.db, name, device, viewer=actor))
-    stream = _changes(platform, looks, name, device, actor, watcher, last_event_id or _name(first))
+    last = last_event_id or since or state_name(first)
+    stream = _changes(platform, looks, name, device, actor, watcher, last)
     return EventSourceResponse(stream, ping=PING_S, headers={"Cache-Control": "no-store"})
 
 
@@ -80,13 +86,14 @@ async def _changes(
                 state = await looks.state(platform, board, device, viewer)
             except UserError:
                 return  # it was deleted, closed or renamed: the page tells
-            if _name(state) != last:
-                last = _name(state)
+            if state_name(state) != last:
+                last = state_name(state)
                 yield {"event": "standings", "id": last, "data": str(state.entries)}
             await asyncio.sleep(POLL_S)
 
 
-def _name(state: State) -> str:
+def state_name(state: State) -> str:
+    """Return what pages and streams call a state of a ranking."""
     return f"{state.entries}-{state.newest}-{state.submissions}-{state.scores!r}"
 
 
