@@ -15,7 +15,18 @@ from builders import make_actor, make_board, make_report, make_task
 from fakes import FakeClock, FakeLauncher
 from final_duels import duel_of, pair_of
 from hand_judging import Judging
-from kernelcup.domain import NOBODY, OPERATOR, Compared, Device, Final, JobState, Role, Scope, Submission
+from kernelcup.domain import (
+    NOBODY,
+    OPERATOR,
+    Actor,
+    Compared,
+    Device,
+    Final,
+    JobState,
+    Role,
+    Scope,
+    Submission,
+)
 from kernelcup.errors import (
     Conflict,
     DeviceNeeded,
@@ -33,6 +44,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import finals
 from kernelcup.services.results.standings import freeze, standings, unveil
+from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.engine.database import Database
@@ -115,6 +127,27 @@ def test_the_official_order_is_news(judging) -> None:
     assert told(judging)[1:] == [
         "The official order of double on H100 is published: ada shares the first place."
     ]
+
+
+@pytest.mark.parametrize("text", ["1/day", "1 gpu-seconds/day"])
+@pytest.mark.parametrize("options", [{}, {"device": "H100"}, {"mode_group": "practice", "per_user": False}])
+def test_duels_of_finals_count_against_no_limit(judging, text, options) -> None:
+    ada, bob, cyn = enter(judging, 1000, 1010, 1020)
+    judging.clock.advance(timedelta(days=9).total_seconds())
+    grace = actor_of(judging.db, "grace")
+    limits.add_limit(judging.db, grace, text=text, board="double", now=judging.clock(), **options)
+    begun = start(judging)
+    used = [used_by(judging, grace)]
+    hold(judging, {ada.id: 1030, bob.id: 1010, cyn.id: 1020})
+    used.append(used_by(judging, grace))
+    delete_submission(judging.db, begun.waiting, by=OPERATOR, now=judging.clock())
+    assert [*used, used_by(judging, grace)] == [0, 0, 0]
+
+
+def used_by(judging: Judging, actor: Actor) -> float:
+    """What counts against the actor's one limit."""
+    (left,) = limits.budget(judging.db, actor, board="double", device="H100", now=judging.clock())
+    return left.used
 
 
 def test_entries_that_cannot_be_told_apart_share_a_place(judging) -> None:

@@ -1,6 +1,7 @@
 """Rate limits and their use.
 
-The use by a deleted submission is kept in a table of its own: deleting a submission gives nothing back.
+The use by a deleted submission is kept in a table of its own: deleting a submission gives nothing back. The duels of
+a final count against no limit, since the leaderboard asked for them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, union_all
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.domain import JobState, Priority, Submission
 from kernelcup.storage.tables import (
     DeletedUseRow,
+    FinalDuelRow,
     JobRow,
     LeaderboardRow,
     LimitRow,
@@ -221,6 +223,8 @@ def gpu_seconds(
 
 def keep_uses(session: Session, submission: Submission, *, now: datetime) -> None:
     """Keep the uses of a submission that is about to be deleted."""
+    if session.execute(_duels_of_finals(submission.id).limit(1)).first() is not None:
+        return
     query = select(JobRow).where(JobRow.submission_id == submission.id).order_by(JobRow.id)
     jobs = session.scalars(query).all()
     runs = _first_runs(session, [job.id for job in jobs])
@@ -300,11 +304,18 @@ def _of_limit(
         wanted.append(SubmissionRow.mode == Mode.LEADERBOARD.value)
     elif limit.mode_group is ModeGroup.PRACTICE:
         wanted.append(SubmissionRow.mode != Mode.LEADERBOARD.value)
+    if limit.mode_group is not ModeGroup.RANKED:
+        wanted.append(~_duels_of_finals(SubmissionRow.id).correlate(SubmissionRow).exists())
     if limit.per_user or limit.board_id is not None:
         wanted.append(SubmissionRow.created_at > since)
     else:
         wanted.append(SubmissionRow.id > _last_before(session, since))
     return wanted
+
+
+def _duels_of_finals(submission_id: int | InstrumentedAttribute[int]) -> Select[int]:
+    duels = select(FinalDuelRow.job_id).join(JobRow, JobRow.id == FinalDuelRow.job_id)
+    return duels.where(JobRow.submission_id == submission_id)
 
 
 def _last_before(session: Session, since: datetime) -> int:
