@@ -226,10 +226,14 @@ def make_dispatcher(
         serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
     """
     from kernelcup.screen.bounded import BoundedScreen
+    from kernelcup.services.machines.device_clocks import misnamed
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.submissions.screening import is_native
 
     check_devices(config)
+    if faults := misnamed(db, config.devices):
+        where = "" if config.file is None else f"{config.file}: "
+        raise ConfigError("\n".join(where + each for each in faults))
     launcher = make_launcher(config)
     if serving is not None:
         serving.callback(launcher.close)

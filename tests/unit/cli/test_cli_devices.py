@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, make_board, make_device, make_submission
+from builders import NOW, make_board, make_device, make_report, make_submission
+from hand_judging import Judging
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.backend.local import progress_text
 from kernelcup.cli.entry import execute
@@ -160,6 +161,25 @@ def test_a_machine_with_gpus_looks_at_them(here: Database) -> None:
     assert launcher._hygiene is not None
     launcher.leave_out(frozenset({"0", "1"}))
     assert launcher.capacity(make_device(slots=2)) == 0
+
+
+@pytest.mark.parametrize(("before", "now"), [("cuda", "emulated"), ("cpu", "cuda")])
+def test_a_name_stands_for_one_kind_of_device(
+    here, tmp_path, monkeypatch, capsys, clock, before, now
+) -> None:
+    monkeypatch.setattr("kernelcup.config.settings.Config.has_gpu", True)
+    make_board(here, devices=["H100"])
+    judging = Judging(here, clock)
+    judging.submit()
+    judging.finish(judging.claim(), report=make_report(backend=Backend(before)))
+    (tmp_path / "kernelcup.toml").write_text(f'[[devices]]\nname = "h100"\nbackend = "{before}"\n')
+    assert execute(["serve", "--until-idle"]) == 0
+    (tmp_path / "kernelcup.toml").write_text(f'[[devices]]\nname = "h100"\nbackend = "{now}"\n')
+    assert execute(["serve", "--until-idle"]) != 0
+    told = capsys.readouterr().err
+    assert "kernelcup.toml: device h100: double has results of that name" in told
+    assert f"measured {'on' if before == 'cuda' else 'without'} a GPU" in told
+    assert "another name" in told
 
 
 def calibrate(db: Database, canary_ns: float, *, minutes: int, machine: str = "node7") -> None:

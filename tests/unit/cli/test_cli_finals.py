@@ -19,6 +19,7 @@ from kernelcup.domain import OPERATOR
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
 from kernelcup.storage.engine.database import Database
+from kernelcup_harness.protocol import Backend
 
 __all__ = ["command", "home"]
 
@@ -35,7 +36,9 @@ def db(home: Path) -> Iterator[Database]:
 def finish(db: Database, **report: Any) -> None:
     lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["cpu"], now=NOW)
     assert lease is not None
-    lifecycle.finish(db, lease, report=make_report(**report), harness_hash="", machine="m", now=NOW)
+    lifecycle.finish(
+        db, lease, report=make_report(backend=Backend.CPU, **report), harness_hash="", machine="m", now=NOW
+    )
 
 
 @pytest.fixture

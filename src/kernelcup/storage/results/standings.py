@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from kernelcup.clocks import Clock
 from kernelcup.domain import Score
 from kernelcup.scoring import Entry
 from kernelcup.storage.results import standings_queries
@@ -206,6 +207,19 @@ def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
     where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id)
     found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
     return [(row.leaderboard_id, row.device) for row in found]
+
+
+def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
+    """Return the leaderboards that rank results of a clock on a device of that name."""
+    query = (
+        select(LeaderboardRow.name)
+        .join(BestRow, BestRow.leaderboard_id == LeaderboardRow.id)
+        .join(RunRow, RunRow.id == BestRow.run_id)
+        .where(func.lower(BestRow.device) == device.lower(), RunRow.clock == clock.value)
+        .distinct()
+        .order_by(LeaderboardRow.name)
+    )
+    return list(session.scalars(query))
 
 
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:

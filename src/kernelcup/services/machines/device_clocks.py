@@ -1,0 +1,26 @@
+"""One name, one kind of device: times of a GPU and of a processor must never share a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kernelcup.clocks import ON_GPU, WITHOUT_GPU, clock_of_device
+from kernelcup.domain import Device
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import standings
+
+
+def misnamed(db: Database, devices: Iterable[Device]) -> list[str]:
+    """Return a sentence for each device whose name stands for another kind of device in some rankings."""
+    other = {ON_GPU: WITHOUT_GPU, WITHOUT_GPU: ON_GPU}
+    found = []
+    with db.read() as session:
+        for device in devices:
+            clock = other[clock_of_device(device.backend)]
+            if boards := standings.timed_by(session, clock, device=device.name):
+                how = "on a GPU" if clock is ON_GPU else "without a GPU"
+                found.append(
+                    f"device {device.name}: {', '.join(boards)} has results of that name that were measured {how}, "
+                    "and would rank them together with those of this device. Give this device another name"
+                )
+    return found
