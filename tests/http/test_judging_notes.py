@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from kernelcup.domain import Role
 from kernelcup.http.state import Platform
 from kernelcup.services.boards import boards
-from kernelcup.services.boards.task_trial import Tried
+from kernelcup.services.boards.trial import Tried
 from kernelcup_harness.protocol import HarnessKind
 
 YML = """\

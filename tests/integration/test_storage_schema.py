@@ -69,4 +69,4 @@ def test_a_database_from_a_newer_version_is_refused(db) -> None:
 
 
 def test_there_is_one_newest_migration() -> None:
-    assert len(ScriptDirectory(str(migrate.MIGRATIONS)).get_heads()) == 1
+    assert ScriptDirectory(str(migrate.MIGRATIONS)).get_heads() == [migrate.newest_revision()]

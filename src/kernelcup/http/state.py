@@ -13,7 +13,7 @@ from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
 from kernelcup.http.events.hub import EventHub
-from kernelcup.services.boards.task_trial import TaskTrial
+from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.services.queue.dispatcher import utc_now
 from kernelcup.storage.engine.database import Database
 

@@ -9,7 +9,7 @@ import pytest
 
 from kernelcup.cli import wiring
 from kernelcup.cli.entry import execute
-from kernelcup.services.boards.task_trial import Tried
+from kernelcup.services.boards.trial import Tried
 
 OWN_ONLY = "def other(): ...\n"
 REFERENCE = """\

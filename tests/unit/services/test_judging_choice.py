@@ -14,7 +14,7 @@ from kernelcup.errors import Conflict, OwnHarnessNeeded
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import update_board
 from kernelcup.services.boards.judging import MadeBoard
-from kernelcup.services.boards.task_trial import Tried
+from kernelcup.services.boards.trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode
 

@@ -75,7 +75,6 @@ def say_overridden() -> None:
 def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
     """Return the address of the chosen server, None for this machine's database."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client.core import read_server
     from kernelcup.errors import InvalidValue
 
     if server is not None and (local or config is not None):
@@ -83,6 +82,8 @@ def choose(server: str | None, *, local: bool, config: Path | None) -> str | Non
     if local:
         return None
     if named := server or os.environ.get("KERNELCUP_SERVER"):
+        from kernelcup.client.core import read_server
+
         return read_server(named)
     if config is not None or any(os.environ.get(name) for name in LOCAL_NAMES):
         return None

@@ -27,7 +27,7 @@ from kernelcup.services import access
 from kernelcup.services.boards.board_events import check_event
 from kernelcup.services.boards.judgeable import check_judgeable
 from kernelcup.services.boards.judging import MadeBoard, choose_judging
-from kernelcup.services.boards.task_trial import TaskTrial
+from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.services.people.user_names import check_user_name
 from kernelcup.storage.boards import boards, task_versions
 from kernelcup.storage.engine.database import Database

@@ -18,7 +18,7 @@ from kernelcup.services.boards.board_events import check_event
 from kernelcup.services.boards.judgeable import check_judgeable
 from kernelcup.services.boards.judging import check_harness, new_bound
 from kernelcup.services.boards.task_diff import CaseChange, FileChange, TaskChanges, compare
-from kernelcup.services.boards.task_trial import TaskTrial
+from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.rejudge import RejudgePlan, rejudge_board
 from kernelcup.storage.boards import boards, task_versions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kernelcup.domain import Language, Leaderboard, Task
 from kernelcup.errors import InvalidValue, OwnHarnessNeeded
-from kernelcup.services.boards.task_trial import TaskTrial, Tried
+from kernelcup.services.boards.trial import TaskTrial, Tried
 from kernelcup.tasks.manifest.reference import fits_standard_harness
 from kernelcup_harness.protocol import HarnessKind
 

@@ -25,7 +25,7 @@ from kernelcup.services.boards.deadlines import parse_deadline
 from kernelcup.services.boards.git_source import FOLDER, fetch_problems
 from kernelcup.services.boards.judgeable import check_judgeable
 from kernelcup.services.boards.judging import choose_judging
-from kernelcup.services.boards.task_trial import TaskTrial
+from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log

@@ -7,14 +7,13 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
 
 from kernelcup.domain import Device, Task
 from kernelcup.errors import LaunchCancelled, LaunchError
 from kernelcup.launchers.base import Launcher
 from kernelcup.launchers.local import lint
 from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.services.boards.trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Verdict
 
@@ -26,32 +25,6 @@ STAND_IN = Device(name="trial", backend=Backend.EMULATED)
 """Used if this machine has none of the devices, or none is free: inputs can be made without a GPU too."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
-    """The result of trying a task under the standard harness."""
-
-    fault: str = ""
-    """Why the standard harness cannot judge it; empty if the task's own solutions pass."""
-    seeds_below: int | None = None
-    """The largest bound below which seeds make no poorer inputs; None if no seed does."""
-    seeds_poor: bool = False
-    """Whether even the smallest allowed bound makes poorer inputs."""
-    seeds_why: str = ""
-    """The effect of larger seeds, in words."""
-
-
-class TaskTrial(Protocol):
-    """Tries tasks."""
-
-    def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
-        """Try a task for these devices; return None if it cannot be tried now.
-
-        Args:
-            solutions: Whether each template that the task's own harness accepts must pass as well.
-        """
-        ...
 
 
 class LocalTrial:

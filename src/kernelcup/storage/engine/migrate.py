@@ -5,11 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util.exc import CommandError
+import sqlalchemy as sa
 
 from kernelcup.errors import ConfigError
 from kernelcup.storage.engine.database import Database
@@ -23,8 +19,18 @@ _POSTGRES_LOCK = 6401
 
 
 def upgrade(db: Database, revision: str = "head") -> None:
-    """Apply the missing migrations, in one transaction. Safe to call at each start."""
-    config = _config()
+    """Apply the missing migrations, in one transaction. Safe to call at each start.
+
+    Every local command calls it, so without missing migrations it only reads, and does not import Alembic.
+    """
+    if revision == "head" and current_revision(db) == newest_revision():
+        return
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     engine = db.engine.execution_options(kernelcup_writes=True)
     with _ONE_AT_A_TIME, engine.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -40,15 +46,12 @@ def upgrade(db: Database, revision: str = "head") -> None:
 def current_revision(db: Database) -> str | None:
     """Return the database's current revision, None for an empty one."""
     with db.read() as session:
-        return MigrationContext.configure(session.connection()).get_current_revision()
+        if not sa.inspect(session.connection()).has_table("alembic_version"):
+            return None
+        found: str | None = session.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        return found
 
 
-def newest_revision() -> str | None:
-    """Return the revision that this code expects."""
-    return ScriptDirectory.from_config(_config()).get_current_head()
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return config
+def newest_revision() -> str:
+    """Return the revision that this code expects: files of migrations begin with theirs."""
+    return max(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))

@@ -1,0 +1,35 @@
+"""What trying a task before a leaderboard is created for it finds, and what tries it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelcup.domain import Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """The result of trying a task under the standard harness."""
+
+    fault: str = ""
+    """Why the standard harness cannot judge it; empty if the task's own solutions pass."""
+    seeds_below: int | None = None
+    """The largest bound below which seeds make no poorer inputs; None if no seed does."""
+    seeds_poor: bool = False
+    """Whether even the smallest allowed bound makes poorer inputs."""
+    seeds_why: str = ""
+    """The effect of larger seeds, in words."""
+
+
+class TaskTrial(Protocol):
+    """Tries tasks."""
+
+    def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
+        """Try a task for these devices; return None if it cannot be tried now.
+
+        Args:
+            solutions: Whether each template that the task's own harness accepts must pass as well.
+        """
+        ...
