@@ -11,7 +11,7 @@ from builders import make_device, make_task
 from kernelcup.domain import Task
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.services.boards.task_trial import LocalTrial
+from kernelcup.services.boards.local_trial import LocalTrial
 from kernelcup.services.boards.trial import Tried
 from kernelcup_harness.protocol import Backend, HarnessKind
 

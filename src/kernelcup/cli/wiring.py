@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kernelcup.launchers.gpu_health.checks import Hygiene
     from kernelcup.launchers.local.launcher import LocalLauncher
     from kernelcup.screen.kernelguard import KernelGuard
-    from kernelcup.services.boards.task_trial import LocalTrial
+    from kernelcup.services.boards.local_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.queue.progress import Progress
     from kernelcup.storage.engine.database import Database
@@ -177,7 +177,7 @@ def make_launcher(config: Config) -> LocalLauncher:
 def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
     """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
     from kernelcup.launchers.local.gpu_locks import Slots
-    from kernelcup.services.boards.task_trial import LocalTrial
+    from kernelcup.services.boards.local_trial import LocalTrial
 
     if find_spec("torch") is None:
         return None

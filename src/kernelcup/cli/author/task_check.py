@@ -100,7 +100,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     from kernelcup.cli.show.working import working
     from kernelcup.launchers.local import lint
     from kernelcup.launchers.local.gpu_locks import Slots
-    from kernelcup.services.boards.task_trial import trial_spec
+    from kernelcup.services.boards.local_trial import trial_spec
     from kernelcup.tasks.loader import load_task
     from kernelcup.tasks.null_report import weigh
 

@@ -1,4 +1,4 @@
-"""What trying a task before a leaderboard is created for it finds, and what tries it."""
+"""The result of trying a task before a leaderboard is created for it, and the interface of whatever tries it."""
 
 from __future__ import annotations
 
