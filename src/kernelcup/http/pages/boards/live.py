@@ -71,25 +71,33 @@ async def follow(
     looks = _looks(request)
     first = await to_thread.run_sync(lambda: standings.state(platform.db, name, device, viewer=actor))
     last = last_event_id or since or state_name(first)
-    stream = _changes(platform, looks, name, device, actor, watcher, last)
+    stream = _changes(platform, looks, name, device, actor, watcher, first, last)
     return EventSourceResponse(stream, ping=PING_S, headers={"Cache-Control": "no-store"})
 
 
 async def _changes(
-    platform: Platform, looks: Looks, board: str, device: str, viewer: Actor, watcher: str, last: str
+    platform: Platform,
+    looks: Looks,
+    board: str,
+    device: str,
+    viewer: Actor,
+    watcher: str,
+    state: State,
+    last: str,
 ) -> AsyncIterator[Message]:
+    """Send an event for each state that differs from the last one that was shown, ``last`` at the beginning."""
     if not platform.hub.has_room(watcher):
         return
     with platform.hub.stream(watcher):
         while True:
-            try:
-                state = await looks.state(platform, board, device, viewer)
-            except UserError:
-                return  # it was deleted, closed or renamed: the page tells
             if state_name(state) != last:
                 last = state_name(state)
                 yield {"event": "standings", "id": last, "data": str(state.entries)}
             await asyncio.sleep(POLL_S)
+            try:
+                state = await looks.state(platform, board, device, viewer)
+            except UserError:
+                return  # it was deleted, closed or renamed: the page tells
 
 
 def state_name(state: State) -> str:
