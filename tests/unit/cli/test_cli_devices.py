@@ -177,9 +177,11 @@ def test_a_name_stands_for_one_kind_of_device(
     (tmp_path / "kernelcup.toml").write_text(f'[[devices]]\nname = "h100"\nbackend = "{now}"\n')
     assert execute(["serve", "--until-idle"]) != 0
     told = capsys.readouterr().err
-    assert "kernelcup.toml: device h100: double has results of that name" in told
-    assert f"measured {'on' if before == 'cuda' else 'without'} a GPU" in told
+    how = "on a GPU" if before == "cuda" else "without a GPU"
+    assert f"kernelcup.toml: device h100: results measured {how} rank under this name on double" in told
     assert "another name" in told
+    execute(["doctor"])
+    assert "BROKEN   clocks       device h100: results measured" in capsys.readouterr().out
 
 
 def calibrate(db: Database, canary_ns: float, *, minutes: int, machine: str = "node7") -> None:

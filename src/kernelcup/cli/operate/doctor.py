@@ -8,6 +8,7 @@ import platform as machine
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -134,8 +135,14 @@ def gpu(config: Config) -> Finding:
 
 def clocks(config: Config) -> Finding:
     """By which clock each device times what the standard harness judges."""
+    from kernelcup.cli import wiring
     from kernelcup.clocks import clock_words
+    from kernelcup.errors import KernelCupError
+    from kernelcup.services.machines.device_clocks import misnamed
 
+    with suppress(KernelCupError, OSError), wiring.open_database(config) as db:
+        if faults := misnamed(db, config.devices):
+            return Finding("clocks", "broken", "; ".join(faults), needed=True)
     told: dict[str, list[str]] = {}
     for device in config.devices:
         told.setdefault(clock_words(device.backend), []).append(device.name)

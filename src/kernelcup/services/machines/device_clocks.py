@@ -1,4 +1,4 @@
-"""One name, one kind of device: times of a GPU and of a processor must never share a ranking."""
+"""A device's name stands for one kind of device: times of a GPU and of a processor must never share a ranking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelcup.storage.results import standings
 
 
 def misnamed(db: Database, devices: Iterable[Device]) -> list[str]:
-    """Return a sentence for each device whose name stands for another kind of device in some rankings."""
+    """Return a message for each device that shares its name with another kind of device in some rankings."""
     other = {ON_GPU: WITHOUT_GPU, WITHOUT_GPU: ON_GPU}
     found = []
     with db.read() as session:
@@ -20,7 +20,7 @@ def misnamed(db: Database, devices: Iterable[Device]) -> list[str]:
             if boards := standings.timed_by(session, clock, device=device.name):
                 how = "on a GPU" if clock is ON_GPU else "without a GPU"
                 found.append(
-                    f"device {device.name}: {', '.join(boards)} has results of that name that were measured {how}, "
-                    "and would rank them together with those of this device. Give this device another name"
+                    f"device {device.name}: results measured {how} rank under this name on {', '.join(boards)}, "
+                    "and cannot be compared with those of this device. Give this device another name"
                 )
     return found
