@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -41,6 +42,12 @@ def test_an_upgrade_of_the_newest_changes_nothing(empty) -> None:
     migrate.upgrade(empty)
     migrate.upgrade(empty)
     assert migrate.current_revision(empty) == migrate.newest_revision()
+
+
+def test_an_upgrade_of_the_newest_waits_for_no_writer(db) -> None:
+    with db.write() as session, ThreadPoolExecutor() as pool:
+        session.execute(text("UPDATE alembic_version SET version_num = version_num"))
+        pool.submit(migrate.upgrade, db).result(timeout=5)
 
 
 def test_two_upgrades_at_once_do_not_disturb_each_other(empty) -> None:
