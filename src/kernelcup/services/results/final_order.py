@@ -140,7 +140,7 @@ def by_duel(duel: DuelResult, *, flipped: bool = False) -> Standing:
 
 
 def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> Standing:
-    """Compare two ranked times by their 95 % intervals, widened so that they miss as rarely as those of duels."""
+    """Compare two ranked times by their 95 % intervals, widened so that they miss with probability ``error``."""
     reaches = [_reach(each) for each in (one, other)]
     if None in reaches:
         return UNKNOWN
