@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import (
 THROTTLED_SHARE = 0.2
 """Share of discarded samples from which it is reported."""
 LEVELS = (
+    TrustLevel.WITNESSED,
     TrustLevel.REPLAYED,
     TrustLevel.AUDITED,
     TrustLevel.WALL_CLOCK,

@@ -7,15 +7,12 @@ the mangled names of their kernels.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import glob
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+
+from kernelcup_harness.device.nvidia import cupti
 
 DRIVER_API, RESOURCE = 1, 3
 """``CUPTI_CB_DOMAIN_DRIVER_API`` and ``CUPTI_CB_DOMAIN_RESOURCE``."""
@@ -24,11 +21,6 @@ MODULE_LOADED = 6
 LOADS = {"cuModuleLoad": 18, "cuModuleLoadData": 19, "cuModuleLoadDataEx": 20, "cuModuleLoadFatBinary": 21}
 """Functions whose first parameter receives a module, with CUPTI's numbers for them."""
 ENTER = 0
-KNOWN_PLACES = (
-    "nvidia/*/lib/libcupti.so.*",
-    "nvidia/cuda_cupti/lib/libcupti.so.*",
-)
-SYSTEM_PLACES = ("libcupti.so.13", "libcupti.so.12", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so")
 
 
 class NoImages(RuntimeError):
@@ -86,7 +78,10 @@ class ImageKeeper:
     def __init__(self) -> None:
         self.loaded = Loaded()
         self._before = 0
-        self._cupti = _library()
+        try:
+            self._cupti = cupti.library()
+        except OSError as error:
+            raise NoImages(str(error)) from error
         self._callback = _CALLBACK(self._called)  # must live as long as the subscription
         subscriber = ctypes.c_void_p()
         self._check(self._cupti.cuptiSubscribe(ctypes.byref(subscriber), self._callback, None))
@@ -122,17 +117,6 @@ class ImageKeeper:
     def _check(self, code: int) -> None:
         if code:
             raise NoImages(f"CUPTI answers {code}")
-
-
-def _library() -> Any:
-    """Return CUPTI: PyTorch's own if it ships one, else the system's."""
-    places = [
-        path for folder in sys.path for known in KNOWN_PLACES for path in glob.glob(str(Path(folder) / known))
-    ]
-    for place in (*sorted(places, reverse=True), *SYSTEM_PLACES):
-        with contextlib.suppress(OSError):
-            return ctypes.CDLL(place)
-    raise NoImages("libcupti was not found")
 
 
 SECTION = struct.Struct("<IIQQQQIIQQ")

@@ -17,7 +17,8 @@ JUDGE_ID = 64917
 CONTESTANT_ID = 64918
 RIVAL_ID = 64920
 TIMER_ID = 64923
-USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, TIMER_ID)
+WITNESS_ID = 64924
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, TIMER_ID, WITNESS_ID)
 
 # The folder for all writes, as named in the environment of a job. A kind of sandbox that cannot
 # have it there substitutes its own path.

@@ -51,6 +51,10 @@ class GuardBroken(BrokenProtocol):
     """Memory beside an output was written."""
 
 
+class Forged(BrokenProtocol):
+    """A time that only a forged clock can show."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
     """The form of a case's answers: the reference's output with its tensors emptied."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.replay.stage import Judging
     from kernelcup_harness.judge.task import TaskCode
 
-TIMER = "timer"
+TIMER, WITNESS = "timer", "witness"
 
 
 class Judge:
@@ -63,8 +63,8 @@ class Judge:
         self._spec = spec
         self._secret = secret
         self._runner = RunnerLine(runner)
-        self._channels = {role: each for role, each in contestants.items() if role != TIMER}
-        self._timer = contestants.get(TIMER)
+        self._channels = {role: each for role, each in contestants.items() if role not in (TIMER, WITNESS)}
+        self._timer, self._witness = contestants.get(TIMER), contestants.get(WITNESS)
         self._session: Session | None = None
         self._channel = contestants["submission"]
         self._make_audits = make_audits
@@ -94,7 +94,7 @@ class Judge:
             from kernelcup_harness.judge.replay import session
 
             # This has to come first: later the addresses of the window may be taken.
-            self._session = session.Session(self._timer, self._runner.tell, memory.part())
+            self._session = session.Session(self._timer, self._runner.tell, memory.part(), self._witness)
         state = Aside(machine.gpu_state) if gpu else None
         self._runner.tell(Surroundings(environment=machine.environment(self._spec.backend)))
         self._reservation = memory.reserve(gpu)

@@ -47,6 +47,10 @@ FEWEST_SAMPLES = 2
 """Least number of samples of a case whose time is up: with fewer, their precision is unknown."""
 LONGEST_TURN = 4
 """Most calls of one case in a row while other cases wait."""
+CHECKING_SAMPLES = 8
+"""Calls by the start gun that check the witness."""
+WATCH_SHARE = 0.25
+"""Probability that the next calls of a case are the witness's."""
 LARGE_OUTPUT_BYTES = 4 << 20
 """Only a share of answers this large is checked: checking one takes longer than the call."""
 CHECKED_FIRST = 4
@@ -199,6 +203,10 @@ class CaseRun:
         """The input on which the case has failed; no calls follow."""
         self.count = 0
         """Number of calls made, of any kind."""
+        self.is_watched = False
+        """Whether the witness measures calls of this case: then fewer by the start gun are enough."""
+        self.watched_ns: list[float] = []
+        """The witness's times."""
         self.unchecked = 0
         """Number of those calls whose answer was not checked."""
         self._is_surprise = False
@@ -224,7 +232,9 @@ class CaseRun:
 
     def _surprise(self) -> SampleName | None:
         """Return an earlier input or a twin of one if it is time for a surprise, else None."""
-        due = self._surprises.get(self._inputs)
+        due = next(
+            (kinds for at, kinds in sorted(self._surprises.items()) if kinds and at <= self._inputs), None
+        )
         if not due and self._is_over and self._inputs > 1:
             due = next((kinds for kinds in self._surprises.values() if kinds), None)
         if due:
@@ -305,6 +315,8 @@ class CaseRun:
             return self.count >= self._rules.checks
         if any(self._surprises.values()):
             return False
+        if self.is_watched:
+            return len(self._ns) >= CHECKING_SAMPLES and self._is_watched_enough
         if self._is_over:
             fewest = min(FEWEST_SAMPLES, max(1, self._rules.min_samples))
             return len(self._ns) >= fewest and not any(self._surprises.values())
@@ -314,8 +326,44 @@ class CaseRun:
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
         return clock.enough(self._ns, spent_s, self._rules, self._budget_s)
 
+    @property
+    def watch_is_due(self) -> bool:
+        """Whether the next calls are the witness's: at random among the others."""
+        if not self.is_watched or self._is_watched_enough or not self._ns:
+            return False
+        return len(self._ns) >= CHECKING_SAMPLES or self._chance.random() < WATCH_SHARE
+
+    @property
+    def _is_watched_enough(self) -> bool:
+        """Whether the witness has seen enough calls: 16, then until their mean is known well or the time is up."""
+        from kernelcup_harness.judge import clock
+
+        if len(self.watched_ns) < self._rules.min_samples:
+            return False
+        return self._is_over or clock.enough(self.watched_ns, self._spent_s, self._rules, self._budget_s)
+
+    def add_watched(self, times_ns: Sequence[float], spent_s: float, *, slowed_down: bool) -> None:
+        """Count calls that the witness measured. Their times are discarded where the device was slowed down."""
+        self._all_s += spent_s
+        self._spent_s += spent_s
+        (self.discarded_ns if slowed_down else self.watched_ns).extend(times_ns)
+
+    @property
+    def gun_ns(self) -> list[float]:
+        """The times by the start gun that count, an empty graph's subtracted."""
+        kept, _ = self._kept(range(len(self._ns)))
+        return [self._ns[place] - self.offset_ns for place in kept]
+
     def timing(self) -> Timing | None:
         """Return the measured times, None if there are none."""
+        if self.watched_ns:
+            return Timing(
+                samples_ns=self.watched_ns,
+                gun_ns=self.gun_ns,
+                noise_share=self.noise_share,
+                discarded_ns=self.discarded_ns,
+                audit=self.audit,
+            )
         if not self._ns:
             return None
         kept, discarded = self._kept(range(len(self._ns)))

@@ -48,11 +48,14 @@ class RunEnds(Exception):
 
 def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | None) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it."""
-    from kernelcup_harness.judge.answers import GuardBroken
+    from kernelcup_harness.judge.answers import Forged, GuardBroken
 
     case = "" if run is None else f", in case {run.case.index}"
     if isinstance(error, ChannelTimeout):
         return time_is_up(stage, used_s, case)
+    if isinstance(error, Forged):
+        text = f"code of the submission on the device changed the clock: {error}{case}"
+        return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text)
     if isinstance(error, BrokenProtocol):
         reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
         return RunEnds(Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}")

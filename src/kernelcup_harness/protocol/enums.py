@@ -91,6 +91,8 @@ class Reason(StrEnum):
     PROTOCOL = "protocol"
     """A frame on the harness's channel that does not answer the request."""
     CHANNEL_CLOSED = "channel_closed"
+    FORGED_TIME = "forged_time"
+    """The clock and the witness disagree by more than they can, or a time is impossible."""
     GUARD_BAND = "guard_band"
     """Memory beside an output was written."""
     WRITES_INPUT = "writes_input"
@@ -146,8 +148,10 @@ class SandboxPolicy(StrEnum):
 class TrustLevel(StrEnum):
     """How far a time is proven."""
 
+    WITNESSED = "witnessed"
+    """Captured calls, timed by the device's hardware counters, which no code of the submission can reach."""
     REPLAYED = "replayed"
-    """Captured calls, timed where no code of the submission runs."""
+    """Captured calls, timed where no host code of the submission runs."""
     WALL_CLOCK = "wall clock"
     """The judge's own clock, from before an input is handed out until the whole answer has arrived: an upper bound."""
     SELF_MEASURED = "self-measured"

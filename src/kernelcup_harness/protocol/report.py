@@ -119,6 +119,9 @@ class Timing:
     """Time of an empty graph by the same clock; subtracted from the samples. 0 for the wall clock."""
     noise_share: float = 0.0
     """Standard deviation between runs on this device as a share, from its calibration; 0 if it is not known."""
+    gun_ns: list[float] = field(default_factory=list)
+    """If the samples are those of the witness: other calls by the start gun, an empty graph's time subtracted. They
+    check the samples and rank nothing."""
     discarded_ns: list[float] = field(default_factory=list)
     """Samples that do not count because the device was throttled."""
     clocks_mhz: list[float] = field(default_factory=list)
@@ -171,7 +174,7 @@ class Timing:
         """Standard deviation of :attr:`score_ns` between processes; 0 without a GPU."""
         if self.not_replayed:
             return WALL_CLOCK_NS
-        if self.offset_ns <= 0 or self.reported_ns is not None:
+        if self.audit is None or not self.audit.captured or self.reported_ns is not None:
             return 0.0
         return self.score_ns * estimates.between_processes(
             [self.score_ns], [1.0], device_share=self.noise_share

@@ -33,7 +33,16 @@ from kernelcup_harness.protocol import (
     variables,
 )
 from kernelcup_harness.run.record import Record, ended
-from kernelcup_harness.run.workers import RIVAL, SUBMISSION, TIMER, USER_CODE, Crew, NotStarted, Share
+from kernelcup_harness.run.workers import (
+    RIVAL,
+    SUBMISSION,
+    TIMER,
+    USER_CODE,
+    WITNESS,
+    Crew,
+    NotStarted,
+    Share,
+)
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     FROM_JUDGE,
@@ -140,7 +149,7 @@ class StandardRun:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
         rival = (RIVAL,) if fights else ()
-        return (SUBMISSION, *rival, TIMER) if captures(self._spec) else (SUBMISSION, *rival)
+        return (SUBMISSION, *rival, TIMER, WITNESS) if captures(self._spec) else (SUBMISSION, *rival)
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.
@@ -201,7 +210,7 @@ class StandardRun:
         """Return the files that a contestant may read."""
         spec = self._spec
         public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
-        if role == TIMER:
+        if role in (TIMER, WITNESS):
             return {}
         if role == RIVAL:
             return {**public, spec.rival_name: self._source(role)}

@@ -27,8 +27,11 @@ RIVAL = "rival"
 TIMER = "timer"
 """Replays captured calls. Runs the harness's code only, and needs no torch."""
 
-ROLES = (SUBMISSION, RIVAL, TIMER)
-"""Contestants and the timer, in the order in which the judge has their channels."""
+WITNESS = "witness"
+"""Samples the device's counters. Runs the harness's code only, and has no context on the device."""
+
+ROLES = (SUBMISSION, RIVAL, TIMER, WITNESS)
+"""Contestants, the timer and the witness, in the order in which the judge has their channels."""
 USER_CODE = (SUBMISSION, RIVAL)
 """The roles that run code of users."""
 USER_IDS = {
@@ -36,7 +39,11 @@ USER_IDS = {
     SUBMISSION: layout.CONTESTANT_ID,
     RIVAL: layout.RIVAL_ID,
     TIMER: layout.TIMER_ID,
+    WITNESS: layout.WITNESS_ID,
 }
+
+MODULES = {JUDGE: "judge_process", TIMER: "timer_process", WITNESS: "witness_process"}
+"""What each role runs; all others are contestants."""
 
 MAX_EVENT_FRAME = 256 << 20
 MAX_READY_FRAME = 1 << 16
@@ -107,7 +114,7 @@ class Crew:
         self, backend: Backend, folder: Path, *, boxed: bool, roles: tuple[str, ...] | None = None
     ) -> None:
         if roles is None:
-            roles = (SUBMISSION, TIMER) if backend is Backend.CUDA else (SUBMISSION,)
+            roles = (SUBMISSION, TIMER, WITNESS) if backend is Backend.CUDA else (SUBMISSION,)
         self.backend = backend
         self.boxed = boxed
         self.spawned = time.monotonic()
@@ -214,7 +221,7 @@ class Crew:
 
     def log(self) -> None:
         """Copy the output of the harness's own processes to standard error, for the operator's log."""
-        for role in (JUDGE, TIMER):
+        for role in (JUDGE, TIMER, WITNESS):
             child = self._members[role].child if role in self._members else None
             for capture in (child.stdout, child.stderr) if child is not None else ():
                 text = capture.finish().text if capture is not None else ""
@@ -239,7 +246,7 @@ class Crew:
         parent = surroundings.parent_id(boxed=self.boxed)
         numbers = [str(fd) for fd in fds]
         arguments = [numbers[0], parent, *numbers[1:]] if role == JUDGE else [*numbers, parent]
-        module = {JUDGE: "judge_process", TIMER: "timer_process"}.get(role, "contestant_process")
+        module = MODULES.get(role, "contestant_process")
         gpu = self.backend is Backend.CUDA
         box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu)
         limits = Limits()

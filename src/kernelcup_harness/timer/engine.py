@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kernelcup_harness.timer import rebuild, start_gun
 from kernelcup_harness.window import decoding, window
-from kernelcup_harness.window.driver import Driver
+from kernelcup_harness.window.driver import Driver, u64
 from kernelcup_harness.window.messages import Access, SharedRegion
 
 L2_CACHE_SIZE = 38
@@ -48,18 +48,23 @@ class GpuEngine:
         access = window.READ if region.access is Access.READ else window.READ_WRITE
         self._regions.append(self._window.attach(fd, region.address, region.bytes, access=access))
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
-        """Rebuild a capture as another set."""
+    def load(self, data: bytes) -> tuple[list[int], list[str]]:
+        """Rebuild a capture as another set; return the nodes of each place, and the attributes left out."""
         inside = [each.addresses for each in self._regions]
         made = rebuild.Builder(self._driver, self._context, inside).build(decoding.decode(data))
         self._sets.append(made.executables)
-        return len(made.executables), made.dropped
+        return made.nodes, made.dropped
 
-    def fire(self, group: int, place: int) -> int:
-        """Return the nanoseconds of one call with a cold cache."""
+    def fire(self, group: int, place: int) -> int | None:
+        """Return the nanoseconds of one call with a cold cache, None if it was not ready in time."""
         return self._gun.sample(self._sets[group][place])
 
-    def empty(self) -> int:
+    def launch(self, group: int, place: int) -> None:
+        """Make one call, and wait for its end."""
+        self._driver("cuGraphLaunch", u64(self._sets[group][place]), u64(self._gun.stream))
+        self._driver("cuStreamSynchronize", u64(self._gun.stream))
+
+    def empty(self) -> int | None:
         """Return the nanoseconds of the same for an empty graph."""
         return self._gun.sample(self._nothing)
 

@@ -9,6 +9,7 @@ Its messages are in :mod:`kernelcup_harness.window.messages`; each request is an
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -29,6 +30,8 @@ from kernelcup_harness.window.messages import (
     FireEmpty,
     FireSeries,
     FireTurns,
+    Launch,
+    Launched,
     LoadCapture,
     Loaded,
     Refused,
@@ -67,13 +70,19 @@ class Engine(Protocol):
     def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
-        """Rebuild a capture as another set; return its number of places, and the attributes left out of it."""
+    def load(self, data: bytes) -> tuple[list[int], list[str]]:
+        """Rebuild a capture as another set; return the nodes of each place, and the attributes left out."""
 
-    def fire(self, group: int, place: int) -> int:
-        """Return the nanoseconds of one call with a cold cache, the clock's own share included."""
+    def fire(self, group: int, place: int) -> int | None:
+        """Return the nanoseconds of one call with a cold cache, the clock's own share included.
 
-    def empty(self) -> int:
+        None if it was not ready in time.
+        """
+
+    def launch(self, group: int, place: int) -> None:
+        """Make one call, and wait for its end."""
+
+    def empty(self) -> int | None:
         """Return the nanoseconds of the same for an empty graph."""
 
     def series(self, calls: Sequence[tuple[int, int]]) -> int:
@@ -104,6 +113,7 @@ class Timer:
             FireEmpty: self._empty,
             FireSeries: self._series,
             FireTurns: self._turns,
+            Launch: self._launch,
             Check: self._check,
         }
 
@@ -173,7 +183,7 @@ class Timer:
             for fd in fds:
                 os.close(fd)
         try:
-            places, dropped = self._engine.load(data)
+            nodes, dropped = self._engine.load(data)
         except graph_data.BadGraph as bad:
             raise Failed(Failure.BAD_GRAPH, str(bad)) from bad
         except rebuild.NotRebuilt as refused:
@@ -181,15 +191,24 @@ class Timer:
         except DriverError as error:
             name = Failure.DEVICE_FAULT if error.code in FAULTS else Failure.NOT_REBUILT
             raise Failed(name, str(error)) from error
-        self._places.append(places)
-        return Loaded(places=places, dropped=[each[:300] for each in dropped[:64]])
+        self._places.append(len(nodes))
+        return Loaded(nodes=nodes, dropped=[each[:300] for each in dropped[:64]])
 
     def _fire(self, message: Fire) -> Fired:
-        return Fired(ns=[self._engine.fire(*self._call([message.capture, message.place]))])
+        ns = self._engine.fire(*self._call([message.capture, message.place]))
+        return Fired(ns=[] if ns is None else [ns])
 
     def _empty(self, message: FireEmpty) -> Fired:
         repeat = checked(message.repeat, MOST_REPEATS, least=1)
-        return Fired(ns=[self._engine.empty() for _ in range(repeat)])
+        if self._places:
+            # Whatever is loaded could write the code that this measures.
+            raise Failed(Failure.BAD_REQUEST, "an empty graph is timed before anything is loaded")
+        found = (self._engine.empty() for _ in range(2 * repeat))
+        return Fired(ns=list(itertools.islice((each for each in found if each is not None), repeat)))
+
+    def _launch(self, message: Launch) -> Launched:
+        self._engine.launch(*self._call([message.capture, message.place]))
+        return Launched()
 
     def _series(self, message: FireSeries) -> SeriesFired:
         return SeriesFired(ns=self._engine.series([self._call([0, each]) for each in message.places]))
@@ -201,11 +220,14 @@ class Timer:
             raise Failed(Failure.BAD_REQUEST, "expected two lists of equal length")
         pairs = list[list[float]]()
         for number in range(first, first + count):
-            at, pair = number % len(left), [0.0, 0.0]
+            at, pair = number % len(left), dict[int, float]()
             # The side that goes first changes from call to call, and for each call from round to round.
             for who in (0, 1) if (number + number // len(left)) % 2 else (1, 0):
-                pair[who] = self._engine.fire(*(left, right)[who][at])
-            pairs.append(pair)
+                ns = self._engine.fire(*(left, right)[who][at])
+                if ns is not None:
+                    pair[who] = ns
+            if len(pair) == 2:
+                pairs.append([pair[0], pair[1]])
         return TurnsFired(ns=pairs)
 
     def _check(self, _message: Check) -> Checked:

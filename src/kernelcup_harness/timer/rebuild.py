@@ -46,6 +46,8 @@ class Rebuilt:
     """Graphs that can be launched, and the attributes that they lack."""
 
     executables: list[int]
+    nodes: list[int]
+    """The number of nodes of each."""
     dropped: list[str] = field(default_factory=list)
 
 
@@ -77,23 +79,9 @@ class Builder:
                 self._driver.code("cuFuncSetAttribute", u64(function), number, value)
             self._functions.append(function)
             self._names.append(each.name)
-        executables = [self._instantiate(self._graph(each)) for each in capture.graphs]
-        return Rebuilt(executables, sorted(self._dropped))
-
-    def chain(self, capture: Capture, order: Sequence[int]) -> int:
-        """Return one graph of all places, one after another in this order. Call ``build`` first."""
-        whole = self._driver.handle("cuGraphCreate", 0)
-        before: int | None = None
-        for place in order:
-            part = self._graph(capture.graphs[place])
-            node = u64()
-            earlier = (u64 * 1)(before or 0)
-            count = ctypes.c_size_t(0 if before is None else 1)
-            self._driver(
-                "cuGraphAddChildGraphNode", ctypes.byref(node), u64(whole), earlier, count, u64(part)
-            )
-            before = node.value
-        return self._instantiate(whole)
+        made = [self._graph(each) for each in capture.graphs]
+        executables = [self._instantiate(graph) for graph, _ in made]
+        return Rebuilt(executables, [count for _, count in made], sorted(self._dropped))
 
     def _load(self, image: Image) -> int:
         module = self._driver.handle("cuModuleLoadData", image.code + b"\0")
@@ -111,13 +99,14 @@ class Builder:
         self._driver("cuGraphUpload", u64(executable), u64(0))
         return executable
 
-    def _graph(self, data: Graph) -> int:
+    def _graph(self, data: Graph) -> tuple[int, int]:
+        """Return a graph and its number of nodes."""
         graph = self._driver.handle("cuGraphCreate", 0)
         nodes = [self._node(graph, each) for each in data.nodes]
         for begin, end, content in data.edges:
             # A copy that was split is a chain of nodes: edges lead to its first and from its last.
             self._edge(graph, nodes[begin][-1], nodes[end][0], content)
-        return graph
+        return graph, sum(map(len, nodes))
 
     def _edge(self, graph: int, begin: int, end: int, content: bytes) -> None:
         edge = EdgeData.from_buffer_copy(content)
@@ -138,7 +127,7 @@ class Builder:
             )
             self._driver("cuGraphAddMemsetNode", *place, ctypes.byref(wanted), u64(self._context))
         elif isinstance(node, Child):
-            self._driver("cuGraphAddChildGraphNode", *place, u64(self._graph(node.graph)))
+            self._driver("cuGraphAddChildGraphNode", *place, u64(self._graph(node.graph)[0]))
         else:
             self._driver("cuGraphAddEmptyNode", *place)
         return [made.value]

@@ -18,5 +18,7 @@ class Failure(StrEnum):
     NO_WINDOW = "no_window"
     DEVICE_FAULT = "device_fault"
     CLOCK = "clock"
+    NOT_SEEN = "not_seen"
+    """The witness could not see all that the device did."""
     FORGED = "forged"
     """An end time was written again after it had been read: only the replayed device code can do that."""

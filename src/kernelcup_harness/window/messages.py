@@ -13,6 +13,7 @@ from kernelcup_harness.wire.messages import Message, Text
 
 MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096
 MOST_REGIONS = 4
+MOST_STRETCHES = 512
 Places = Annotated[list[list[int]], Most(MOST_SERIES)]
 """Pairs of a capture's number and a place."""
 
@@ -148,7 +149,8 @@ class Loaded(Message):
     """The graphs are rebuilt."""
 
     type: ClassVar[str] = "loaded"
-    places: int
+    nodes: Annotated[list[int], Most(MOST_SERIES)]
+    """The number of nodes of the graph of each place."""
     dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Attributes that were left out."""
 
@@ -172,7 +174,7 @@ class FireEmpty(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fired(Message):
-    """The times of single calls, the clock's own share included."""
+    """The times of single calls, the clock's own share included; none for a call that was not ready in time."""
 
     type: ClassVar[str] = "fired"
     ns: Annotated[list[float], Most(MOST_REPEATS)]
@@ -208,10 +210,26 @@ class FireTurns(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnsFired(Message):
-    """The times of each pair."""
+    """The times of each pair, without pairs of which a call was not ready in time."""
 
     type: ClassVar[str] = "turns_fired"
     ns: Annotated[list[list[float]], Most(MOST_PAIRS)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch(Message):
+    """Make one call and wait for its end, with nothing of the clock beside it: the witness measures it."""
+
+    type: ClassVar[str] = "launch"
+    capture: int
+    place: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launched(Message):
+    """The call has ended."""
+
+    type: ClassVar[str] = "launched"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,3 +253,51 @@ class Refused(Message):
     type: ClassVar[str] = "refused"
     name: Failure
     text: Text
+
+
+# From the judge to the witness, and its replies; it also sends ``refused``
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch(Message):
+    """Begin to sample the device's counters."""
+
+    type: ClassVar[str] = "watch"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watching(Message):
+    """The counters are sampled."""
+
+    type: ClassVar[str] = "watching"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StopWatch(Message):
+    """Sample no more."""
+
+    type: ClassVar[str] = "stop_watch"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stopped(Message):
+    """The watch has ended."""
+
+    type: ClassVar[str] = "stopped"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tell(Message):
+    """Say what the device did in the last watch."""
+
+    type: ClassVar[str] = "tell"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen(Message):
+    """What the device did."""
+
+    type: ClassVar[str] = "seen"
+    stretches: Annotated[list[list[float]], Most(MOST_STRETCHES)]
+    """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, its dispatches and its
+    instructions."""

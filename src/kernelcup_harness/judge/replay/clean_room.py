@@ -20,6 +20,7 @@ from kernelcup_harness.judge.replay.replays import Case
 from kernelcup_harness.judge.replay.timed_replays import TimedReplays
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
+from kernelcup_harness.judge.replay.witnessed import Witness
 from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import PLACES, CaseRun, PlannedCase, Stage
 from kernelcup_harness.protocol import Reason, SampleName
@@ -74,6 +75,7 @@ class CleanRoom(TimedReplays):
         record_type: Finds classes of answers by name.
         result_bytes: Most bytes that one call may return.
         role: The side that makes the calls: ``submission`` or ``rival``.
+        witness: Watches calls; None if the device's counters cannot be read.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class CleanRoom(TimedReplays):
         record_type: decode.RecordType,
         result_bytes: int,
         role: str = "submission",
+        witness: Witness | None = None,
     ) -> None:
         super().__init__(
             mapping,
@@ -98,6 +101,7 @@ class CleanRoom(TimedReplays):
             remaining=remaining,
             record_type=record_type,
             role=role,
+            witness=witness,
         )
         self._caller = caller
         self._contestant = contestant
@@ -120,6 +124,7 @@ class CleanRoom(TimedReplays):
         """Give contestant and timer the memory for tensors. Raise :class:`NotReplayed`."""
         if self._role == "submission":
             self._greet()
+            self._measured_offset()
         address = HEAPS[self._role]
         nbytes, fd = self._heap_of(address)
         self._heap = range(address, address + nbytes)
@@ -140,6 +145,12 @@ class CleanRoom(TimedReplays):
             raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
         if trouble:
             raise NotReplayed(WhyNot.NO_TIMER, trouble)
+
+    def _measured_offset(self) -> None:
+        try:
+            self.measure_offset()
+        except TimerFailed as failed:
+            raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
 
     def _heap_of(self, address: int) -> tuple[int, int]:
         sizes = heap_sizes(self._mapping.total_bytes())
@@ -213,6 +224,7 @@ class CleanRoom(TimedReplays):
         """Use the inputs and the layout of another submission. Raise :class:`NotReplayed`."""
         for run in runs:
             case = other._cases[run.case.index]
+            self.offset_ns = other.offset_ns
             self._cases[run.case.index] = Case(case.place, case.layout)
         regions = [region for region, _ in other._lent]
         if regions:
@@ -308,7 +320,8 @@ class CleanRoom(TimedReplays):
         except TimerFailed as failed:
             # Code that cannot be loaded may crash the driver, and with it the timer's process.
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
-        if loaded.places != self._captured:
+        self._nodes = loaded.nodes
+        if len(loaded.nodes) != self._captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
         self.dropped = loaded.dropped
 

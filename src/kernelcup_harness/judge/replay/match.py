@@ -27,7 +27,6 @@ FIRST_LOOKED_AT = 6 << 20
 LOOK_INPUTS = 1 << 8
 LONGEST_S = 6.0
 """Time after which no look begins."""
-EMPTIES = 48
 LEAST_SHARE = 0.9
 """If a side's calls in a duel take less than this share of a checked call, the duel is void: they may skip work."""
 LOADING_S = 2.0
@@ -129,7 +128,7 @@ class Match:
             return duels.over_cases(taken)
 
         try:
-            empty_ns = statistics.median(self._mine.empties(EMPTIES))
+            empty_ns = self._mine.offset_ns
             found, ratios = duels.decide(
                 more,
                 error=self._error,

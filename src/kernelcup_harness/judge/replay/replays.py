@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -11,10 +12,11 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.judge.answers import Answer, CallFailed, GuardBroken
+from kernelcup_harness.judge.answers import Answer, CallFailed, Forged, GuardBroken
 from kernelcup_harness.judge.checks import Checks, Place
 from kernelcup_harness.judge.replay.mapping import Mapping
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
+from kernelcup_harness.judge.replay.witnessed import Witness
 from kernelcup_harness.judge.schedule import CaseRun
 from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import SampleName
@@ -32,6 +34,9 @@ from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.messages import FailureKind, M, Message
 
+LEAST_OF_OFFSET_NS = 1_500.0
+"""How far the time of a call may lie below an empty graph's."""
+
 
 @dataclass(slots=True)
 class Case:
@@ -42,10 +47,14 @@ class Case:
     first: int = 0
     """The number of its first place in the timer."""
     answers: list[Described] = field(default_factory=list)
-    empty_ns: list[float] = field(default_factory=list)
     fired_ns: list[float] = field(default_factory=list)
     """Times of all calls whose answer was checked, the clock's own share included."""
-    series_ns: float | None = None
+    wall_ns: list[float] = field(default_factory=list)
+    """The judge's own times of these calls, from the request to the reply."""
+    is_learned: bool = False
+    """Whether the witness knows the judge's own work beside a call."""
+    late: int = 0
+    """Calls that were not ready in time: each was repeated with another input."""
 
 
 class Replays:
@@ -59,6 +68,7 @@ class Replays:
         remaining: Returns the seconds left of the stage.
         record_type: Finds classes of answers by name.
         role: The side that makes the calls: ``submission`` or ``rival``.
+        witness: Watches calls; None if the device's counters cannot be read.
     """
 
     def __init__(
@@ -71,6 +81,7 @@ class Replays:
         remaining: Callable[[], float],
         record_type: decode.RecordType,
         role: str,
+        witness: Witness | None = None,
     ) -> None:
         self._mapping = mapping
         self._checks = checks
@@ -82,6 +93,11 @@ class Replays:
         self._cases: dict[int, Case] = {}
         self._heap = range(0)
         self._alone = False
+        self._witness = witness
+        self._nodes: list[int] = []
+        """The number of nodes of the graph of each place in the timer."""
+        self.offset_ns = 0.0
+        """What an empty graph takes by the start gun, measured before anything was loaded."""
         # The timer loads the submission's calls first, then the rival's.
         self._set = 0 if role == "submission" else 1
 
@@ -97,11 +113,20 @@ class Replays:
         """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        (ns,) = self._fired(Fire(capture=self._set, place=case.first + at))
+        fired = self._fired(Fire(capture=self._set, place=case.first + at))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
-        case.fired_ns.append(ns)
+        for ns in fired:
+            self._check_plausible(ns, wall_ns)
+            case.fired_ns.append(ns)
+            case.wall_ns.append(wall_ns)
+        ns = fired[0] if fired else math.nan
         return self._read(case, at, ns=ns, wall_ns=wall_ns), data, pattern
+
+    def _check_plausible(self, ns: float, wall_ns: float) -> None:
+        """Raise ``Forged`` for a time that only a forged clock can show."""
+        if not self.offset_ns - LEAST_OF_OFFSET_NS <= ns <= wall_ns:
+            raise Forged(f"{ns:.0f} ns of a call of {wall_ns:.0f} ns")
 
     def _laid(
         self, case: Case, at: int, sample: SampleName, *, keep_inputs: bool = False
@@ -111,12 +136,19 @@ class Replays:
         if not keep_inputs:
             data = self._checks.make_input(case.place, sample)
             self._write(case, data, at)
-        pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
-        pattern = pattern.to(self._mapping.view(self._heap.start, 1).device)
-        for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
-            guards.repeat(self._mapping.view(address, nbytes), pattern)
+        pattern = self._pattern()
+        self._spread(case, at, pattern)
         self._mapping.settle()
         return data, pattern
+
+    def _pattern(self) -> torch.Tensor:
+        pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
+        return pattern.to(self._mapping.view(self._heap.start, 1).device)
+
+    def _spread(self, case: Case, at: int, pattern: torch.Tensor) -> None:
+        """Write a pattern where the answer of a place is due, and around what a call may write."""
+        for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
+            guards.repeat(self._mapping.view(address, nbytes), pattern)
 
     def _write(self, case: Case, data: Any, at: int) -> None:
         try:
@@ -159,11 +191,13 @@ class Replays:
         shared, repeats = layout.sharing(described, case.layout.spans(at))
         return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
 
-    def _fired(self, request: Fire | FireEmpty) -> list[float]:
-        found = times_of(self._asked(request, Fired).ns)
+    def _fired(self, request: Fire | FireEmpty, timeout_s: float | None = None) -> list[float]:
+        found = self._asked(request, Fired, timeout_s=timeout_s).ns
+        if not found and isinstance(request, Fire):
+            return []
         if len(found) != (request.repeat if isinstance(request, FireEmpty) else 1):
             raise TimerFailed("the timer answers with another number of times")
-        return found
+        return times_of(found)
 
     def _asked(
         self,
@@ -184,7 +218,7 @@ class Replays:
             if refused.name is Failure.DEVICE_FAULT:
                 raise NotReplayed(WhyNot.FAULTS, refused.text) from refused
             if refused.name is Failure.FORGED:
-                raise BrokenProtocol(f"its device code forged a time: {refused.text}") from refused
+                raise Forged(refused.text) from refused
             if refused.name in (Failure.BAD_GRAPH, Failure.NOT_REBUILT):
                 raise NotReplayed(WhyNot.REFUSED, refused.text) from refused
             if refused.name is Failure.NO_WINDOW:

@@ -15,10 +15,11 @@ from kernelcup_harness.judge.answers import CallFailed
 from kernelcup_harness.judge.caller import Caller, Calls
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.replay import mapping
-from kernelcup_harness.judge.replay.clean_room import CleanRoom
+from kernelcup_harness.judge.replay.clean_room import OPEN_S, CleanRoom
 from kernelcup_harness.judge.replay.match import Match
 from kernelcup_harness.judge.replay.stage import Judging, Steps, results
-from kernelcup_harness.judge.replay.timer_line import TimerLine
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
+from kernelcup_harness.judge.replay.witnessed import Witness
 from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskFault
@@ -66,10 +67,19 @@ class Session:
         timer: The channel to the timer.
         tell: Takes messages for the runner.
         part: Share of the device's memory that this job may use.
+        witness: The channel to the witness, None without one.
     """
 
-    def __init__(self, timer: Channel, tell: Callable[[Message], None], part: float = 1.0) -> None:
+    def __init__(
+        self,
+        timer: Channel,
+        tell: Callable[[Message], None],
+        part: float = 1.0,
+        witness: Channel | None = None,
+    ) -> None:
         self._timer = TimerLine(timer)
+        self._witness = Witness(witness) if witness is not None else None
+        self._not_witnessed = ""
         self._tell = tell
         self._room: CleanRoom | None = None
         self._why: NotReplayed | None = None
@@ -125,7 +135,8 @@ class Session:
             record_type=record_type,
             result_bytes=result_bytes,
         )
-        self._room = make(caller=caller, contestant=Line(contestant))
+        self._greet_witness()
+        self._room = make(caller=caller, contestant=Line(contestant), witness=self._witness)
         self._rooms.append(self._room)
         try:
             self._steps.timed("open", self._room.open)()
@@ -139,6 +150,17 @@ class Session:
         except CallFailed as failure:
             # Only the harness's own code has run there.
             self._leave(NotReplayed(WhyNot.NO_WINDOW, str(failure)[-500:]))
+
+    def _greet_witness(self) -> None:
+        """Go on without the witness if it cannot read the device's counters."""
+        if self._witness is None:
+            return
+        try:
+            self._not_witnessed = self._witness.greet(OPEN_S)
+        except TimerFailed as failed:
+            self._not_witnessed = str(failed)
+        if self._not_witnessed:
+            self._witness = None
 
     def lay_out(self, stage: Stage) -> None:
         """Lay out the inputs of a timed stage, before the submission is imported, so that calls can be timed there."""
@@ -193,5 +215,7 @@ class Session:
         if self._why is not None:
             told |= {"reason": self._why.reason.value, "text": self._why.text}
         if self._room is not None:
-            told |= {"left_out": self._room.dropped}
+            told |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
+        if self._not_witnessed:
+            told |= {"not_witnessed": self._not_witnessed[:500]}
         self._tell(Surroundings(environment={"clean_room": told}))

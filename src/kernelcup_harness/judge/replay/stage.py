@@ -38,6 +38,12 @@ class Room(Protocol):
     def has_twins(self, run: CaseRun) -> bool:
         """Return whether near-twins are inputs of the task."""
 
+    def watches(self, run: CaseRun) -> bool:
+        """Return whether the witness can watch calls of a case."""
+
+    def watch(self, run: CaseRun) -> list[float]:
+        """Have a few calls watched; return their nanoseconds."""
+
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
         """Time one call."""
 
@@ -141,8 +147,14 @@ def preparing(room: Room, stage: Stage, runs: Sequence[CaseRun]) -> Generator[tu
 
 
 def one(room: Room, run: CaseRun, judging: Judging) -> None:
-    """Make the next call of a case."""
+    """Make the next call of a case, or have the next few watched."""
     began = time.monotonic()
+    run.is_watched = room.watches(run)
+    if run.watch_is_due:
+        times_ns = room.watch(run)
+        _, slowed_down = judging.look()
+        run.add_watched(times_ns, time.monotonic() - began, slowed_down=slowed_down)
+        return
     sample, counts = run.next_sample()
     if sample.twin and not room.has_twins(run):
         run.twins_allowed, sample = False, SampleName(input=sample.input)

@@ -1,15 +1,25 @@
-"""Times of replays: single ones from the start gun, series by the timer's host clock, and two sides in turns."""
+"""Times of replays: by the witness, by the start gun, series by the timer's host clock, and two sides in turns.
+
+Where there is a witness its times rank, and the start gun's only check them: device code can reach what the gun
+measures with, and cannot reach the hardware's counters.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kernelcup_harness.judge.answers import Answer
+import torch
+
+from kernelcup_harness.judge.answers import Answer, Forged, GuardBroken
 from kernelcup_harness.judge.checks import Wrong
 from kernelcup_harness.judge.replay.replays import Case, Replays
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, times_of
+from kernelcup_harness.judge.replay.witnessed import Round
 from kernelcup_harness.judge.schedule import PLACES, CaseRun
 from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
 from kernelcup_harness.window.messages import (
@@ -18,9 +28,12 @@ from kernelcup_harness.window.messages import (
     FireEmpty,
     FireSeries,
     FireTurns,
+    Launch,
+    Launched,
     SeriesFired,
     TurnsFired,
 )
+from kernelcup_harness.wire import guards
 
 FIRST_SERIES = 5 << 20
 """Input numbers from here on are reserved for series."""
@@ -30,45 +43,160 @@ SERIES_REPEATS = 3
 SERIES_SHARE, SERIES_NS = 1.15, 3_000.0
 """How far the host's time of back-to-back calls may exceed the start gun's. For 14 kinds of calls on an H100 it was by
 at most 7 %, or by 2.1 us if a launch takes the host longer than the call takes the device."""
-EMPTIES = 3
-"""Empty graphs that are timed beside each call: their mean is subtracted from every score of the case."""
+PATIENCE_S = 60.0
+"""Time for requests before the first stage begins."""
+EMPTIES = 48
+"""Empty graphs that are timed before anything is loaded: their mean is subtracted from every time of the gun."""
+LEAST_OFFSET_NS, MOST_OFFSET_NS = 500.0, 30_000.0
+"""An empty graph takes 3.2 to 3.7 us on an H200."""
+LEAST_PAIRS = 0.8
+"""Share of the pairs of a duel that has to be there."""
+MOST_LATE = 3
+"""Calls of a case that may not be ready in time."""
+WATCH_NS, ROUND_NS = 12e6, 1.5e6
+"""Time that the witness can see at once, and what a round takes beside the call."""
+LONGEST_WATCHED_NS = 10e6
+WALL_SLACK_NS = 150_000.0
+"""How far the judge's own time of a long call may exceed the gun's, an empty graph's subtracted from both."""
 LEAST_NS = 100.0
 """Shorter times cannot be distinguished from zero: the scatter of the clock itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was copied after a watched call."""
+
+    sample: SampleName
+    data: Any
+    answer: Answer
+    bands: list[torch.Tensor]
+    pattern: torch.Tensor
 
 
 class TimedReplays(Replays):
     """Times the replays of one side; each answer that counts is checked."""
 
+    def measure_offset(self) -> None:
+        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it."""
+        found, walls = [], []
+        for _ in range(EMPTIES):
+            began = time.perf_counter_ns()
+            found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            walls.append(float(time.perf_counter_ns() - began))
+        self.offset_ns, self._wall_offset_ns = estimates.robust(found), statistics.median(walls)
+        if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
+            raise TimerFailed(f"an empty graph takes {self.offset_ns:.0f} ns")
+
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
-        """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`."""
+        """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`.
+
+        A call that was not ready in time is made again with another input; its answer is checked as well.
+        """
         case = self._cases[run.case.index]
-        at = self._chance.randrange(case.layout.places)
-        # The clock's own share is measured in the same state, before or after the call.
-        before = self._chance.random() < 0.5
-        if before:
-            case.empty_ns += self.empties(EMPTIES)
-        answer, data, _ = self._replayed(case, at, sample)
-        if not before:
-            case.empty_ns += self.empties(EMPTIES)
-        fault = self._checks.fault(case.place, sample, data, answer)
+        while True:
+            at = self._chance.randrange(case.layout.places)
+            answer, data, _ = self._replayed(case, at, sample)
+            fault = self._checks.fault(case.place, sample, data, answer)
+            if fault is not None:
+                raise Wrong(sample, fault)
+            if not math.isnan(answer.ns):
+                return answer
+            case.late += 1
+            if case.late >= MOST_LATE:
+                raise TimerFailed(f"{case.late} calls of one case were not ready in time")
+            sample = run.current = run.fresh()
+
+    def watches(self, run: CaseRun) -> bool:
+        """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
+        case = self._cases[run.case.index]
+        return (
+            self._witness is not None
+            and bool(case.fired_ns)
+            and (statistics.median(case.fired_ns) <= LONGEST_WATCHED_NS)
+        )
+
+    def watch(self, run: CaseRun) -> list[float]:
+        """Have a few calls watched, each on a new input; return their nanoseconds.
+
+        Returns an empty list if the watch was unreadable. Raise ``Wrong``, or :class:`TimerFailed`.
+        """
+        assert self._witness is not None
+        case = self._cases[run.case.index]
+        if not case.is_learned:
+            self._witness.learn(run.case.index, self._round(case, 0, run.fresh(), []))
+            case.is_learned = True
+        count = max(
+            1, min(case.layout.places, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
+        )
+        taken: list[Taken] = []
+        places = self._chance.sample(range(case.layout.places), count)
+        rounds = [self._round(case, at, run.fresh(), taken) for at in places]
+
+        def check() -> None:
+            for each in taken:
+                self._check_taken(run, case, each)
+
+        return self._witness.watch(run.case.index, rounds, check, self._nodes[case.first])
+
+    def _check_taken(self, run: CaseRun, case: Case, taken: Taken) -> None:
+        run.current = taken.sample
+        run.count += 1
+        if not all(guards.holds(band, taken.pattern) for band in taken.bands):
+            raise GuardBroken("memory beside an output was written")
+        fault = self._checks.fault(case.place, taken.sample, taken.data, taken.answer)
         if fault is not None:
-            raise Wrong(sample, fault)
-        return answer
+            raise Wrong(taken.sample, fault)
+
+    def _round(self, case: Case, at: int, sample: SampleName, taken: list[Taken]) -> Round:
+        """Return the parts of a watched call; what they took is added to ``taken``."""
+        assert self._witness is not None
+        witness = self._witness
+        data = self._checks.make_input(case.place, sample)
+        pattern = self._pattern()
+        self._mapping.settle()
+
+        def before() -> None:
+            self._write(case, data, at)
+            self._spread(case, at, pattern)
+            witness.sweep()
+            self._mapping.settle()
+
+        def call() -> None:
+            self._asked(Launch(capture=self._set, place=case.first + at), Launched)
+
+        def after() -> None:
+            answer = self._read(case, at)
+            bands = [self._mapping.view(*band).clone() for band in case.layout.bands(at)]
+            self._mapping.settle()
+            taken.append(Taken(sample, data, answer, bands, pattern))
+
+        return Round(before=before, call=call, after=after)
 
     def finish(self, run: CaseRun) -> Audit:
-        """Return the audit with the ranked time of a sampled case. Raise ``Wrong`` or :class:`TimerFailed`."""
+        """Return the audit with the ranked time of a sampled case.
+
+        Raise ``Wrong``, ``Forged`` or :class:`TimerFailed`.
+        """
         case = self._cases[run.case.index]
-        run.offset_ns = estimates.robust(case.empty_ns)
-        found = run.timing()
-        assert found is not None
-        case.series_ns = self._series_ns(case)
+        run.offset_ns = self.offset_ns
+        gun_ns = max(LEAST_NS, estimates.robust(run.gun_ns))
+        series_ns = self._series_ns(case)
         self._asked(Check(), Checked)
-        score_ns = max(LEAST_NS, found.claim_ns)
-        longer = longer_among_many(score_ns, case.series_ns)
+        longer = longer_among_many(gun_ns, series_ns)
+        score_ns, level = gun_ns, TrustLevel.REPLAYED
+        if run.watched_ns:
+            forged = difference(run.watched_ns, run.gun_ns)
+            if forged:
+                raise Forged(forged)
+            score_ns, level = estimates.robust(run.watched_ns), TrustLevel.WITNESSED
+        elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
+            # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
+            wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns
+            score_ns, level = max(gun_ns, wall_ns - WALL_SLACK_NS), TrustLevel.WITNESSED
         return Audit(
             captured=True,
-            score_ns=score_ns,
-            level=TrustLevel.REPLAYED,
+            score_ns=max(LEAST_NS, score_ns),
+            level=level,
             findings=[longer] if longer is not None else [],
         )
 
@@ -113,10 +241,6 @@ class TimedReplays(Replays):
         """Return whether calls of a case may write tensors of their input."""
         return self._cases[run.case.index].layout.writable_bytes > 0
 
-    def empties(self, count: int) -> list[float]:
-        """Return times of empty graphs: the clock's own share."""
-        return self._fired(FireEmpty(repeat=count))
-
     def lay(self, run: CaseRun, samples: Sequence[SampleName], *, keep_inputs: bool = False) -> None:
         """Write an input to each place, unless ``keep_inputs``, and a pattern where each answer is due."""
         case = self._cases[run.case.index]
@@ -129,7 +253,7 @@ class TimedReplays(Replays):
         """Return the nanoseconds of two lists of calls in turns."""
         request = FireTurns(left=left, right=right, first=first, count=count)
         pairs = [times_of(each) for each in self._asked(request, TurnsFired).ns]
-        if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
+        if not LEAST_PAIRS * count <= len(pairs) <= count or any(len(pair) != 2 for pair in pairs):
             raise TimerFailed("the timer answers without pairs of times")
         return [(pair[0], pair[1]) for pair in pairs]
 
@@ -152,3 +276,24 @@ def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:
         f"a single one {score_ns / 1e3:.2f} us"
     )
     return Finding(code="series_longer", text=text)
+
+
+LOWER_NS, LOWER_SHARE = 300.0, 0.015
+HIGHER_NS, HIGHER_SHARE = 1_500.0, 0.05
+"""How far the gun's time may lie below and above the witness's. The gun also counts what a kernel has still to write
+when its last multiprocessor is done."""
+ERRORS = 3.0
+"""Standard errors that are added to both."""
+
+
+def difference(watched_ns: Sequence[float], gun_ns: Sequence[float]) -> str:
+    """Return in words how witness and gun disagree, empty if they agree."""
+    witness, gun = estimates.robust(watched_ns), estimates.robust(gun_ns)
+    scatter = ERRORS * math.hypot(
+        *(estimates.standard_error(each) for each in (watched_ns, gun_ns) if len(each) > 1)
+    )
+    lower = witness - LOWER_NS - LOWER_SHARE * witness - scatter
+    higher = witness + HIGHER_NS + HIGHER_SHARE * witness + scatter
+    if lower <= gun <= higher:
+        return ""
+    return f"by the hardware's counters a call takes {witness / 1e3:.2f} us, by the clock {gun / 1e3:.2f} us"

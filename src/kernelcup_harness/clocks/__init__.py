@@ -1,0 +1,1 @@
+"""Clocks: who measures a time, and who checks it."""

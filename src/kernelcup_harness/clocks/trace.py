@@ -1,0 +1,207 @@
+"""Reads what the witness saw: the device's activity over time, cut where it is idle.
+
+A watch has rounds. In each, the judge writes an input and sweeps the cache, the timer launches one call, and the judge
+copies the answer. The judge's own work is known exactly, in dispatches and instructions; whatever the device does
+between these two parts is the call. So nothing can be hidden before, beside or after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+COUNTERS = (
+    "sm__cycles_active.max",
+    "sm__cycles_elapsed.max",
+    "gr__dispatch_count.sum",
+    "sm__inst_executed.sum",
+)
+"""The hardware's counters, in the order of a sample's values; all in one pass."""
+INTERVAL_NS = 2_000
+"""Between two samples. The time of a stretch is finer: cycles count within a sample."""
+IDLE_NS = 6_000
+"""Activity that is further apart belongs to different stretches; kernels of a graph are at most 1.5 us apart."""
+HOUSEKEEPING_NS = 5_000.0
+"""Stretches without dispatches and instructions up to this long are the driver's own."""
+SPAN_NS, PREAMBLE_NS = 120.0, 600.0
+"""What the span of a call has more than the start gun's time less an empty graph's, and what it lacks of a graph that
+begins with a preamble: one dispatch more than it has nodes, for which no multiprocessor works. Measured with kernels
+that spin, on an H200; see ``benchmarks/RESULTS.md``."""
+PART_NS = 500_000
+"""Parts of the judge's own work that are further apart are learned as different parts."""
+
+
+class Sample(Protocol):
+    """Counters over one interval: see :class:`kernelcup_harness.device.nvidia.pm_sampling.Sample`."""
+
+    @property
+    def start_ns(self) -> int:
+        """Its beginning by the device's timer."""
+
+    @property
+    def end_ns(self) -> int:
+        """Its end."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of :data:`COUNTERS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Activity between two idle times.
+
+    Args:
+        start_ns: When the first multiprocessor became active, by the device's timer.
+        end_ns: When the last one ended.
+        dispatches: Number of kernels and the like that were started.
+        instructions: Number of instructions that were executed.
+    """
+
+    start_ns: float
+    end_ns: float
+    dispatches: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An amount of work that is known exactly."""
+
+    dispatches: int
+    instructions: int
+
+
+class Unreadable(Exception):
+    """The trace shows other work than that which was asked for, or lacks samples."""
+
+
+def cut(samples: Sequence[Sample]) -> list[Stretch]:
+    """Return the stretches of activity. Raise :class:`Unreadable` if samples do not follow one another."""
+    for before, after in itertools.pairwise(samples):
+        if abs(after.start_ns - before.end_ns) > INTERVAL_NS // 2:
+            raise Unreadable("samples are missing")
+    groups: list[list[Sample]] = []
+    for sample in samples:
+        if not (active_ns(sample) or sample.values[2] or sample.values[3]):
+            continue
+        if groups and sample.start_ns - groups[-1][-1].end_ns <= IDLE_NS:
+            groups[-1].append(sample)
+        else:
+            groups.append([sample])
+    return [stretch for stretch in map(stretch_of, groups) if not is_housekeeping(stretch)]
+
+
+def active_ns(sample: Sample) -> float:
+    """Return how long multiprocessors were active in a sample."""
+    active, elapsed = sample.values[:2]
+    return active / max(elapsed, 1.0) * (sample.end_ns - sample.start_ns)
+
+
+def stretch_of(group: Sequence[Sample]) -> Stretch:
+    """Return a group of samples as a stretch.
+
+    The activity of its first sample lasts until that sample's end, and that of its last one begins with it.
+    """
+    active = [sample for sample in group if active_ns(sample)] or list(group)
+    first, last = active[0], active[-1]
+    start = first.end_ns - active_ns(first)
+    end = last.start_ns + active_ns(last) if last is not first else float(first.end_ns)
+    return Stretch(
+        start,
+        end,
+        int(sum(sample.values[2] for sample in group)),
+        int(sum(sample.values[3] for sample in group)),
+    )
+
+
+def is_housekeeping(stretch: Stretch) -> bool:
+    """Return whether a stretch is the driver's own."""
+    nothing = not stretch.dispatches and not stretch.instructions
+    return nothing and stretch.end_ns - stretch.start_ns <= HOUSEKEEPING_NS
+
+
+def total(stretches: Sequence[Stretch]) -> Work:
+    """Return the work of some stretches together."""
+    return Work(sum(each.dispatches for each in stretches), sum(each.instructions for each in stretches))
+
+
+def calls(stretches: Sequence[Stretch], before: Work, after: Work, rounds: int) -> list[list[Stretch]]:
+    """Return the stretches of each call.
+
+    Args:
+        stretches: What a watch saw.
+        before: The judge's work before each call.
+        after: The judge's work after each call.
+        rounds: The number of calls.
+
+    Raises:
+        Unreadable: There is anything but this work and one call in each round.
+    """
+    rest, found = list(stretches), []
+    for number in range(rounds):
+        rest = without(rest, before, f"before call {number}")
+        length = next((at for at in range(1, len(rest) + 1) if begins_with(rest[at:], after, before)), None)
+        if length is None:
+            raise Unreadable(f"call {number} and the copy of its answer cannot be told apart: {shown(rest)}")
+        found.append(rest[:length])
+        rest = without(rest[length:], after, f"after call {number}")
+    if rest:
+        raise Unreadable(f"there was more work after the last call: {shown(rest)}")
+    return found
+
+
+def begins_with(stretches: Sequence[Stretch], work: Work, more: Work) -> bool:
+    """Return whether stretches begin with some work, and then end or go on with ``more``."""
+    length = length_of(stretches, work)
+    if length is None:
+        return False
+    rest = stretches[length:]
+    return not rest or length_of(rest, more) is not None
+
+
+def without(stretches: Sequence[Stretch], work: Work, where: str) -> list[Stretch]:
+    """Return what follows some work. Raise :class:`Unreadable` if they do not begin with it."""
+    length = length_of(stretches, work)
+    if length is None:
+        raise Unreadable(f"other work than the judge's {where}: {shown(stretches)} instead of {work}")
+    return list(stretches[length:])
+
+
+def length_of(stretches: Sequence[Stretch], work: Work) -> int | None:
+    """Return how many of the first stretches are exactly some work, None if none are."""
+    for length in range(len(stretches) + 1):
+        if total(stretches[:length]) == work:
+            return length
+    return None
+
+
+def span_ns(call: Sequence[Stretch], nodes: int) -> float:
+    """Return the time of a call: from the first multiprocessor's start to the last one's end, gaps included.
+
+    Args:
+        call: Its stretches.
+        nodes: The number of nodes of its graph.
+    """
+    preamble = PREAMBLE_NS if total(call).dispatches > nodes else 0.0
+    return max(0.0, call[-1].end_ns - call[0].start_ns - SPAN_NS + preamble)
+
+
+def parts(stretches: Sequence[Stretch]) -> list[Work]:
+    """Return the work of each part of a watch, cut where the device was idle for long."""
+    found: list[list[Stretch]] = []
+    for each in stretches:
+        if found and each.start_ns - found[-1][-1].end_ns <= PART_NS:
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return [total(part) for part in found]
+
+
+def shown(stretches: Sequence[Stretch]) -> str:
+    """Return the first stretches as text, for the operator."""
+    return ", ".join(
+        f"{each.dispatches} dispatches {each.instructions} instructions" for each in stretches[:6]
+    )

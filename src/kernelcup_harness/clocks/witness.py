@@ -1,0 +1,105 @@
+"""The witness's process: samples the device's counters for the judge. Standard library only, no context on the device.
+
+It knows nothing of the job: it starts and stops a watch when the judge asks for it, and says what it saw. No code of a
+submission, on the host or on the device, runs in its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kernelcup_harness.clocks import trace
+from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
+from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.messages import (
+    MOST_STRETCHES,
+    Refused,
+    Seen,
+    Stopped,
+    StopWatch,
+    Tell,
+    Watch,
+    Watching,
+)
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
+
+MOST_SAMPLES = 8_192
+"""Of one watch: 16 ms."""
+MOST_TEXT = 2_000
+
+
+class Sampler(Protocol):
+    """Samples counters: see :class:`kernelcup_harness.device.nvidia.pm_sampling.Sampler`."""
+
+    def start(self) -> None:
+        """Begin to sample."""
+
+    def stop(self) -> None:
+        """Stop."""
+
+    def read(self) -> Sequence[trace.Sample]:
+        """Return all samples, and make ready for another watch. Slow: 30 us a sample."""
+
+
+class Witness:
+    """Answers the judge's messages until the judge is gone.
+
+    Args:
+        channel: To the judge.
+        make: Makes the sampler, which takes half a second. Raises ``NoCounters``.
+    """
+
+    def __init__(self, channel: Channel, make: Callable[[], Sampler]) -> None:
+        self._channel = channel
+        self._sampler: Sampler | None = None
+        self._trouble = ""
+        self._seen: Message | None = None
+        try:
+            self._sampler = make()
+        except (NoCounters, AttributeError) as error:
+            self._trouble = str(error)[:MOST_TEXT]
+
+    def serve(self) -> None:
+        """Say hello, then answer one message after the other."""
+        self._channel.send(pack(Hello(trouble=self._trouble)))
+        while True:
+            try:
+                frame = self._channel.receive()
+            except ChannelClosed:
+                return
+            reply = self._answer(frame)
+            self._channel.send({"id": frame.get("id"), **pack(reply)})
+            if isinstance(reply, Stopped):
+                # While the judge checks the answers.
+                self._seen = self._read()
+
+    def _answer(self, frame: dict[str, object]) -> Message:
+        try:
+            message = unpack_any((Watch, StopWatch, Tell), frame)
+            if self._sampler is None:
+                raise NoCounters(self._trouble)
+            if isinstance(message, Watch):
+                self._sampler.start()
+                return Watching()
+            if isinstance(message, StopWatch):
+                self._sampler.stop()
+                return Stopped()
+        except BrokenProtocol as broken:
+            return Refused(name=Failure.BAD_REQUEST, text=str(broken)[:MOST_TEXT])
+        except NoCounters as error:
+            return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
+        return self._seen or Refused(name=Failure.BAD_REQUEST, text="there was no watch")
+
+    def _read(self) -> Message:
+        assert self._sampler is not None
+        try:
+            stretches = trace.cut(self._sampler.read())
+        except (NoCounters, trace.Unreadable) as error:
+            return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
+        if len(stretches) > MOST_STRETCHES:
+            return Refused(name=Failure.NOT_SEEN, text="the device was not idle between the parts of a watch")
+        return Seen(
+            stretches=[[each.start_ns, each.end_ns, each.dispatches, each.instructions] for each in stretches]
+        )

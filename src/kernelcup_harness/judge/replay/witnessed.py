@@ -1,0 +1,159 @@
+"""The judge's part of a watch: what the witness is asked, and what of it is a call's time."""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelcup_harness.clocks import trace
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
+from kernelcup_harness.window.driver import Driver, u64
+from kernelcup_harness.window.messages import Seen, Stopped, StopWatch, Tell, Watch, Watching
+from kernelcup_harness.wire.channel import Channel
+
+PATIENCE_S = 10.0
+APART_S = 0.001
+"""Between parts of the judge's own work, so that the witness tells them apart."""
+LEAST_SWEEP_BYTES = 256 << 20
+TRIES = 3
+"""Watches of one kind that may be unreadable in a row: another program's kernel, say."""
+
+
+class WitnessFailed(TimerFailed):
+    """The witness failed, or saw work that cannot be explained: a fault of the machine."""
+
+
+class Sweep:
+    """Empties the device's cache from the judge's own context, where no code of a submission can change it."""
+
+    def __init__(self) -> None:
+        self._driver = Driver()
+        nbytes = max(LEAST_SWEEP_BYTES, 2 * torch.cuda.get_device_properties(0).L2_cache_size + (1 << 20))
+        self._memory = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
+
+    def __call__(self) -> None:
+        """Queue the sweep."""
+        stream = u64(torch.cuda.current_stream().cuda_stream)
+        address = u64(self._memory.data_ptr())
+        count = ctypes.c_size_t(self._memory.numel() // 4)
+        # Lines that a call has marked to stay would survive.
+        self._driver("cuCtxResetPersistingL2Cache")
+        self._driver("cuMemsetD32Async", address, ctypes.c_uint(secrets.randbits(32)), count, stream)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """One call of a watch, in parts; each part ends when the device has done it."""
+
+    before: Callable[[], None]
+    """Writes the input, and sweeps the cache."""
+    call: Callable[[], None]
+    after: Callable[[], None]
+    """Copies the answer."""
+
+
+@dataclass(slots=True)
+class Known:
+    """The judge's own work beside each call of a case, as the witness counts it."""
+
+    before: trace.Work
+    after: trace.Work
+    unreadable: int = 0
+    """Watches that could not be read."""
+
+
+class Witness:
+    """Watches calls.
+
+    Args:
+        channel: To the witness.
+        sweep: Empties the cache.
+    """
+
+    def __init__(self, channel: Channel, sweep: Callable[[], None] | None = None) -> None:
+        self._line = TimerLine(channel)
+        self._sweep = sweep
+        self._known: dict[int, Known] = {}
+
+    def greet(self, timeout_s: float) -> str:
+        """Wait for its hello; return why it cannot see the counters, empty if it can. Raise ``TimerFailed``."""
+        return self._line.greet(timeout_s)
+
+    def sweep(self) -> None:
+        """Queue a sweep of the cache."""
+        if self._sweep is None:
+            self._sweep = Sweep()
+        self._sweep()
+
+    def learn(self, case: int, parts: Round) -> None:
+        """Watch the judge's own work for a case, without a call. Raise :class:`WitnessFailed`."""
+        for _ in range(TRIES):
+            works = self._learned(parts)
+            if len(works) == 4 and works[:2] == works[2:]:
+                self._known[case] = Known(before=works[0], after=works[1])
+                return
+        raise WitnessFailed(f"the device does other work beside the judge's: {works}")
+
+    def watch(self, case: int, rounds: Sequence[Round], check: Callable[[], None], nodes: int) -> list[float]:
+        """Return the nanoseconds of each call; nothing if the watch was unreadable.
+
+        Args:
+            case: The number of the case.
+            rounds: One for each call.
+            check: Called when the watch is over, while the witness reads what it has seen.
+            nodes: The number of nodes of each call's graph.
+
+        Raises:
+            WitnessFailed: Too many watches were unreadable.
+        """
+        known = self._known[case]
+        self._begin()
+        for each in rounds:
+            each.before()
+            each.call()
+            each.after()
+        self._end()
+        check()
+        try:
+            found = trace.calls(self._seen(), known.before, known.after, len(rounds))
+        except trace.Unreadable as error:
+            known.unreadable += 1
+            if known.unreadable >= TRIES:
+                raise WitnessFailed(f"the witness: {error}") from error
+            return []
+        return [trace.span_ns(each, nodes) for each in found]
+
+    def _learned(self, parts: Round) -> list[trace.Work]:
+        self._begin()
+        for _ in range(2):
+            for part in (parts.before, parts.after):
+                part()
+                time.sleep(APART_S)
+        self._end()
+        try:
+            return trace.parts(self._seen())
+        except trace.Unreadable:
+            return []
+
+    def _begin(self) -> None:
+        self._line.ask(Watch(), Watching, timeout_s=PATIENCE_S)
+
+    def _end(self) -> None:
+        self._line.ask(StopWatch(), Stopped, timeout_s=PATIENCE_S)
+
+    def _seen(self) -> list[trace.Stretch]:
+        try:
+            seen = self._line.ask(Tell(), Seen, timeout_s=PATIENCE_S)
+        except TimerRefused as refused:
+            raise trace.Unreadable(refused.text) from refused
+        found = []
+        for each in seen.stretches:
+            if len(each) != 4:
+                raise WitnessFailed("the witness answers without stretches")
+            found.append(trace.Stretch(each[0], each[1], int(each[2]), int(each[3])))
+        return found
