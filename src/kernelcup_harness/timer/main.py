@@ -67,8 +67,8 @@ class Engine(Protocol):
     def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
-        """Rebuild a capture as another set; return its number of places, and the attributes left out of it."""
+    def load(self, data: bytes) -> rebuild.Rebuilt:
+        """Rebuild a capture as another set."""
 
     def fire(self, group: int, place: int) -> int:
         """Return the nanoseconds of one call with a cold cache, the clock's own share included."""
@@ -173,7 +173,7 @@ class Timer:
             for fd in fds:
                 os.close(fd)
         try:
-            places, dropped = self._engine.load(data)
+            made = self._engine.load(data)
         except graph_data.BadGraph as bad:
             raise Failed(Failure.BAD_GRAPH, str(bad)) from bad
         except rebuild.NotRebuilt as refused:
@@ -181,8 +181,10 @@ class Timer:
         except DriverError as error:
             name = Failure.DEVICE_FAULT if error.code in FAULTS else Failure.NOT_REBUILT
             raise Failed(name, str(error)) from error
+        places = len(made.executables)
         self._places.append(places)
-        return Loaded(places=places, dropped=[each[:300] for each in dropped[:64]])
+        dropped, foreign = ([each[:300] for each in told[:64]] for told in (made.dropped, made.foreign))
+        return Loaded(places=places, dropped=dropped, foreign=foreign)
 
     def _fire(self, message: Fire) -> Fired:
         return Fired(ns=[self._engine.fire(*self._call([message.capture, message.place]))])

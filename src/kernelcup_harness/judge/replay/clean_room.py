@@ -107,6 +107,8 @@ class CleanRoom(TimedReplays):
         self._lent: list[tuple[SharedRegion, int]] = []
         """Regions of inputs, with descriptors to share them by."""
         self.dropped: list[str] = []
+        self._foreign: list[str] = []
+        self._suspect: WhyNot | None = None
         """Attributes that the timer left out of the graphs."""
 
     @property
@@ -292,10 +294,11 @@ class CleanRoom(TimedReplays):
         arena = values.Arena.create(MOST_EXPORT_BYTES)
         self._export = arena, 0
         reply = self._contestant.ask(Export(), Exported, timeout_s=self._remaining(), fds=[arena.fd])
-        if reply.why is not None:
-            raise NotReplayed(reply.why)
         if not 0 <= reply.bytes <= arena.size:
             raise BrokenProtocol("an export without a valid size")
+        if reply.why is not None and not reply.bytes:
+            raise NotReplayed(reply.why)
+        self._suspect = reply.why
         self._export = arena, reply.bytes
 
     def hand_over(self) -> None:
@@ -310,7 +313,7 @@ class CleanRoom(TimedReplays):
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
         if loaded.places != self._captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
-        self.dropped = loaded.dropped
+        self.dropped, self._foreign = loaded.dropped, loaded.foreign
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""
@@ -321,15 +324,23 @@ class CleanRoom(TimedReplays):
             try:
                 answer, data, pattern = self._replayed(case, at, sample)
             except TimerFailed as failed:
-                raise NotReplayed(WhyNot.FAULTS, str(failed)) from failed
+                raise self._failed(WhyNot.FAULTS, str(failed)) from failed
+            except NotReplayed as failed:
+                raise self._failed(failed.reason, failed.detail) from failed
             run.count += 1
             fault = self._checks.fault(case.place, sample, data, answer)
             if fault is None:
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):
-                raise NotReplayed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE)
+                raise self._failed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE)
             raise Wrong(sample, fault)
+
+    def _failed(self, why: WhyNot, detail: str = "") -> NotReplayed:
+        """Return why a replay fails: by addresses that lead nowhere, if kernels are called with such."""
+        if not self._foreign or why not in (WhyNot.FAULTS, WhyNot.STALE):
+            return NotReplayed(why, detail)
+        return NotReplayed(self._suspect or WhyNot.FOREIGN_POINTER, ", ".join(self._foreign[:3]))
 
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
         """Return whether an ordinary call answers the same input correctly."""
