@@ -135,7 +135,7 @@ def test_a_dispatcher_that_starts_measures_each_gpu_and_tells_jobs(scene: Scene)
     scene.calibrations.refresh()
     facts = scene.bench.facts["H100", "1"]
     assert (facts.copy_bytes_per_s, facts.matrix_flops_per_s) == (3.0e12, {"fp16": 7e14})
-    assert (facts.l2_bytes, facts.canary_ns, facts.canary_tolerance) == (50 << 20, 100.0, 0.02)
+    assert (facts.l2_bytes, facts.canary_ns, facts.canary_tolerance) == (50 << 20, 100.0, 0.05)
     assert facts.calibration_id == "2"
 
 

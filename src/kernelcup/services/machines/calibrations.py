@@ -54,7 +54,7 @@ def facts_of(record: CalibrationRecord, canary_ns: float | None, *, noise_share:
         launch_ns=found.launch_ns,
         empty_kernel_ns=found.profiled_empty_ns,
         canary_ns=canary_ns or 0.0,
-        canary_tolerance=found.tolerance,
+        canary_tolerance=calibration.tolerance(found.backend, max(found.canary_spread, noise_share)),
         noise_share=noise_share if bounds else 0.0,
         calibration_id=str(record.id),
     )
