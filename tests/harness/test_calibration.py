@@ -15,7 +15,7 @@ import pytest
 from kernelcup_harness.device import calibration, stopwatch
 from kernelcup_harness.device.calibration import RESTS_S, check_canary
 from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
-from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread
+from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread, tolerance
 
 COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
 

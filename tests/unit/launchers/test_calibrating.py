@@ -157,14 +157,14 @@ def test_a_job_whose_canary_fits_counts(scene: Scene) -> None:
 
 def test_one_whose_canary_has_drifted_waits_again_unharmed(scene: Scene) -> None:
     with pytest.raises(UnfitDevice, match="GPU 0 before the job: the canary took") as caught:
-        scene.check(103.0)
+        scene.check(106.0)
     assert (caught.value.gpus, caught.value.spoils) == (("0",), False)
 
 
 def test_the_same_job_a_second_time_uses_up_an_attempt(scene: Scene) -> None:
     for job_id, spoils in (("1.1", False), ("2.1", False), ("1.1", True)):
         with pytest.raises(UnfitDevice) as caught:
-            scene.check(103.0, job_id=job_id)
+            scene.check(106.0, job_id=job_id)
         assert caught.value.spoils is spoils
 
 
