@@ -236,8 +236,8 @@ def test_a_job_is_told_what_its_gpu_can_do_and_the_result_says_so(tmp_path: Path
 
 
 def test_a_launcher_throws_away_what_a_drifted_gpu_measured_and_takes_the_next(tmp_path: Path) -> None:
-    launcher = launcher_with(tmp_path, harness_that_reports(104.0))
-    with pytest.raises(UnfitDevice, match=r"GPU 0 before the job: the canary took .* \+4.0%") as caught:
+    launcher = launcher_with(tmp_path, harness_that_reports(106.0))
+    with pytest.raises(UnfitDevice, match=r"GPU 0 before the job: the canary took .* \+6.0%") as caught:
         run(launcher)
     assert not caught.value.spoils
     assert launcher.capacity(H100) == 1
