@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness.judge.answers import MOST_TENSORS, CallFailed
@@ -60,6 +61,27 @@ SMALL_BYTES = 2 << 20
 works for the submission's process alone, and need not switch between two processes, which takes 0.1 ms and more."""
 
 
+@dataclass(slots=True)
+class Foreign:
+    """Parameters that look like addresses outside of the window, and lead nowhere in the replay.
+
+    Args:
+        places: The parameters, as the timer names them.
+        reason: Whose memory it may be, as the contestant says.
+    """
+
+    places: list[str] = field(default_factory=list)
+    reason: WhyNot | None = None
+
+    def cause_of(self, failed: TimerFailed | NotReplayed) -> NotReplayed:
+        """Return why a verifying replay failed: such parameters, if there are any and they can be the cause."""
+        if isinstance(failed, TimerFailed):
+            failed = NotReplayed(WhyNot.FAULTS, str(failed))
+        if not self.places or failed.reason not in (WhyNot.FAULTS, WhyNot.STALE):
+            return failed
+        return NotReplayed(self.reason or WhyNot.FOREIGN_POINTER, ", ".join(self.places[:3]))
+
+
 class CleanRoom(TimedReplays):
     """Captures the calls of one submission, and replays them.
 
@@ -107,8 +129,7 @@ class CleanRoom(TimedReplays):
         self._lent: list[tuple[SharedRegion, int]] = []
         """Regions of inputs, with descriptors to share them by."""
         self.dropped: list[str] = []
-        self._foreign: list[str] = []
-        self._suspect: WhyNot | None = None
+        self._foreign = Foreign()
         """Attributes that the timer left out of the graphs."""
 
     @property
@@ -298,7 +319,7 @@ class CleanRoom(TimedReplays):
             raise BrokenProtocol("an export without a valid size")
         if reply.why is not None and not reply.bytes:
             raise NotReplayed(reply.why)
-        self._suspect = reply.why
+        self._foreign.reason = reply.why
         self._export = arena, reply.bytes
 
     def hand_over(self) -> None:
@@ -313,7 +334,7 @@ class CleanRoom(TimedReplays):
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
         if loaded.places != self._captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
-        self.dropped, self._foreign = loaded.dropped, loaded.foreign
+        self.dropped, self._foreign.places = loaded.dropped, loaded.foreign
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""
@@ -323,24 +344,17 @@ class CleanRoom(TimedReplays):
             run.current = sample
             try:
                 answer, data, pattern = self._replayed(case, at, sample)
-            except TimerFailed as failed:
-                raise self._failed(WhyNot.FAULTS, str(failed)) from failed
-            except NotReplayed as failed:
-                raise self._failed(failed.reason, failed.detail) from failed
+            except (TimerFailed, NotReplayed) as failed:
+                raise self._foreign.cause_of(failed) from failed
             run.count += 1
             fault = self._checks.fault(case.place, sample, data, answer)
             if fault is None:
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):
-                raise self._failed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE)
+                why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE
+                raise self._foreign.cause_of(NotReplayed(why))
             raise Wrong(sample, fault)
-
-    def _failed(self, why: WhyNot, detail: str = "") -> NotReplayed:
-        """Return why a replay fails: by addresses that lead nowhere, if kernels are called with such."""
-        if not self._foreign or why not in (WhyNot.FAULTS, WhyNot.STALE):
-            return NotReplayed(why, detail)
-        return NotReplayed(self._suspect or WhyNot.FOREIGN_POINTER, ", ".join(self._foreign[:3]))
 
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
         """Return whether an ordinary call answers the same input correctly."""
