@@ -319,16 +319,16 @@ class CleanRoom(TimedReplays):
             raise BrokenProtocol("an export without a valid size")
         if reply.why is not None and not reply.bytes:
             raise NotReplayed(reply.why)
-        self._foreign.reason = reply.why
-        self._export = arena, reply.bytes
+        self._foreign, self._export = Foreign(reason=reply.why), (arena, reply.bytes)
 
     def hand_over(self) -> None:
         """Have the timer load the export, again if it was loaded before."""
         assert self._export is not None
         arena, nbytes = self._export
         try:
-            request = LoadCapture(bytes=nbytes)
-            loaded = self._asked(request, Loaded, fds=[arena.fd], timeout_s=self._remaining())
+            loaded = self._asked(
+                LoadCapture(bytes=nbytes), Loaded, fds=[arena.fd], timeout_s=self._remaining()
+            )
         except TimerFailed as failed:
             # Code that cannot be loaded may crash the driver, and with it the timer's process.
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
@@ -352,8 +352,7 @@ class CleanRoom(TimedReplays):
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):
-                why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE
-                raise self._foreign.cause_of(NotReplayed(why))
+                raise self._foreign.cause_of(NotReplayed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE))
             raise Wrong(sample, fault)
 
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
