@@ -144,7 +144,31 @@ def convolution(a, weights):
     return torch.nn.functional.conv2d(a, weights, padding=1)
 
 
+STRIDED = {
+    "transposed": lambda a: a.flatten(0, 2).flatten(1).t().contiguous(),
+    "permuted": lambda a: a.permute(4, 2, 0, 3, 1).contiguous(),
+    "sliced": lambda a: a[:, ::2, :, 1::2].permute(3, 1, 4, 2, 0).contiguous(),
+}
+"""Copies whose kernels have parameters for 25 dimensions, most of them not set."""
+
+
+def permuted_by_compiler():
+    import torch
+
+    return torch.compile(lambda a: STRIDED["permuted"](a) * 2)
+
+
 MORE = {
+    **{
+        name: Case([((16, 32, 16, 32, 32), "float32")], plain(work), work, 0.0)
+        for name, work in STRIDED.items()
+    },
+    "permuted_compiled": Case(
+        [((16, 32, 16, 32, 32), "float32")],
+        permuted_by_compiler,
+        lambda a: STRIDED["permuted"](a) * 2,
+        0.0,
+    ),
     "tma": Case([((2048, 2048), "float16")] * 2, by_descriptors, matmul, 2e-2),
     "dependent": Case(three(), dependent, lambda a, b, c: (a * b + c) * b + c),
     "in_turns": Case(three(), in_turns, fma),

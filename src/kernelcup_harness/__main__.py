@@ -44,7 +44,13 @@ def main() -> int:
     if options.die_with_parent:
         processes.die_with_parent(os.getppid())
     if options.describe:
-        emit({"machine": machine.machine(), "sandbox": sandbox.describe()})
+        emit(
+            {
+                "machine": machine.machine(),
+                "sandbox": sandbox.describe(),
+                "gpu_trouble": sandbox.gpu_trouble(),
+            }
+        )
         return 0
     if options.calibrate:
         return calibrate(Backend(options.calibrate))

@@ -28,6 +28,7 @@ from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.judge.replay import mapping
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.timer import main
+from kernelcup_harness.timer.rebuild import Rebuilt
 from kernelcup_harness.window import window
 from kernelcup_harness.window.allocator import Heap
 from kernelcup_harness.window.driver import DriverError
@@ -148,10 +149,10 @@ class FakeHands:
 
         return replay
 
-    def export(self) -> bytes:
+    def export(self) -> tuple[bytes, WhyNot | None]:
         name = f"graphs-{len(self._shared.graphs)}"
         self._shared.graphs[name] = self._captured
-        return json.dumps({"name": name}).encode()
+        return json.dumps({"name": name}).encode(), None
 
     def _kept(self, value: torch.Tensor) -> torch.Tensor:
         """Give a tensor memory in the heap, unless it has some in the window."""
@@ -195,6 +196,8 @@ def lies_in_window(value: torch.Tensor) -> bool:
 class FakeEngine:
     """Times by a constant; notices who writes what was attached for reading."""
 
+    foreign: tuple[str, ...] = ()
+
     def __init__(self, shared: FakeWindow) -> None:
         self._shared = shared
         self._read_only: list[tuple[int, int]] = []
@@ -207,9 +210,9 @@ class FakeEngine:
         if region.access is Access.READ:
             self._read_only.append((region.address, region.bytes))
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
+    def load(self, data: bytes) -> Rebuilt:
         self._sets.append(self._shared.graphs[json.loads(data)["name"]])
-        return len(self._sets[-1]), ["a priority of kernel f"]
+        return Rebuilt(list(range(len(self._sets[-1]))), ["a priority of kernel f"], list(self.foreign))
 
     def fire(self, group: int, place: int) -> int:
         self._shared.log.append(("fire", group, place))

@@ -15,7 +15,7 @@ import pytest
 from kernelcup_harness.device import calibration, stopwatch
 from kernelcup_harness.device.calibration import RESTS_S, check_canary
 from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
-from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread
+from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread, tolerance
 
 COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
 
@@ -111,21 +111,39 @@ class Canaries:
         return check_canary(backend, known, wait=self.rests.append, measure=lambda _: self.times.pop(0))
 
 
-def test_a_canary_within_two_percent_is_taken_once() -> None:
-    canaries = Canaries(102.0)
+@pytest.mark.parametrize("time_ns", [105.0, 80.0])
+def test_a_canary_that_is_five_percent_slower_or_any_faster_is_taken_once(time_ns: float) -> None:
+    canaries = Canaries(time_ns)
     found = canaries.check(Backend.CUDA, facts())
-    assert (found.canary_ns, found.first_ns, found.fits, canaries.rests) == (102.0, 102.0, True, [])
+    assert (found.canary_ns, found.first_ns, found.fits, canaries.rests) == (time_ns, time_ns, True, [])
+
+
+def test_a_canary_of_two_states_is_never_refused() -> None:
+    # As on an H200: process by process, while the times of submissions did not move.
+    states = (58.2, 59.9, 60.3, 62.3)
+    for expected in states:
+        spread = relative_spread(states)
+        allowed = tolerance(Backend.CUDA, spread)
+        assert all(fits(each, expected, allowed) for each in states)
+
+
+def test_the_canary_of_a_gpu_is_the_best_of_several_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [60.0, 58.0, 62.0, 59.0]
+    monkeypatch.setattr(calibration, "elsewhere", lambda _backend: nullcontext())
+    monkeypatch.setattr(calibration, "canary_here_ns", lambda _backend: times.pop())
+    assert calibration.canary_ns(Backend.CUDA) == 58.0
+    assert not times
 
 
 def test_one_that_does_not_fit_is_taken_again_after_a_rest() -> None:
-    canaries = Canaries(103.0, 100.5)
+    canaries = Canaries(106.0, 100.5)
     found = canaries.check(Backend.CUDA, facts())
-    assert (found.canary_ns, found.first_ns, found.fits) == (100.5, 103.0, True)
+    assert (found.canary_ns, found.first_ns, found.fits) == (100.5, 106.0, True)
     assert canaries.rests == [RESTS_S[0]]
 
 
 def test_one_that_never_fits_rests_for_longer_and_longer() -> None:
-    canaries = Canaries(103.0, 97.0, 102.5, 103.0)
+    canaries = Canaries(106.0, 110.0, 105.5, 106.0)
     assert not canaries.check(Backend.CUDA, facts()).fits
     assert canaries.rests == [*RESTS_S] == sorted(RESTS_S)
 
@@ -144,8 +162,9 @@ def test_without_an_expectation_every_canary_fits() -> None:
 def test_drift_is_told_in_both_directions() -> None:
     assert drift(105.0, 100.0) == pytest.approx(0.05)
     assert drift(95.0, 100.0) == pytest.approx(-0.05)
-    assert not fits(97.9, 100.0, 0.02)
-    assert fits(98.1, 100.0, 0.02)
+    assert not fits(102.1, 100.0, 0.02)
+    assert fits(101.9, 100.0, 0.02)
+    assert fits(50.0, 100.0, 0.02)
 
 
 def test_the_spread_does_not_mind_one_outlier() -> None:
@@ -165,8 +184,10 @@ def made(**changes: Any) -> DeviceCalibration:
     return DeviceCalibration(**(values | changes))
 
 
-def test_a_gpu_is_held_to_two_percent_and_a_processor_to_its_own_spread() -> None:
-    assert made(canary_spread=0.5).tolerance == 0.02
+def test_a_gpu_is_held_to_five_percent_or_its_spread_and_a_processor_to_its_own_spread() -> None:
+    assert made().tolerance == 0.05
+    assert made(canary_spread=0.012).tolerance == pytest.approx(0.072)
+    assert made(canary_spread=0.5).tolerance == 0.10
     assert made(backend=Backend.CPU, canary_spread=0.05).tolerance == pytest.approx(0.3)
     assert made(backend=Backend.CPU).tolerance == 0.02
 

@@ -29,7 +29,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.run import workers
-from kernelcup_harness.timer.rebuild import NotRebuilt
+from kernelcup_harness.timer.rebuild import NotRebuilt, Rebuilt
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
@@ -191,7 +191,7 @@ class Faults(FakeHands):
 class Refuses(FakeHands):
     """Cannot export what was captured."""
 
-    def export(self) -> bytes:
+    def export(self) -> tuple[bytes, WhyNot | None]:
         raise NotReplayed(WhyNot.RANDOM)
 
 
@@ -212,8 +212,21 @@ class Unmapped(FakeHands):
 class Refusing(FakeEngine):
     """Does not rebuild anything."""
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
+    def load(self, data: bytes) -> Rebuilt:
         raise NotRebuilt("a memset of memory outside of the window")
+
+
+class Disarmed(FakeEngine):
+    """Has rebuilt a kernel with an address that leads nowhere."""
+
+    foreign = ("byte 16 of the parameters of kernel f",)
+
+
+class FaultsByRandom(Faults):
+    """The same, and suspects the state of the generator."""
+
+    def export(self) -> tuple[bytes, WhyNot | None]:
+        return super().export()[0], WhyNot.RANDOM
 
 
 @pytest.mark.parametrize(
@@ -222,6 +235,11 @@ class Refusing(FakeEngine):
         (Elsewhere, FakeEngine, WhyNot.ELSEWHERE),
         (Stale, FakeEngine, WhyNot.STALE),
         (Faults, FakeEngine, WhyNot.FAULTS),
+        (Elsewhere, Disarmed, WhyNot.ELSEWHERE),
+        (Stale, Disarmed, WhyNot.FOREIGN_POINTER),
+        (Faults, Disarmed, WhyNot.FOREIGN_POINTER),
+        (FaultsByRandom, Disarmed, WhyNot.RANDOM),
+        (FaultsByRandom, FakeEngine, WhyNot.FAULTS),
         (Refuses, FakeEngine, WhyNot.RANDOM),
         (Waits, FakeEngine, WhyNot.WAITS),
         (Unmapped, FakeEngine, WhyNot.NO_IMAGES),
@@ -242,6 +260,17 @@ def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
     assert "not_replayed" in findings(case)
     assert told(events)["reason"] == reason.value
     assert not any(event["type"] == "dismiss" for event in events)
+
+
+@pytest.mark.parametrize("hands", [FakeHands, FaultsByRandom])
+def test_an_address_outside_of_the_window_counts_only_if_the_replay_fails(
+    tmp_path: Path, hands: type[FakeHands]
+) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands, engine=Disarmed)
+
+    found = told(events)
+    assert found["replayed"] == (hands is FakeHands)
+    assert ("byte 16 of the parameters of kernel f" in found.get("text", "")) == (hands is not FakeHands)
 
 
 class Turns(FakeHands):
@@ -411,7 +440,7 @@ def test_captures_that_take_long_to_load_are_loaded_less_often(
 class Full(FakeEngine):
     """Has memory for five captures."""
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
+    def load(self, data: bytes) -> Rebuilt:
         if len(self._sets) == 5:
             raise DriverError("cuModuleLoadData", 2, "CUDA_ERROR_OUT_OF_MEMORY")
         return super().load(data)

@@ -52,8 +52,8 @@ class Hands:
     def capture(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         return [[call() for _ in range(3)][-1] for call in calls]
 
-    def export(self) -> bytes:
-        return b"exported"
+    def export(self) -> tuple[bytes, WhyNot | None]:
+        return b"exported", None
 
 
 def opened() -> tuple[Room, Hands]:

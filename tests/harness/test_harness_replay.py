@@ -18,6 +18,7 @@ from mutations import mutated
 from kernelcup_harness.contestant import images
 from kernelcup_harness.timer.rebuild import LARGEST_COPY, Builder, NotRebuilt
 from kernelcup_harness.window import decoding, graph_data
+from kernelcup_harness.window.addresses import NOWHERE, disarmed
 from kernelcup_harness.window.allocator import BLOCK, Heap
 from kernelcup_harness.window.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
 from kernelcup_harness.window.graph_data import (
@@ -34,7 +35,7 @@ from kernelcup_harness.window.graph_data import (
     Launch,
     Memset,
 )
-from kernelcup_harness.window.window import WINDOW
+from kernelcup_harness.window.window import WINDOW, WINDOW_BYTES
 
 EDGE = bytes(8)
 MAPPED = 0x7F00_0000_0000
@@ -74,6 +75,7 @@ class FakeDriver:
         self.calls: list[str] = []
         self.copies: list[tuple[int, int, int]] = []
         self.set: list[int] = []
+        self.parameters: list[bytes] = []
         self._handles = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -103,9 +105,18 @@ class FakeDriver:
         offset._obj.value, nbytes._obj.value = 0, 8
         return 1 if number.value else 0
 
+    def _cuGraphAddKernelNode_v2(self, made: Any, *arguments: Any) -> int:  # noqa: N802
+        node: KernelNode = arguments[-1]._obj
+        if node.params:
+            self.parameters.append(ctypes.string_at(node.params[0], 8))
+        made._obj.value = 1
+        return 0
+
     def _cuPointerGetAttribute(self, kind: Any, _what: int, address: Any) -> int:  # noqa: N802
         kind._obj.value = 2
-        return 0 if WINDOW <= address.value < WINDOW + (8 << 30) or address.value == MAPPED else 1
+        return (
+            0 if address.value - MAPPED in range(1 << 20) or address.value - WINDOW in range(8 << 30) else 1
+        )
 
     def _cuGraphKernelNodeGetAttribute(self, *_: Any) -> int:  # noqa: N802
         return 0
@@ -266,7 +277,6 @@ def test_an_access_policy_window_is_dropped_and_named() -> None:
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        (launch(pointer(MAPPED)), "an address outside of the window"),
         (launch((0, b"1234")), "has other parameters here"),
         (launch(attributes=((13, bytes([1]) + bytes(63)),)), "changed by device code"),
         (copy(64, source=MAPPED), "a copy of memory outside"),
@@ -279,6 +289,40 @@ def test_an_access_policy_window_is_dropped_and_named() -> None:
 def test_what_reaches_outside_of_the_window_is_refused_by_name(node: Any, said: str) -> None:
     with pytest.raises(NotRebuilt, match=said):
         build(capture(node))
+
+
+def test_an_address_of_the_timers_own_memory_leads_nowhere_and_is_named() -> None:
+    made, fake = build(capture(launch(pointer(MAPPED + 0x1230)), launch(pointer(WINDOW + 8))))
+
+    assert [int.from_bytes(each, "little") for each in fake.parameters] == [
+        NOWHERE.start + 0x1230,
+        WINDOW + 8,
+    ]
+    assert made.foreign == ["byte 0 of the parameters of kernel f"]
+
+
+def test_an_address_that_led_nowhere_when_exported_is_named_too() -> None:
+    made, _ = build(capture(launch(pointer(NOWHERE.start + 5))))
+
+    assert made.foreign == ["byte 0 of the parameters of kernel f"]
+
+
+def test_nothing_is_ever_mapped_where_foreign_addresses_lead() -> None:
+    assert NOWHERE.stop == WINDOW + WINDOW_BYTES
+    assert len(NOWHERE) == 1 << 32
+    assert NOWHERE.start % (1 << 32) == 0
+
+
+def test_only_words_that_are_foreign_addresses_change_and_their_lower_half_is_kept() -> None:
+    words = [MAPPED + 7, WINDOW, 3, 1 << 40]
+    value = b"live" + b"".join(word.to_bytes(8, "little") for word in words) + b"end"
+
+    safe, places = disarmed(4, value, lambda word: word == MAPPED + 7)
+
+    assert places == [8]
+    assert safe == value.replace(
+        (MAPPED + 7).to_bytes(8, "little"), (NOWHERE.start + 7).to_bytes(8, "little")
+    )
 
 
 def test_a_variable_of_another_size_is_refused() -> None:

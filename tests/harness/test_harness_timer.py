@@ -17,7 +17,7 @@ from test_harness_replay import FakeDriver, capture, launch
 
 from kernelcup_harness import timer_process
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
-from kernelcup_harness.timer import engine, main, start_gun
+from kernelcup_harness.timer import engine, main, rebuild, start_gun
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import Driver, DriverError
 from kernelcup_harness.window.failures import Failure
@@ -187,18 +187,14 @@ def test_a_stamp_that_changes_after_it_was_read_is_forged() -> None:
 
 def test_a_capture_is_rebuilt_with_the_regions_that_were_attached() -> None:
     found, _device = made()
-    with pytest.raises(Exception, match="outside of the window"):
-        found.load(graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little"))))))
+    data = graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little")))))
+    assert found.load(data).foreign == ["byte 0 of the parameters of kernel f"]
 
     fd = os.open("/dev/null", os.O_RDONLY)
     found.attach(SharedRegion(address=window.WINDOW, bytes=2 << 20, access=Access.WRITE), fd)
     os.close(fd)
-    assert found.load(
-        graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little")))))
-    ) == (
-        1,
-        [],
-    )
+    again = found.load(data)
+    assert (len(again.executables), again.dropped, again.foreign) == (1, [], [])
 
 
 class Plain:
@@ -211,10 +207,10 @@ class Plain:
     def attach(self, region: SharedRegion, fd: int) -> None:
         self.log.append((region, os.fstat(fd).st_size))
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
+    def load(self, data: bytes) -> rebuild.Rebuilt:
         self.try_to()
         self.log.append(data)
-        return 4, ["x" * 10] * 100
+        return rebuild.Rebuilt([1, 2, 3, 4], ["x" * 10] * 100)
 
     def fire(self, group: int, place: int) -> int:
         self.try_to()
@@ -343,7 +339,7 @@ def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
     ("error", "name", "ends"),
     [
         (graph_data.BadGraph("capture.images: a list is due"), Failure.BAD_GRAPH, False),
-        (main.rebuild.NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
+        (rebuild.NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
         (DriverError("cuModuleLoadData", 200, "CUDA_ERROR_INVALID_IMAGE"), Failure.NOT_REBUILT, False),
         (DriverError("cuModuleLoadData", 700, "CUDA_ERROR_ILLEGAL_ADDRESS"), Failure.DEVICE_FAULT, True),
     ],

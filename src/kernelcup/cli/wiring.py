@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import json
 import os
@@ -151,6 +152,8 @@ def check_devices(config: Config) -> None:
                 f"{where}: this machine has no GPU. Remove the device, or, if other machines judge, run "
                 "`serve` and `config check` with --no-judge"
             )
+        elif device.backend is Backend.CUDA and (trouble := gpu_trouble()):
+            faults.append(f"{where}: {trouble}")
     if faults:
         raise ConfigError("\n".join(faults))
 
@@ -202,6 +205,12 @@ def describe_harness() -> dict[str, Any]:
     if not isinstance(found, dict) or "kind" not in found.get("sandbox", {}):
         raise LaunchError("the harness does not report its sandbox")
     return found
+
+
+@functools.cache
+def gpu_trouble() -> str:
+    """Return why GPU jobs cannot run in this machine's sandbox, empty if they can. Raise ``LaunchError``."""
+    return str(describe_harness().get("gpu_trouble", ""))
 
 
 def make_hygiene() -> Hygiene:

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 
 from kernelcup_harness.contestant.images import Loaded, Symbols, symbols_of
-from kernelcup_harness.window.addresses import is_memory, words_of
+from kernelcup_harness.window.addresses import disarmed, is_memory
 from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,
     CopyNode,
@@ -66,11 +66,16 @@ class Exporter:
     Args:
         driver: With a current context.
         loaded: Every image that this process has loaded.
+        inside: Addresses that the timer maps too.
     """
 
-    def __init__(self, driver: Driver, loaded: Loaded) -> None:
+    def __init__(self, driver: Driver, loaded: Loaded, inside: Sequence[range]) -> None:
         self._driver = driver
         self._loaded = loaded
+        self._inside = inside
+        self.foreign: set[str] = set()
+        """Kernels with parameters that look like addresses of other memory, which the timer does not map. They are
+        exported as addresses that fault: the replay shows whether a kernel uses them."""
         self._symbols: dict[int, Symbols] = {}
         self._functions: dict[int, int] = {}
         self._found: list[Function] = []
@@ -136,12 +141,15 @@ class Exporter:
         found = KernelNode()
         self._driver("cuGraphKernelNodeGetParams_v2", u64(node), ctypes.byref(found))
         function = found.func or self._driver.handle("cuKernelGetFunction", u64(found.kern))
+        number = self._function(function)
         return Launch(
-            function=self._function(function),
+            function=number,
             grid=tuple(found.grid),
             block=tuple(found.block),
             shared_bytes=found.shared_bytes,
-            parameters=tuple(self._parameters(function, found)),
+            parameters=tuple(
+                self._disarmed(each, self._found[number].name) for each in self._parameters(function, found)
+            ),
             attributes=tuple(self._attributes(node)),
         )
 
@@ -164,6 +172,16 @@ class Exporter:
                 raise NotExported("a kernel's parameters cannot be read")
             parameters.append((offset.value, ctypes.string_at(source, nbytes.value)))
         return parameters
+
+    def _disarmed(self, parameter: tuple[int, bytes], name: str) -> tuple[int, bytes]:
+        offset, value = parameter
+        safe, places = disarmed(offset, value, self._is_foreign)
+        if places:
+            self.foreign.add(name)
+        return offset, safe
+
+    def _is_foreign(self, word: int) -> bool:
+        return not any(word in each for each in self._inside) and is_memory(self._driver, word)
 
     @staticmethod
     def _buffer(found: KernelNode) -> int:
@@ -267,25 +285,3 @@ def read_variable(driver: Driver, module: int, name: str) -> bytes | None:
     except DriverError:
         return None
     return value.raw
-
-
-def foreign_pointers(driver: Driver, capture: Capture, inside: Sequence[range]) -> list[str]:
-    """Name the kernels whose parameters point to device or host memory outside of these addresses.
-
-    The timer does not map those addresses, so its kernel would fault. Parameters have no types: every aligned word
-    that the driver knows as an address counts.
-    """
-    found = []
-
-    def look(graph: Graph) -> None:
-        for node in graph.nodes:
-            if isinstance(node, Child):
-                look(node.graph)
-            elif isinstance(node, Launch):
-                words = [word for offset, value in node.parameters for word in words_of(offset, value)]
-                if any(is_memory(driver, word) for word in words if not any(word in each for each in inside)):
-                    found.append(capture.functions[node.function].name)
-
-    for each in capture.graphs:
-        look(each)
-    return sorted(set(found))

@@ -94,19 +94,16 @@ class GpuHands:
             raise NotReplayed(of_error(error)) from error
         return made
 
-    def export(self) -> bytes:
+    def export(self) -> tuple[bytes, WhyNot | None]:
         """Return all captured graphs as data, in the order of their capture. Raise :class:`NotReplayed`."""
-        exporter = export.Exporter(self._driver, self._keeper.loaded)
+        exporter = export.Exporter(self._driver, self._keeper.loaded, self._regions)
         try:
             found = exporter.capture([graph for made in self._captured for graph in made.graphs])
-            foreign = export.foreign_pointers(self._driver, found, self._regions)
         except export.NotExported as refused:
             raise NotReplayed(of_export(str(refused))) from refused
         except DriverError as error:
             raise NotReplayed(WhyNot.UNKNOWN) from error
-        if foreign:
-            raise NotReplayed(of_foreign(foreign))
-        return graph_data.encode(found)
+        return graph_data.encode(found), of_foreign(exporter.foreign) if exporter.foreign else None
 
     def _stream_for(self, before: torch.cuda.Stream) -> torch.cuda.Stream:
         """Return the stream to capture on: the thread's own if it is in use, else a separate one."""

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -60,8 +60,11 @@ class Hands(Protocol):
     def capture(self, calls: Sequence[Call]) -> list[Any]:
         """Warm up calls and capture each; return their answers. Raise :class:`NotReplayed`."""
 
-    def export(self) -> bytes:
-        """Return all captured graphs as data. Raise :class:`NotReplayed`."""
+    def export(self) -> tuple[bytes, WhyNot | None]:
+        """Return all captured graphs as data, and the likely reason if their replay fails.
+
+        Raise :class:`NotReplayed`.
+        """
 
 
 class Room:
@@ -214,7 +217,7 @@ class Room:
         (fd,) = self._take_fds()
         arena = wire.Arena.adopt(fd)
         try:
-            data = self._hands.export()
+            data, suspect = self._hands.export()
             if len(data) > arena.size:
                 return Exported(why=WhyNot.MEMORY, bytes=0)
             arena.memory[: len(data)] = data
@@ -226,7 +229,7 @@ class Room:
             return Exported(why=WhyNot.UNKNOWN, bytes=0)
         finally:
             arena.close()
-        return Exported(bytes=len(data))
+        return Exported(why=suspect, bytes=len(data))
 
 
 def description(value: Any) -> dict[str, Any]:
@@ -265,7 +268,7 @@ def of_export(text: str) -> WhyNot:
     return next((reason for part, reason in SAYINGS.items() if part in text), WhyNot.UNKNOWN)
 
 
-def of_foreign(kernels: Sequence[str]) -> WhyNot:
+def of_foreign(kernels: Iterable[str]) -> WhyNot:
     """Return the likely source of addresses outside of the window, given the kernels called with them."""
     if any(part in name.lower() for name in kernels for part in RANDOM_KERNELS):
         return WhyNot.RANDOM

@@ -42,6 +42,13 @@ VARIABLE = "KERNELCUP_HARNESS_SANDBOX"
 
 FOLDER_PREFIX = "kernelcup-job-"
 TRIAL_S = 20.0
+CUDA_TRIAL = """
+import ctypes
+library, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+code = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+raise SystemExit(f"CUDA error {code}, {count.value} devices" if code or not count.value else 0)
+"""
+"""Fails unless the CUDA driver starts and finds a device."""
 
 # Processes and threads, counted for each user on the whole machine: parallel jobs share the limit,
 # so it grows with the machine. It ends a fork bomb, not a job.
@@ -105,6 +112,20 @@ def landlock_works() -> bool:
 
 
 @functools.cache
+def gpu_trouble() -> str:
+    """Return why processes in this machine's sandbox cannot use its NVIDIA GPUs; empty if they can, or it has none.
+
+    Only Landlock is tried: its rules would have to name all that the driver uses.
+    """
+    if kind() is not Kind.LANDLOCK or not Path("/dev/nvidiactl").exists():
+        return ""
+    argv = [sys.executable, "-I", "-S", "-c", CUDA_TRIAL]
+    if runs(Kind.LANDLOCK, argv, reads_all=not python_runs(reads_all=False), gpu=True):
+        return ""
+    return "CUDA does not start under Landlock, the sandbox in use here: apt-get install bubblewrap"
+
+
+@functools.cache
 def python_runs(*, reads_all: bool) -> bool:
     """Return whether this Python runs under Landlock, as a user who may read only their own files or all visible ones.
 
@@ -114,7 +135,7 @@ def python_runs(*, reads_all: bool) -> bool:
     return (os.getuid() == 0 or not reads_all) and runs(Kind.LANDLOCK, argv, reads_all=reads_all)
 
 
-def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False) -> bool:
+def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False, gpu: bool = False) -> bool:
     """Return whether a program succeeds in a sandbox."""
     if not seccomp.is_supported():
         return False
@@ -122,12 +143,17 @@ def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False) -> bool:
         # Under Landlock the other user has to pass through it.
         Path(folder).chmod(0o711)
         (Path(folder) / "files").mkdir()
-        trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder) / "files")
+        trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder) / "files", gpu=gpu)
+        shown = gpu_nodes.nodes(os.environ if gpu else {})
+        environment = {**shown.environment, "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        devices = shown.paths if gpu else ()
         try:
             if kind is Kind.BUBBLEWRAP:
                 prepared = confine(kind, trial, argv, {})
             else:
-                prepared = by_landlock(trial, argv, {}, (), Path(folder) / "scratch", reads_all=reads_all)
+                prepared = by_landlock(
+                    trial, argv, environment if gpu else {}, devices, Path(folder) / "scratch", reads_all=reads_all
+                )
         except OSError:
             return False
         try:
@@ -206,7 +232,7 @@ def by_landlock(
         "work": str(work),
         "abi": landlock.abi(),
         "rules": landlock.rules(shown, scratch, devices, gpu=box.gpu),
-        "filter": seccomp.program(isolated=False).hex(),
+        "filter": seccomp.program(isolated=False, gpu=box.gpu).hex(),
     }
     fd = memory_file(json.dumps(settings).encode())
     return Prepared(

@@ -144,6 +144,13 @@ SHARED_NAMES: dict[str, dict[str, int]] = {
     "aarch64": {"mq_open": 180, "mq_unlink": 181, "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196},
 }
 
+# Denied if the CUDA driver needs a socket in a sandbox without namespaces. It binds one to an abstract name and listens
+# there, for processes that share its memory, and CUDA does not start without. Nothing may connect or be answered.
+CONNECTING: dict[str, dict[str, int]] = {
+    "x86_64": {"connect": 42, "accept": 43, "accept4": 288},
+    "aarch64": {"accept": 202, "connect": 203, "accept4": 242},
+}
+
 # clone, clone3, socket, socketpair
 FILTERED: dict[str, tuple[int, int, int, int]] = {
     "x86_64": (56, 435, 41, 53),
@@ -157,15 +164,20 @@ def is_supported(machine: str | None = None) -> bool:
     return (machine or platform.machine()) in DENIED
 
 
-def program(machine: str | None = None, *, network: bool = False, isolated: bool = True) -> bytes:
+def program(
+    machine: str | None = None, *, network: bool = False, isolated: bool = True, gpu: bool = False
+) -> bytes:
     """Return the filter as an array of ``struct sock_filter``. Raise ``KeyError`` without a table.
 
     With ``network`` it allows sockets of the internet families, for a sandbox with a network
     namespace of its own. A sandbox without namespaces is not ``isolated``: a socket with an address
-    would reach services of the host, so only connected pairs are allowed.
+    would reach services of the host, so only connected pairs are allowed; with a ``gpu`` also sockets that
+    can only listen.
     """
     machine = machine or platform.machine()
+    listens = gpu and not isolated
     denied = DENIED[machine] | ({} if isolated else SHARED_NAMES[machine])
+    denied |= CONNECTING[machine] if listens else {}
     clone, clone3, socket, socketpair = FILTERED[machine]
     code = [
         instruction(LOAD_WORD, ARCHITECTURE_AT),
@@ -184,10 +196,11 @@ def program(machine: str | None = None, *, network: bool = False, isolated: bool
     if isolated:
         code += one_of(socket, NETWORK_FAMILIES if network else LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
     else:
-        code += [instruction(JUMP_EQUAL, socket, 0, 1), instruction(RETURN, ERROR | errno.EAFNOSUPPORT)]
-        code += without_flags(
-            socketpair, DATAGRAM_BIT, error=errno.EPROTONOSUPPORT, at=SECOND_ARGUMENT_AT, then_on=True
-        )
+        for number in (socket, socketpair) if listens else (socketpair,):
+            code += without_flags(
+                number, DATAGRAM_BIT, error=errno.EPROTONOSUPPORT, at=SECOND_ARGUMENT_AT, then_on=True
+            )
+        code += one_of(socket, LOCAL_FAMILIES if listens else (), error=errno.EAFNOSUPPORT)
     code += one_of(socketpair, LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
     code.append(instruction(RETURN, ALLOW))
     return b"".join(code)

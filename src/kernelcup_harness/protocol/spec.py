@@ -89,8 +89,8 @@ class DeviceFacts:
     """Time of an empty kernel as the profiler reports it, 0 if it is not known."""
     canary_ns: float = 0.0
     """Rolling median of the canary kernel, 0 if there is none yet."""
-    canary_tolerance: float = 0.02
-    """The share by which a canary may differ from its rolling median."""
+    canary_tolerance: float = 0.05
+    """The share by which a canary may be slower than its rolling median."""
     noise_share: float = 0.0
     """Standard deviation of the canary between runs, as a share of its time; 0 if it is not known."""
     calibration_id: str = ""

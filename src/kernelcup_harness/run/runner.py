@@ -27,7 +27,7 @@ from kernelcup_harness.run import task_harness
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import READY_S, StandardRun
 from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
-from kernelcup_harness.run.workers import Crew
+from kernelcup_harness.run.workers import Crew, NotStarted
 
 FOLDER_PREFIX = "kernelcup-job-"
 
@@ -74,12 +74,14 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
         )
     if spec.backend is Backend.CUDA and not has_gpu():
         return "this machine has no GPU that can be used"
-    return None
+    return sandbox.gpu_trouble() or None if boxed and spec.backend is Backend.CUDA else None
 
 
 @contextmanager
 def started_ahead(backend: Backend) -> Iterator[Crew]:
     """Start judge and contestants, and wait until they have imported everything. Raise ``NotStarted``."""
+    if backend is Backend.CUDA and (trouble := sandbox.gpu_trouble()):
+        raise NotStarted(trouble)
     processes.adopt_orphans()
     sweep()
     with job_folder() as folder:

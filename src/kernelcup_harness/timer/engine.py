@@ -48,12 +48,12 @@ class GpuEngine:
         access = window.READ if region.access is Access.READ else window.READ_WRITE
         self._regions.append(self._window.attach(fd, region.address, region.bytes, access=access))
 
-    def load(self, data: bytes) -> tuple[list[int], list[str]]:
-        """Rebuild a capture as another set; return the nodes of each place, and the attributes left out."""
+    def load(self, data: bytes) -> rebuild.Rebuilt:
+        """Rebuild a capture as another set."""
         inside = [each.addresses for each in self._regions]
         made = rebuild.Builder(self._driver, self._context, inside).build(decoding.decode(data))
         self._sets.append(made.executables)
-        return made.nodes, made.dropped
+        return made
 
     def fire(self, group: int, place: int) -> int | None:
         """Return the nanoseconds of one call with a cold cache, None if it was not ready in time."""

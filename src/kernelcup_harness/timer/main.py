@@ -70,8 +70,8 @@ class Engine(Protocol):
     def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
 
-    def load(self, data: bytes) -> tuple[list[int], list[str]]:
-        """Rebuild a capture as another set; return the nodes of each place, and the attributes left out."""
+    def load(self, data: bytes) -> rebuild.Rebuilt:
+        """Rebuild a capture as another set."""
 
     def fire(self, group: int, place: int) -> int | None:
         """Return the nanoseconds of one call with a cold cache, the clock's own share included.
@@ -183,7 +183,7 @@ class Timer:
             for fd in fds:
                 os.close(fd)
         try:
-            nodes, dropped = self._engine.load(data)
+            made = self._engine.load(data)
         except graph_data.BadGraph as bad:
             raise Failed(Failure.BAD_GRAPH, str(bad)) from bad
         except rebuild.NotRebuilt as refused:
@@ -191,8 +191,9 @@ class Timer:
         except DriverError as error:
             name = Failure.DEVICE_FAULT if error.code in FAULTS else Failure.NOT_REBUILT
             raise Failed(name, str(error)) from error
-        self._places.append(len(nodes))
-        return Loaded(nodes=nodes, dropped=[each[:300] for each in dropped[:64]])
+        self._places.append(len(made.nodes))
+        dropped, foreign = ([each[:300] for each in told[:64]] for told in (made.dropped, made.foreign))
+        return Loaded(nodes=made.nodes, dropped=dropped, foreign=foreign)
 
     def _fire(self, message: Fire) -> Fired:
         ns = self._engine.fire(*self._call([message.capture, message.place]))

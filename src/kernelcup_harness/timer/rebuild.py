@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelcup_harness.window.addresses import is_memory, words_of
+from kernelcup_harness.window.addresses import NOWHERE, disarmed, is_memory
 from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,
     CopyEnd,
@@ -43,12 +43,13 @@ class NotRebuilt(RuntimeError):
 
 @dataclass(slots=True)
 class Rebuilt:
-    """Graphs that can be launched, and the attributes that they lack."""
+    """Graphs that can be launched, the attributes that they lack, and parameters with addresses that lead nowhere."""
 
     executables: list[int]
     nodes: list[int]
     """The number of nodes of each."""
     dropped: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
 
 
 class Builder:
@@ -67,6 +68,7 @@ class Builder:
         self._functions: list[int] = []
         self._names: list[str] = []
         self._dropped: set[str] = set()
+        self._foreign: set[str] = set()
 
     def build(self, capture: Capture) -> Rebuilt:
         """Load the images and make every graph. Raise :class:`NotRebuilt` or ``DriverError``."""
@@ -80,8 +82,12 @@ class Builder:
             self._functions.append(function)
             self._names.append(each.name)
         made = [self._graph(each) for each in capture.graphs]
-        executables = [self._instantiate(graph) for graph, _ in made]
-        return Rebuilt(executables, [count for _, count in made], sorted(self._dropped))
+        return Rebuilt(
+            executables=[self._instantiate(graph) for graph, _ in made],
+            nodes=[count for _, count in made],
+            dropped=sorted(self._dropped),
+            foreign=sorted(self._foreign),
+        )
 
     def _load(self, image: Image) -> int:
         module = self._driver.handle("cuModuleLoadData", image.code + b"\0")
@@ -135,12 +141,13 @@ class Builder:
     def _launch(self, graph: int, node: Launch) -> int:
         function, name = self._functions[node.function], self._names[node.function]
         self._check_parameters(function, node, name)
-        nbytes = max((offset + len(value) for offset, value in node.parameters), default=0)
+        parameters = [(offset, self._disarmed(offset, value, name)) for offset, value in node.parameters]
+        nbytes = max((offset + len(value) for offset, value in parameters), default=0)
         block = ctypes.create_string_buffer(max(1, nbytes))
-        for offset, value in node.parameters:
+        for offset, value in parameters:
             ctypes.memmove(ctypes.addressof(block) + offset, value, len(value))
-        pointers = (ctypes.c_void_p * max(1, len(node.parameters)))(
-            *(ctypes.addressof(block) + offset for offset, _ in node.parameters)
+        pointers = (ctypes.c_void_p * max(1, len(parameters)))(
+            *(ctypes.addressof(block) + offset for offset, _ in parameters)
         )
         wanted = KernelNode(
             func=function,
@@ -157,16 +164,22 @@ class Builder:
         return made.value
 
     def _check_parameters(self, function: int, node: Launch, name: str) -> None:
-        """Compare the parameters with the image's, and refuse addresses outside of the window."""
+        """Compare the layout of the parameters with the image's."""
         for number, (offset, value) in enumerate(node.parameters):
             there, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
             place = (u64(function), ctypes.c_size_t(number), ctypes.byref(there), ctypes.byref(nbytes))
             code = self._driver.code("cuFuncGetParamInfo", *place)
             if code or (there.value, nbytes.value) != (offset, len(value)):
                 raise NotRebuilt(f"kernel {name[:200]} has other parameters here")
-            for word in words_of(offset, value):
-                if not self._is_inside(word) and is_memory(self._driver, word):
-                    raise NotRebuilt(f"kernel {name[:200]} is called with an address outside of the window")
+
+    def _disarmed(self, offset: int, value: bytes, name: str) -> bytes:
+        """Return a parameter without addresses of the timer's own memory, and note those that lead nowhere."""
+        safe, places = disarmed(offset, value, self._is_foreign)
+        self._foreign |= {f"byte {place} of the parameters of kernel {name[:200]}" for place in places}
+        return safe
+
+    def _is_foreign(self, word: int) -> bool:
+        return word in NOWHERE or (not self._is_inside(word) and is_memory(self._driver, word))
 
     def _set_attribute(self, node: int, number: int, content: bytes, name: str) -> None:
         usual = LaunchAttribute()

@@ -1,17 +1,37 @@
-"""Which words of a parameter are addresses of device memory."""
+"""Which words of a parameter are addresses of device memory, and what takes the place of foreign ones."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 from kernelcup_harness.window.driver import Driver, u64
+from kernelcup_harness.window.window import WINDOW, WINDOW_BYTES
+
+HALF = 1 << 32
+NOWHERE = range(WINDOW + WINDOW_BYTES - HALF, WINDOW + WINDOW_BYTES)
+"""Addresses that are reserved and never mapped: a kernel that uses one faults."""
 
 
-def words_of(offset: int, value: bytes) -> list[int]:
-    """Return those aligned words of a parameter that may be addresses."""
-    begin = -offset % 8
-    words = [int.from_bytes(value[at : at + 8], "little") for at in range(begin, len(value) - 7, 8)]
-    return [word for word in words if word >= 1 << 32]
+def words_of(offset: int, value: bytes) -> list[tuple[int, int]]:
+    """Return those aligned words of a parameter that may be addresses, each with its place in the parameter."""
+    places = range(-offset % 8, len(value) - 7, 8)
+    words = [(at, int.from_bytes(value[at : at + 8], "little")) for at in places]
+    return [(at, word) for at, word in words if word >= HALF]
+
+
+def disarmed(offset: int, value: bytes, is_foreign: Callable[[int], bool]) -> tuple[bytes, list[int]]:
+    """Return a parameter whose foreign addresses lead nowhere, and their offsets among the kernel's parameters.
+
+    Parameters have no types: such a word may be a left-over that the kernel never reads, or half of it a number.
+    The lower half is kept, because next to a left-over it may be in use.
+    """
+    made, found = bytearray(value), list[int]()
+    for at, word in words_of(offset, value):
+        if is_foreign(word):
+            made[at : at + 8] = (NOWHERE.start | word % HALF).to_bytes(8, "little")
+            found.append(offset + at)
+    return bytes(made), found
 
 
 def is_memory(driver: Driver, word: int) -> bool:

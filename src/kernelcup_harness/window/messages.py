@@ -126,7 +126,7 @@ class Export(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exported(Message):
-    """The graphs are written, or the reason why not."""
+    """The graphs are written, or the reason why not; with both, the likely reason if their replay fails."""
 
     type: ClassVar[str] = "exported"
     why: WhyNot | None = None
@@ -153,6 +153,8 @@ class Loaded(Message):
     """The number of nodes of the graph of each place."""
     dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Attributes that were left out."""
+    foreign: Annotated[list[Annotated[str, Most(300)]], Most(64)]
+    """Parameters that look like addresses outside of the window, and lead nowhere in the replay."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -157,14 +157,14 @@ def test_a_job_whose_canary_fits_counts(scene: Scene) -> None:
 
 def test_one_whose_canary_has_drifted_waits_again_unharmed(scene: Scene) -> None:
     with pytest.raises(UnfitDevice, match="GPU 0 before the job: the canary took") as caught:
-        scene.check(103.0)
+        scene.check(106.0)
     assert (caught.value.gpus, caught.value.spoils) == (("0",), False)
 
 
 def test_the_same_job_a_second_time_uses_up_an_attempt(scene: Scene) -> None:
     for job_id, spoils in (("1.1", False), ("2.1", False), ("1.1", True)):
         with pytest.raises(UnfitDevice) as caught:
-            scene.check(103.0, job_id=job_id)
+            scene.check(106.0, job_id=job_id)
         assert caught.value.spoils is spoils
 
 
@@ -236,8 +236,8 @@ def test_a_job_is_told_what_its_gpu_can_do_and_the_result_says_so(tmp_path: Path
 
 
 def test_a_launcher_throws_away_what_a_drifted_gpu_measured_and_takes_the_next(tmp_path: Path) -> None:
-    launcher = launcher_with(tmp_path, harness_that_reports(104.0))
-    with pytest.raises(UnfitDevice, match=r"GPU 0 before the job: the canary took .* \+4.0%") as caught:
+    launcher = launcher_with(tmp_path, harness_that_reports(106.0))
+    with pytest.raises(UnfitDevice, match=r"GPU 0 before the job: the canary took .* \+6.0%") as caught:
         run(launcher)
     assert not caught.value.spoils
     assert launcher.capacity(H100) == 1

@@ -135,7 +135,7 @@ def test_a_dispatcher_that_starts_measures_each_gpu_and_tells_jobs(scene: Scene)
     scene.calibrations.refresh()
     facts = scene.bench.facts["H100", "1"]
     assert (facts.copy_bytes_per_s, facts.matrix_flops_per_s) == (3.0e12, {"fp16": 7e14})
-    assert (facts.l2_bytes, facts.canary_ns, facts.canary_tolerance) == (50 << 20, 100.0, 0.02)
+    assert (facts.l2_bytes, facts.canary_ns, facts.canary_tolerance) == (50 << 20, 100.0, 0.05)
     assert facts.calibration_id == "2"
 
 
@@ -222,15 +222,23 @@ def test_a_calibration_that_fails_is_tried_again_later_and_takes_nothing_out(sce
 
 def test_a_canary_that_has_drifted_takes_the_gpu_out_and_says_why(scene: Scene) -> None:
     scene.calibrations.refresh()
-    scene.bench.found["0"] = made(105.0)
+    scene.bench.found["0"] = made(106.0)
     scene.pass_time(SIX_HOURS)
     (fault,) = outages(scene.db, now=scene.clock())
     assert (fault.machine, fault.gpu, fault.device) == ("here", "0", "H100")
     assert fault.reason == (
-        "GPU 0: the canary took 0.1 us, +5.0% from its rolling median of 0.1 us; 2.0% is allowed"
+        "GPU 0: the canary took 0.1 us, +6.0% from its rolling median of 0.1 us; +5.0% is allowed"
     )
     (record,) = calibrations.newest(scene.db)
     assert not record.fits
+
+
+def test_processes_that_differ_on_one_gpu_widen_what_is_allowed(scene: Scene) -> None:
+    for canary_ns in (100.0, 101.5, 100.0, 102.0, 98.5, 101.0, 100.0, 102.5):
+        scene.canary(canary_ns)
+    assert scene.canary(106.5)[1] is None
+    assert scene.canary(113.0)[1] is not None
+    assert scene.canary(80.0)[1] is None
 
 
 def test_a_drifted_canary_does_not_move_the_median(scene: Scene) -> None:

@@ -176,7 +176,8 @@ def sandbox() -> Finding:
     from kernelcup.errors import LaunchError
 
     try:
-        found = wiring.describe_harness()["sandbox"]
+        described = wiring.describe_harness()
+        found = described["sandbox"]
     except LaunchError as error:
         return Finding("sandbox", "broken", str(error))
     missing = shutil.which("bwrap") is None
@@ -187,6 +188,8 @@ def sandbox() -> Finding:
     text = f"{found['kind']}, {found['privileges']}, no network, limits by {found['limits']}"
     if found["kind"] != "bubblewrap":
         text += f"; weaker than bubblewrap: {found['weaker']} ({how})"
+    if trouble := described.get("gpu_trouble"):
+        return Finding("sandbox", "broken", f"{text}; GPU jobs are refused: {trouble}")
     return Finding("sandbox", "ok", text)
 
 

@@ -216,5 +216,5 @@ def drift_text(canary_ns: float, facts: DeviceFacts) -> str:
     share = calibration.drift(canary_ns, facts.canary_ns)
     return (
         f"the canary took {canary_ns / 1e3:.1f} us, {share:+.1%} from its rolling median of "
-        f"{facts.canary_ns / 1e3:.1f} us; {facts.canary_tolerance:.1%} is allowed"
+        f"{facts.canary_ns / 1e3:.1f} us; {facts.canary_tolerance:+.1%} is allowed"
     )

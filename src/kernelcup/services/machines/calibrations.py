@@ -54,10 +54,20 @@ def facts_of(record: CalibrationRecord, canary_ns: float | None, *, noise_share:
         launch_ns=found.launch_ns,
         empty_kernel_ns=found.profiled_empty_ns,
         canary_ns=canary_ns or 0.0,
-        canary_tolerance=found.tolerance,
+        canary_tolerance=tolerance_of(found, noise_share),
         noise_share=noise_share if bounds else 0.0,
         calibration_id=str(record.id),
     )
+
+
+def tolerance_of(found: DeviceCalibration, noise_share: float) -> float:
+    """Return the share by which a canary may be slower: by the spread within the calibration, or between processes.
+
+    A processor's spread between processes is left out: others use it too.
+    """
+    if found.backend is not Backend.CUDA:
+        return found.tolerance
+    return calibration.tolerance(found.backend, max(found.canary_spread, noise_share))
 
 
 def store(
@@ -69,11 +79,13 @@ def store(
         before = calibrations.latest(session, **place)
         fresh = before is None or before.found.kind != found.kind
         expected = None if fresh else calibrations.rolling_median(session, **place)
-        good = expected is None or calibration.fits(found.canary_ns, expected, found.tolerance)
+        noise_share = 0.0 if fresh else calibrations.rolling_noise(session, **place)
+        allowed = tolerance_of(found, noise_share)
+        good = expected is None or calibration.fits(found.canary_ns, expected, allowed)
         record = calibrations.add(session, found, **place, at=now, fits=good, fresh=fresh)
     if good:
         return record, None
-    text = drift_text(found.canary_ns, facts_of(record, expected))
+    text = drift_text(found.canary_ns, facts_of(record, expected, noise_share=noise_share))
     name = f"GPU {gpu}" if gpu else device
     return record, UnfitDevice(f"{name}: {text}", gpus=[gpu] if gpu else [])
 

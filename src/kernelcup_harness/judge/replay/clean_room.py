@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness.judge.answers import MOST_TENSORS, CallFailed
@@ -59,6 +60,27 @@ FIRST_CAPTURED, FIRST_VERIFIED = 3 << 20, 4 << 20
 SMALL_BYTES = 2 << 20
 """Up to this many bytes of input and answer, calls by the wall clock go through pinned host memory: the device then
 works for the submission's process alone, and need not switch between two processes, which takes 0.1 ms and more."""
+
+
+@dataclass(slots=True)
+class Foreign:
+    """Parameters that look like addresses outside of the window, and lead nowhere in the replay.
+
+    Args:
+        places: The parameters, as the timer names them.
+        reason: Whose memory it may be, as the contestant says.
+    """
+
+    places: list[str] = field(default_factory=list)
+    reason: WhyNot | None = None
+
+    def cause_of(self, failed: TimerFailed | NotReplayed) -> NotReplayed:
+        """Return why a verifying replay failed: such parameters, if there are any and they can be the cause."""
+        if isinstance(failed, TimerFailed):
+            failed = NotReplayed(WhyNot.FAULTS, str(failed))
+        if not self.places or failed.reason not in (WhyNot.FAULTS, WhyNot.STALE):
+            return failed
+        return NotReplayed(self.reason or WhyNot.FOREIGN_POINTER, ", ".join(self.places[:3]))
 
 
 class CleanRoom(TimedReplays):
@@ -111,6 +133,7 @@ class CleanRoom(TimedReplays):
         self._lent: list[tuple[SharedRegion, int]] = []
         """Regions of inputs, with descriptors to share them by."""
         self.dropped: list[str] = []
+        self._foreign = Foreign()
         """Attributes that the timer left out of the graphs."""
 
     @property
@@ -304,26 +327,27 @@ class CleanRoom(TimedReplays):
         arena = values.Arena.create(MOST_EXPORT_BYTES)
         self._export = arena, 0
         reply = self._contestant.ask(Export(), Exported, timeout_s=self._remaining(), fds=[arena.fd])
-        if reply.why is not None:
-            raise NotReplayed(reply.why)
         if not 0 <= reply.bytes <= arena.size:
             raise BrokenProtocol("an export without a valid size")
-        self._export = arena, reply.bytes
+        if reply.why is not None and not reply.bytes:
+            raise NotReplayed(reply.why)
+        self._foreign, self._export = Foreign(reason=reply.why), (arena, reply.bytes)
 
     def hand_over(self) -> None:
         """Have the timer load the export, again if it was loaded before."""
         assert self._export is not None
         arena, nbytes = self._export
         try:
-            request = LoadCapture(bytes=nbytes)
-            loaded = self._asked(request, Loaded, fds=[arena.fd], timeout_s=self._remaining())
+            loaded = self._asked(
+                LoadCapture(bytes=nbytes), Loaded, fds=[arena.fd], timeout_s=self._remaining()
+            )
         except TimerFailed as failed:
             # Code that cannot be loaded may crash the driver, and with it the timer's process.
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
         self._nodes = loaded.nodes
         if len(loaded.nodes) != self._captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
-        self.dropped = loaded.dropped
+        self.dropped, self._foreign.places = loaded.dropped, loaded.foreign
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""
@@ -333,15 +357,15 @@ class CleanRoom(TimedReplays):
             run.current = sample
             try:
                 answer, data, pattern = self._replayed(case, at, sample)
-            except TimerFailed as failed:
-                raise NotReplayed(WhyNot.FAULTS, str(failed)) from failed
+            except (TimerFailed, NotReplayed) as failed:
+                raise self._foreign.cause_of(failed) from failed
             run.count += 1
             fault = self._checks.fault(case.place, sample, data, answer)
             if fault is None:
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):
-                raise NotReplayed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE)
+                raise self._foreign.cause_of(NotReplayed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE))
             raise Wrong(sample, fault)
 
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
