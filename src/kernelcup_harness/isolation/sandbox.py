@@ -152,7 +152,12 @@ def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False, gpu: bool 
                 prepared = confine(kind, trial, argv, {})
             else:
                 prepared = by_landlock(
-                    trial, argv, environment if gpu else {}, devices, Path(folder) / "scratch", reads_all=reads_all
+                    trial,
+                    argv,
+                    environment if gpu else {},
+                    devices,
+                    Path(folder) / "scratch",
+                    reads_all=reads_all,
                 )
         except OSError:
             return False

@@ -49,6 +49,8 @@ LONGEST_TURN = 4
 """Most calls of one case in a row while other cases wait."""
 CHECKING_SAMPLES = 8
 """Calls by the start gun that check the witness."""
+MOST_WATCHED = 32
+"""Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
 """Probability that the next calls of a case are the witness's."""
 LARGE_OUTPUT_BYTES = 4 << 20
@@ -338,8 +340,9 @@ class CaseRun:
         """Whether the witness has seen enough calls: 16, then until their mean is known well or the time is up."""
         from kernelcup_harness.judge import clock
 
-        if len(self.watched_ns) < self._rules.min_samples:
-            return False
+        count = len(self.watched_ns)
+        if count < self._rules.min_samples or count >= MOST_WATCHED:
+            return count >= MOST_WATCHED
         return self._is_over or clock.enough(self.watched_ns, self._spent_s, self._rules, self._budget_s)
 
     def add_watched(self, times_ns: Sequence[float], spent_s: float, *, slowed_down: bool) -> None:

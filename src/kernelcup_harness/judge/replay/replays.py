@@ -151,8 +151,13 @@ class Replays:
             guards.repeat(self._mapping.view(address, nbytes), pattern)
 
     def _write(self, case: Case, data: Any, at: int) -> None:
+        for target, source in self._copies(case, data, at):
+            target.copy_(source)
+
+    def _copies(self, case: Case, data: Any, at: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return the copies that write an input to a place: pairs of target and source."""
         try:
-            case.layout.write(data, at, self._mapping.view)
+            return case.layout.copies(data, at, self._mapping.view)
         except Differs as error:
             if self._alone:
                 raise TaskFault("inputs of one case differ in form: this task cannot be replayed") from error
@@ -176,10 +181,12 @@ class Replays:
         due = self._due(case, at)
         return bool(due) and all(guards.holds(self._mapping.view(*each), pattern) for each in due)
 
-    def _read(self, case: Case, at: int, *, ns: float = 0.0, wall_ns: float = 0.0) -> Answer:
+    def _read(
+        self, case: Case, at: int, *, ns: float = 0.0, wall_ns: float = 0.0, view: layout.View | None = None
+    ) -> Answer:
         """Return a copy of the answer at a place. Shared memory is detected by its addresses."""
         described = case.answers[at]
-        memory = layout.AnswerMemory(described, self._mapping.view)
+        memory = layout.AnswerMemory(described, view or self._mapping.view)
         try:
             decoder = decode.Decoder(memory, described.table, self._record_type, dense=True)
             output = decoder.value(described.tree)

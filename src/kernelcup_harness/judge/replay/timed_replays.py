@@ -68,8 +68,9 @@ class Taken:
 
     sample: SampleName
     data: Any
-    answer: Answer
-    bands: list[torch.Tensor]
+    at: int
+    copies: dict[tuple[int, int], torch.Tensor]
+    """Memory of the answer and of the bands, by address and size."""
     pattern: torch.Tensor
 
 
@@ -141,23 +142,37 @@ class TimedReplays(Replays):
     def _check_taken(self, run: CaseRun, case: Case, taken: Taken) -> None:
         run.current = taken.sample
         run.count += 1
-        if not all(guards.holds(band, taken.pattern) for band in taken.bands):
+        if not all(guards.holds(taken.copies[band], taken.pattern) for band in case.layout.bands(taken.at)):
             raise GuardBroken("memory beside an output was written")
-        fault = self._checks.fault(case.place, taken.sample, taken.data, taken.answer)
+        answer = self._read(case, taken.at, view=lambda address, nbytes: taken.copies[address, nbytes])
+        fault = self._checks.fault(case.place, taken.sample, taken.data, answer)
         if fault is not None:
             raise Wrong(taken.sample, fault)
 
     def _round(self, case: Case, at: int, sample: SampleName, taken: list[Taken]) -> Round:
-        """Return the parts of a watched call; what they took is added to ``taken``."""
+        """Return the parts of a watched call; what they took is added to ``taken``.
+
+        The witness reads each microsecond of a watch slowly, so all that can be is prepared before.
+        """
         assert self._witness is not None
-        witness = self._witness
-        data = self._checks.make_input(case.place, sample)
-        pattern = self._pattern()
+        witness, view = self._witness, self._mapping.view
+        data, pattern = self._checks.make_input(case.place, sample), self._pattern()
+        inputs = self._copies(case, data, at)
+        due = [view(*each) for each in [*case.layout.bands(at), *self._due(case, at)]]
+        described = case.answers[at]
+        parts = [
+            (address, entry["nbytes"])
+            for address, entry in zip(described.addresses, described.table, strict=True)
+            if entry["nbytes"]
+        ]
+        places = {part: view(*part) for part in [*parts, *case.layout.bands(at)]}
         self._mapping.settle()
 
         def before() -> None:
-            self._write(case, data, at)
-            self._spread(case, at, pattern)
+            for target, source in inputs:
+                target.copy_(source)
+            for each in due:
+                guards.repeat(each, pattern)
             witness.sweep()
             self._mapping.settle()
 
@@ -165,10 +180,9 @@ class TimedReplays(Replays):
             self._asked(Launch(capture=self._set, place=case.first + at), Launched)
 
         def after() -> None:
-            answer = self._read(case, at)
-            bands = [self._mapping.view(*band).clone() for band in case.layout.bands(at)]
+            copies = {part: place.clone() for part, place in places.items()}
             self._mapping.settle()
-            taken.append(Taken(sample, data, answer, bands, pattern))
+            taken.append(Taken(sample, data, at, copies, pattern))
 
         return Round(before=before, call=call, after=after)
 
