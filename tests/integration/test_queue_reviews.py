@@ -212,7 +212,7 @@ def test_what_is_rejected_never_ranks_again(judging) -> None:
     assert rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock()).jobs == 0
     plan = rejudge_board(judging.db, OPERATOR, "double", now=judging.clock())
     assert (plan.jobs, plan.left_out) == (2, {"rejected in a review": 1})
-    assert judging.job(submission).state is JobState.QUARANTINED
+    assert judging.job(submission).state is JobState.REJECTED
 
 
 @pytest.mark.parametrize("what", ["quarantine", "decide", "delete", "finish"])
