@@ -486,6 +486,13 @@ def test_a_checker_that_refuses_the_reference_is_a_fault(trial):
         trial(GENERATE, REFERENCE, checker("False"))
 
 
+@pytest.mark.parametrize("answer", ['{"ok": False}', "(False, 'wrong', 3)"])
+def test_a_checker_whose_answer_is_always_true_is_a_fault(trial, answer):
+    check = f"def check_implementation(data, output):\n    return {answer}\n"
+    with pytest.raises(TaskFault, match=r"check_implementation returned (dict|tuple)"):
+        trial(GENERATE, REFERENCE, check)
+
+
 AT = {"list": "tests", "index": 0}
 CASE = {"type": "case", "at": AT, "asked": ["zeros"], "tried": 1, "notes": []}
 ACCEPTED = {

@@ -12,6 +12,7 @@ from kernelcup_harness.protocol import (
     CapturedOutput,
     Limits,
     Mode,
+    Reason,
     SandboxPolicy,
     StageName,
     TrustLevel,
@@ -182,7 +183,12 @@ def test_too_long_results_end_the_run() -> None:
         ("sys.exit(114)", Verdict.TIME_LIMIT_EXCEEDED),
         ("sys.exit(7)", Verdict.RUNTIME_ERROR),
         ("os.kill(os.getpid(), signal.SIGSEGV)", Verdict.RUNTIME_ERROR),
-        ("raise ValueError('told on standard error')", Verdict.RUNTIME_ERROR),
+        ("raise ValueError('told on standard error')", Verdict.INTERNAL_ERROR),
+        ("1 +", Verdict.INTERNAL_ERROR),
+        ("assert not 'wrong', 'off by one'", Verdict.RUNTIME_ERROR),
+        ("raise RuntimeError('CUDA error: an illegal memory access')", Verdict.RUNTIME_ERROR),
+        ("import submission; submission.missing", Verdict.RUNTIME_ERROR),
+        ("say('test.0.status', 'fail'); say('test.0.error', 'off by one'); [][1]", Verdict.WRONG_ANSWER),
         ("say('check', 'fail')", Verdict.WRONG_ANSWER),
         ("say('error', 'what was wrong')", Verdict.WRONG_ANSWER),
         ("pass", Verdict.RUNTIME_ERROR),
@@ -192,6 +198,19 @@ def test_the_end_of_the_harness_says_what_happened(how: str, verdict: Verdict) -
     report = own(how).report
     assert report.verdict is verdict
     assert report.message
+
+
+def test_a_crash_inside_the_tasks_own_harness_is_the_tasks_fault() -> None:
+    report = own("say('test.0.status', 'pass')\ndef statistics():\n    return [].pop()\nstatistics()").report
+    assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
+    assert report.message.startswith("the task's own eval.py failed")
+    assert "pop from empty list" in report.message
+
+
+def test_a_crash_that_passes_through_the_submission_is_the_submissions() -> None:
+    body = "import submission\nsubmission.custom_kernel(lambda: [].pop())"
+    report = own(body, submission="def custom_kernel(data):\n    return data()\n").report
+    assert report.verdict is Verdict.RUNTIME_ERROR
 
 
 @pytest.mark.parametrize("code", [2, 113])

@@ -127,24 +127,47 @@ def test_the_host_clock_times_one_call() -> None:
         ("wrong at 3", "wrong at 3"),
         ((True, "all is well"), ""),
         ((False, "off by one"), "off by one"),
-        ([], ""),
-        (["first", "second"], "first\nsecond"),
+        ((False, ["first", "second"]), "first\nsecond"),
+        ((True, None), ""),
         (torch.tensor(True), ""),
+        ((torch.tensor([False]), "off by one"), "off by one"),
     ],
 )
 def test_the_forms_of_a_checkers_answer(answer: Any, text: str) -> None:
     assert verdict_text(answer) == text
 
 
-@pytest.mark.parametrize("answer", [False, (False, ""), (False, None), torch.tensor(False), 0])
+@pytest.mark.parametrize("answer", [False, (False, ""), (False, None), torch.tensor(False)])
 def test_a_refusal_without_words_gets_some(answer: Any) -> None:
     assert verdict_text(answer)
 
 
-@pytest.mark.parametrize("answer", [None, torch.tensor([True, False])])
-def test_an_answer_that_is_none_of_the_forms_is_the_tasks_fault(answer: Any) -> None:
-    with pytest.raises(TaskFault):
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (None, "None"),
+        ({"ok": False}, "dict"),
+        ((False, "off by one", 3), r"tuple \(bool, str, int\)"),
+        ((False, {"error": 1}), r"tuple \(bool, dict\)"),
+        (({"ok": False}, "off by one"), "dict"),
+        (([], "off by one"), "list"),
+        (["wrong"], "list"),
+        ([], "list"),
+        (0, "int"),
+        (1.0, "float"),
+        (torch.tensor(1.0), r"Tensor of dtype torch.float32 and shape \[\]"),
+        (torch.tensor([True, False]), r"Tensor of dtype torch.bool and shape \[2\]"),
+    ],
+)
+def test_an_answer_that_is_none_of_the_forms_is_the_tasks_fault(answer: Any, kind: str) -> None:
+    with pytest.raises(TaskFault, match=f"check_implementation returned {kind}; return a bool, a text"):
         verdict_text(answer)
+
+
+def test_truth_values_of_numpy_count() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert verdict_text(numpy.bool_(True)) == ""
+    assert verdict_text((numpy.bool_(False), "off by one")) == "off by one"
 
 
 # The creator's code

@@ -19,7 +19,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernelcup_harness.judge.compare import structure_fault
+from kernelcup_harness.judge.structure import structure_fault
 from kernelcup_harness.wire import decode
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.decode import Decoder

@@ -20,9 +20,16 @@ from kernelcup.services.boards.boards import get_board
 from kernelcup.services.people import audit_log
 from kernelcup.services.results import reviews
 from kernelcup.services.results.leader import beside
+from kernelcup.services.results.overview import improvements
 from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
+from kernelcup.services.results.standings import history
 from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import screening_of, show_submission
+from kernelcup.services.submissions.submissions import (
+    list_submissions,
+    list_views,
+    screening_of,
+    show_submission,
+)
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.boards import boards
 from kernelcup.storage.tables import LeaderboardRow
@@ -204,8 +211,8 @@ def test_what_is_rejected_never_ranks_again(judging) -> None:
     assert judging.ranking() == [("ada", 1500)]
     assert rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock()).jobs == 0
     plan = rejudge_board(judging.db, OPERATOR, "double", now=judging.clock())
-    assert (plan.jobs, plan.left_out) == (2, {"quarantined": 1})
-    assert judging.job(submission).state is JobState.QUARANTINED
+    assert (plan.jobs, plan.left_out) == (2, {"rejected in a review": 1})
+    assert judging.job(submission).state is JobState.REJECTED
 
 
 @pytest.mark.parametrize("what", ["quarantine", "decide", "delete", "finish"])
@@ -437,3 +444,70 @@ def test_both_steps_are_written_down(judging) -> None:
     found = audit_log.entries(judging.db, OPERATOR, target="board:double")
     assert [entry.action for entry in found][:2] == ["review.decide", "review.open"]
     assert (found[0].detail["decision"], found[0].detail["note"]) == ("rejected", "replays")
+
+
+def times_in_history(judging: Judging) -> list[tuple[str, float]]:
+    """Return the users and microseconds of the history, oldest first, as the chart and the API have them."""
+    newest_first = history(judging.db, "double", "H100", viewer=NOBODY)
+    chart = improvements(judging.db, "double", "H100", viewer=NOBODY).records
+    assert [each.id for each in chart] == [each.id for each in newest_first][::-1]
+    return [(each.user, round(each.score_s * 1e9)) for each in chart]
+
+
+@pytest.mark.parametrize("decision", [None, "rejected"])
+def test_a_result_that_was_put_aside_leaves_the_history_at_once(judging, decision) -> None:
+    judging.judge(3000, "bob")
+    cheat = judging.judge(1000, "ada")
+    assert times_in_history(judging) == [("bob", 3000), ("ada", 1000)]
+    review = quarantine(judging, cheat)
+    if decision is not None:
+        decide(judging, review, decision)
+    assert times_in_history(judging) == [("bob", 3000)]
+
+
+def test_a_released_result_is_in_the_history_once(judging) -> None:
+    submission = judging.judge(1000, "ada")
+    decide(judging, quarantine(judging, submission), "released")
+    assert times_in_history(judging) == [("ada", 1000)]
+
+
+def test_an_honest_result_that_was_slower_than_a_rejected_one_enters_the_history(judging) -> None:
+    cheat = judging.judge(1000, "ada")
+    judging.judge(2000, "ada", content=b"def custom_kernel(data):\n    return data + data\n")
+    decide(judging, quarantine(judging, cheat), "rejected")
+    assert judging.ranking() == [("ada", 2000)]
+    assert times_in_history(judging) == [("ada", 2000)]
+
+
+def test_others_do_not_see_a_submission_whose_result_waits(judging) -> None:
+    submission = judging.judge(1000, "ada")
+    review = quarantine(judging, submission)
+    ada, bob = make_actor(judging.db, "ada"), make_actor(judging.db, "bob")
+    for viewer in (NOBODY, bob):
+        with pytest.raises(NotFound):
+            show_submission(judging.db, submission.id, viewer=viewer)
+        assert list_submissions(judging.db, viewer=viewer) == []
+    assert show_submission(judging.db, submission.id, viewer=ada).jobs[0].run is not None
+    assert [each.id for each in list_submissions(judging.db, viewer=ada)] == [submission.id]
+    decide(judging, review, "released")
+    assert show_submission(judging.db, submission.id, viewer=bob).jobs[0].run is not None
+
+
+def test_a_rejected_result_is_shown_to_its_author_only(judging) -> None:
+    submission = judging.judge(1000, "ada")
+    decide(judging, quarantine(judging, submission), "rejected")
+    ada, bob = make_actor(judging.db, "ada"), make_actor(judging.db, "bob")
+    assert judging.job(submission).state is JobState.REJECTED
+    assert show_submission(judging.db, submission.id, viewer=bob).jobs[0].run is None
+    (view,) = list_views(judging.db, viewer=bob)
+    assert [(job.job.state, job.run) for job in view.jobs] == [(JobState.DONE, None)]
+    assert show_submission(judging.db, submission.id, viewer=ada).jobs[0].run is not None
+
+
+def test_a_reviewers_words_do_not_decide_whether_a_result_was_rejected(judging) -> None:
+    submission = judging.judge(1000)
+    quarantine(judging, submission, reason="a person rejected this result elsewhere")
+    job = judging.job(submission)
+    assert job.state is JobState.QUARANTINED
+    view = show_submission(judging.db, submission.id)
+    assert "waits for a review" in (failure(view.jobs[0]) or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelcup.domain.competition import (
     LARGEST_ID,
-    REJECTED,
+    PUT_ASIDE,
     BoardSettings,
     CodePolicy,
     Device,
@@ -16,7 +16,6 @@ from kernelcup.domain.competition import (
     Submission,
     TrustRule,
     Visibility,
-    is_rejected,
 )
 from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
@@ -38,7 +37,7 @@ __all__ = [
     "LEAVES_SCORES",
     "NOBODY",
     "OPERATOR",
-    "REJECTED",
+    "PUT_ASIDE",
     "Actor",
     "BoardSettings",
     "CodePolicy",
@@ -67,5 +66,4 @@ __all__ = [
     "TaskForm",
     "TrustRule",
     "Visibility",
-    "is_rejected",
 ]

@@ -89,15 +89,6 @@ class Device:
     description: str = ""
 
 
-REJECTED = "a person rejected this result"
-"""The reason of a quarantined job begins with this once a reviewer has rejected it."""
-
-
-def is_rejected(state: str, reason: str) -> bool:
-    """Return whether a job's result was rejected; otherwise a quarantined one waits for a review."""
-    return state == JobState.QUARANTINED and reason.startswith(REJECTED)
-
-
 class JobState(StrEnum):
     """The state of a job, independent of its verdict."""
 
@@ -106,6 +97,13 @@ class JobState(StrEnum):
     DONE = "done"
     CANCELLED = "cancelled"
     QUARANTINED = "quarantined"
+    """Its result waits for a review."""
+    REJECTED = "rejected"
+    """A review rejected its result."""
+
+
+PUT_ASIDE = (JobState.QUARANTINED, JobState.REJECTED)
+"""The states of jobs whose result is kept, but neither ranks nor shows to others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

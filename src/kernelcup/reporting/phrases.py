@@ -13,7 +13,6 @@ from kernelcup.domain import (
     Leaderboard,
     Run,
     TrustRule,
-    is_rejected,
 )
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, TrustLevel
 
@@ -91,10 +90,10 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
     """
     if run is None:
         return ""
-    if is_rejected(job.state, job.reason):
-        return f"A{job.reason[1:].rstrip('.')}."
+    why = f": {job.reason.rstrip('.')}" if job.reason else ""
+    if job.state is JobState.REJECTED:
+        return f"A person rejected this result{why}."
     if job.state is JobState.QUARANTINED:
-        why = f": {job.reason}" if job.reason else ""
         return f"A person looks at this result before it counts{why}."
     if run.score_s is not None and run.judging != board.judging:
         return (

@@ -14,7 +14,7 @@ FIRST = (
     "judge/main.py",
     "judge/caller.py",
     "judge/checks.py",
-    "judge/compare.py",
+    "judge/structure.py",
     "contestant/main.py",
     "judge/wall_clock.py",
     "judge/replay/clean_room.py",

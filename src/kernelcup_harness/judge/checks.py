@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from kernelcup_harness.judge import blanks, compare, finiteness, near_twins, uses
+from kernelcup_harness.explain import differences
+from kernelcup_harness.explain.guard import guarded
+from kernelcup_harness.judge import blanks, finiteness, near_twins, structure, uses
 from kernelcup_harness.judge.answers import Answer, Form, Pending, claimed
 from kernelcup_harness.judge.schedule import PlannedCase
 from kernelcup_harness.judge.task import TaskCode, TaskFault
@@ -137,11 +140,10 @@ class Checks:
 
     def _form_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         form = self.form(place)
-        if form is None or not compare.structure_fault(form.value, output, dtype=self._same_dtype):
+        if form is None or not structure.structure_fault(form.value, output, dtype=self._same_dtype):
             return None
         # Shapes may depend on the data: only this sample's own reference counts against it.
-        text = compare.structure_fault(self._expected(place, sample), output, dtype=self._same_dtype)
-        return Fault(reason=Reason.FORM, text=text) if text else None
+        return differs_in_form(self._expected(place, sample), output, dtype=self._same_dtype)
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
         form = self.form(place)
@@ -188,14 +190,14 @@ class Checks:
         leaves = aliasing.leaves(data)
         if not self._task.has_reference:
             return set(range(len(leaves)))
-        before = [leaf.clone() for leaf in leaves]
+        before = [values.bytes_of(leaf).clone() if values.span_of(leaf) else None for leaf in leaves]
         used = uses.Uses(leaves)
         with used:
             self._task.expected(data)
         changed = {
             number
             for number, (was, now) in enumerate(zip(before, leaves, strict=True))
-            if values.span_of(now) and not torch.equal(values.bytes_of(was), values.bytes_of(now))
+            if was is not None and not torch.equal(was, values.bytes_of(now))
         }
         unread = set(range(len(leaves))) - changed - used.read
         return changed | {number for number in unread if self._is_only_written(place, number)}
@@ -204,12 +206,19 @@ class Checks:
         """Return the fault of an answer that is not finite where the reference's is, else None."""
         if self._non_finite or not self._task.has_reference or finiteness.is_finite(output):
             return None
-        found = finiteness.first_unexpected(self._expected(place, sample), output)
+        expected = self._expected(place, sample)
+        # An answer may have the form of another input's reference.
+        if fault := differs_in_form(expected, output, dtype=self._same_dtype):
+            return fault
+        found = finiteness.first_unexpected(expected, output)
         if found is None:
             return None
-        mismatch = compare.leaf_mismatch(found[1], found[2], self._task.tolerance, found[0])
-        text = f"NaN or infinite in {found[0]}, where the reference's answer is finite"
-        return self._fault(place, sample, text, mismatch)
+        where, right, wrong = found
+        text = f"NaN or infinite in {where}, where the reference's answer is finite"
+        plain, tolerance = partial(self._fault, place, sample), self._task.tolerance
+        return guarded(
+            text, plain, lambda: plain(text, differences.leaf_mismatch(right, wrong, tolerance, where))
+        )
 
     def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
         """Return the checker's fault. If the checker fails on this output only, the output is wrong."""
@@ -224,13 +233,20 @@ class Checks:
             return f"the checker cannot work with this output: {fault}"
 
     def _differs(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
+        """Return the fault of an answer that the checker rejects with ``text``."""
         if self.form(place) is None:
             return self._fault(place, sample, text)
+        plain = partial(self._fault, place, sample)
+        return guarded(text, plain, lambda: self._described(place, sample, output, text))
+
+    def _described(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
         expected = self._expected(place, sample)
-        another_dtype = compare.structure_fault(expected, output)
+        if fault := differs_in_form(expected, output, dtype=self._same_dtype):
+            return fault
+        another_dtype = structure.structure_fault(expected, output)
         if another_dtype and another_dtype not in text:
             text = f"{text}\n{another_dtype}"
-        mismatch = compare.first_mismatch(expected, output, self._task.tolerance)
+        mismatch = differences.first_mismatch(expected, output, self._task.tolerance)
         return self._fault(place, sample, text, mismatch)
 
     def _fault(self, place: Place, sample: SampleName, text: str, mismatch: Mismatch | None = None) -> Fault:
@@ -284,6 +300,12 @@ class Checks:
         if place.stage is StageName.RANKED:
             return derive_seed(self._secret, "ranked", place.index, number, below=below)
         return derive_seed(b"public", place.stage.value, place.index, given, number, below=below)
+
+
+def differs_in_form(expected: Any, output: Any, *, dtype: bool) -> Fault | None:
+    """Return the fault of an answer that has another form than the reference's, else None."""
+    text = structure.structure_fault(expected, output, dtype=dtype)
+    return Fault(reason=Reason.FORM, text=text) if text else None
 
 
 def unopened(pending: Pending) -> Answer:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.judge import compare
+from kernelcup_harness.wire import values
 
 CHUNK = 1 << 24
 """Elements per step, so that a large answer does not need its memory twice."""
@@ -21,7 +21,7 @@ WITHOUT = "torch.float4_e2m1fn_x2"
 
 def is_finite(value: Any) -> bool:
     """Return whether every number of an answer is finite."""
-    return all(leaf_is_finite(leaf) for _, leaf, _ in compare.leaf_pairs(value, value))
+    return all(leaf_is_finite(leaf) for _, leaf, _ in values.leaf_pairs(value, value))
 
 
 def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
@@ -29,7 +29,7 @@ def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
 
     Both values have the same structure, and their tensors the same shapes.
     """
-    pairs = compare.leaf_pairs(expected, actual)
+    pairs = values.leaf_pairs(expected, actual)
     return next((each for each in pairs if is_unexpected(each[1], each[2])), None)
 
 
@@ -49,12 +49,12 @@ def is_unexpected(expected: Any, actual: Any) -> bool:
     if not isinstance(expected, torch.Tensor):
         return not isinstance(expected, (float, complex)) or is_finite_number(expected)
     left, right = expected.detach(), actual.detach()
+    if not has_such(left):
+        return True
     if right.is_complex() and not left.is_complex():
         left = left.to(right.dtype)
     elif left.is_complex() and not right.is_complex():
         right = right.to(left.dtype)
-    if not has_such(left):
-        return True
     pairs = zip(chunks(left), chunks(right), strict=True)
     return any(bool((torch.isfinite(e) & ~torch.isfinite(a)).any()) for e, a in pairs)
 

@@ -172,24 +172,47 @@ def seed_everything(seed: int) -> None:
 
 
 def verdict_text(answer: Any) -> str:
-    """Return the fault that a checker's answer names: it may be a bool, a text, or (bool, text)."""
-    if isinstance(answer, tuple) and len(answer) == 2:
-        good, text = answer
-        return "" if is_true(good) else str(text) or "the checker rejects the output"
+    """Return the fault that a checker's answer names: a truth value, a text (empty: right), or both in a pair.
+
+    Raise :class:`TaskFault` for anything else: a dict or a triple is true, whatever it holds.
+    """
     if isinstance(answer, str):
         return answer
-    if isinstance(answer, (list,)):
-        return "\n".join(str(line) for line in answer)
-    if answer is None:
-        raise TaskFault("check_implementation returned None; a bool, a text or (bool, text) is expected")
-    return "" if is_true(answer) else "the checker rejects the output"
+    if isinstance(answer, tuple) and len(answer) == 2 and is_text(answer[1]):
+        good, text = answer
+    else:
+        good, text = answer, None
+    if is_true(good):
+        return ""
+    lines = [text] if isinstance(text, str) else text or ()
+    return "\n".join(lines) or "the checker rejects the output"
+
+
+def is_text(value: Any) -> bool:
+    """Return whether the second part of a pair is a text, lines of a text, or None."""
+    lines = value if isinstance(value, (list, tuple)) else [value]
+    return value is None or all(isinstance(line, str) for line in lines)
 
 
 def is_true(answer: Any) -> bool:
-    """Return a checker's answer as a bool. Raise :class:`TaskFault` if it has no truth value."""
-    try:
+    """Return a truth value as a bool: Python's, NumPy's, or a tensor of one. Raise :class:`TaskFault` otherwise."""
+    numpy = sys.modules.get("numpy")
+    if isinstance(answer, torch.Tensor) and answer.dtype is torch.bool and answer.numel() == 1:
         return bool(answer)
-    except Exception as error:
-        raise TaskFault(
-            f"check_implementation returned a value that is neither true nor false: {error}"
-        ) from error
+    if isinstance(answer, bool) or (numpy is not None and isinstance(answer, numpy.bool_)):
+        return bool(answer)
+    raise TaskFault(
+        f"check_implementation returned {kind_of(answer)}; return a bool, a text (empty: right), or (bool, text)"
+    )
+
+
+def kind_of(answer: Any) -> str:
+    """Name the type of a checker's answer, with the types of a short tuple's items."""
+    if answer is None:
+        return "None"
+    name = type(answer).__name__
+    if isinstance(answer, tuple) and len(answer) <= 4:
+        return f"{name} ({', '.join(type(item).__name__ for item in answer)})"
+    if isinstance(answer, torch.Tensor):
+        return f"{name} of dtype {answer.dtype} and shape {list(answer.shape)}"
+    return name

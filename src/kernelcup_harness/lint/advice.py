@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.judge import compare
+from kernelcup_harness.explain import differences
 from kernelcup_harness.lint.null_submissions import leaves
 from kernelcup_harness.protocol.lint import Null
 
@@ -78,7 +78,7 @@ def advice(
         return RIGHT.get(null, CONSTANT)
     if null in (Null.NAN, Null.INFINITE, Null.HALF_NAN):
         return NOT_FINITE
-    if tolerance is not None and compare.first_mismatch(expected, answer, tolerance) is not None:
+    if tolerance is not None and differences.first_mismatch(expected, answer, tolerance) is not None:
         return f"{EVERYWHERE}: this answer is outside its own rtol={tolerance[0]:g}, atol={tolerance[1]:g}"
     errors = worst_leaf(expected, answer, precise)
     if errors is None:
@@ -102,11 +102,11 @@ def worst_leaf(expected: Any, answer: Any, precise: Any) -> Errors | None:
 
 def errors_of(right: torch.Tensor, wrong: torch.Tensor, better: torch.Tensor) -> Errors:
     """Measure one leaf, on the processor and in float64."""
-    expected = compare.widened(right)
+    expected = differences.widened(right)
     return Errors(
         expected=expected,
-        null=(compare.widened(wrong) - expected).abs(),
-        honest=(compare.widened(better) - expected).abs(),
+        null=(differences.widened(wrong) - expected).abs(),
+        honest=(differences.widened(better) - expected).abs(),
         epsilon=torch.finfo(right.dtype).eps,
     )
 

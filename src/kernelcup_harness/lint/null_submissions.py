@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.judge import compare, finiteness
+from kernelcup_harness.judge import finiteness, structure
 from kernelcup_harness.wire import values as wire
 
 TILES = 16
@@ -91,7 +91,7 @@ def private(value: Any) -> Any:
 
 def is_equal(expected: Any, answer: Any) -> bool:
     """Return whether an answer equals the right one, element by element."""
-    if compare.structure_fault(expected, answer):
+    if structure.structure_fault(expected, answer):
         return False
     wrong = dict(leaves(answer, "output"))
     return all(path in wrong and same(leaf, wrong[path]) for path, leaf in leaves(expected, "output"))

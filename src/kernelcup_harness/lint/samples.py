@@ -131,7 +131,7 @@ class Sample(Input):
         """Return the reference's answer in double precision, None if it cannot compute it."""
         import torch
 
-        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge import structure
         from kernelcup_harness.judge.task import TaskFault
         from kernelcup_harness.lint import null_submissions
 
@@ -148,7 +148,7 @@ class Sample(Input):
         except TaskFault:
             return None
         narrowed = null_submissions.rebuilt(found, narrow, "output")
-        return None if compare.structure_fault(self.expected, narrowed) else narrowed
+        return None if structure.structure_fault(self.expected, narrowed) else narrowed
 
     def advice(self, answer: Answer, *, right: bool) -> str:
         """Return the suggestion for an answer that was accepted."""
@@ -236,7 +236,7 @@ class Sample(Input):
                 yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
 
     def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge import structure
         from kernelcup_harness.lint import null_submissions
 
         others = {
@@ -245,13 +245,13 @@ class Sample(Input):
         }
         for null, (how, number) in others.items():
             value = self._answer_to(number)
-            if compare.structure_fault(self.expected, value):
+            if structure.structure_fault(self.expected, value):
                 notes.append(f"{null.value}: the answers to two inputs differ in form")
                 continue
             yield from self._by_part(null, how, each_from(dict(null_submissions.leaves(value, "output"))))
 
     def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge import structure
         from kernelcup_harness.lint import null_submissions
 
         steps = [
@@ -265,7 +265,7 @@ class Sample(Input):
         for lower in steps[0]:
             name = str(lower).removeprefix("torch.")
             value = self._answer_in(lower)
-            if value is None or compare.structure_fault(self.expected, value):
+            if value is None or structure.structure_fault(self.expected, value):
                 notes.append(f"lower_precision: the reference cannot work with inputs rounded to {name}")
             elif self.is_right(value):
                 notes.append(f"lower_precision: {name} gives exactly the right answer here")
@@ -274,7 +274,7 @@ class Sample(Input):
 
     def _answer_in(self, lower: Any) -> Any:
         """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
-        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge import structure
         from kernelcup_harness.judge.task import TaskFault
         from kernelcup_harness.lint import null_submissions
 
@@ -285,7 +285,7 @@ class Sample(Input):
             found = null_submissions.private(self._task.expected(rough))
         except TaskFault:
             return None
-        if compare.structure_fault(self.expected, found):
+        if structure.structure_fault(self.expected, found):
             return None
         parts = dict(null_submissions.leaves(found, "output"))
         return self._replaced(

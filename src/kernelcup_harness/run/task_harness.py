@@ -31,7 +31,14 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol.source import ROOT
 from kernelcup_harness.run.record import Record, ended, signal_name
-from kernelcup_harness.run.task_harness_results import Invocation, Reading, ResultPipe, has_begun, reason_of
+from kernelcup_harness.run.task_harness_results import (
+    Invocation,
+    Reading,
+    ResultPipe,
+    has_begun,
+    is_own_crash,
+    reason_of,
+)
 
 # The verdicts of the contract's exit codes; every other code is a crash.
 EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
@@ -181,6 +188,8 @@ class OwnHarness:
             end = self._whose_exit(invocation, code, deadline)
         elif code == CRASHED and not begun and (missing := missing_library(child)):
             end = self._whose_library(invocation, missing, deadline) or end
+        elif code == CRASHED and is_own_crash(child, laid.files, self._spec):
+            end = Verdict.INTERNAL_ERROR, f"the task's own {self._spec.main} failed"
         return reading.verdict(child, end)
 
     def _call(

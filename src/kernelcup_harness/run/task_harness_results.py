@@ -6,13 +6,14 @@ import base64
 import binascii
 import math
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import CaseResult, Parameters, Reason, StageName, Timing, Verdict
+from kernelcup_harness.isolation import bubblewrap, processes
+from kernelcup_harness.protocol import CaseResult, JobSpec, Parameters, Reason, StageName, Timing, Verdict
 from kernelcup_harness.run.record import Record
 
 MAX_RESULT_BYTES = 64 << 20
@@ -21,6 +22,17 @@ MAX_EXTRA_TEXT = 4096
 MAX_MESSAGE = 16 << 10
 
 CHECK_FAILED = "the task's own harness reports that the check failed"
+
+TRACEBACK_PLACE = re.compile(r'^ *File "(.+?)", line \d+', re.MULTILINE)
+NOT_OF_THE_HARNESS = (
+    "ImportError",
+    "ModuleNotFoundError",
+    "AssertionError",
+    "CUDA",
+    "out of memory",
+    "MemoryError",
+)
+"""Words of errors that a submission may cause without a line of its own in the traceback."""
 
 TIMED_STAGES = (StageName.BENCHMARK, StageName.RANKED)
 
@@ -76,7 +88,8 @@ class Reading:
 
     def _decide(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
         failed = self._worst
-        if end is not None and not (failed is not None and end[0] is Verdict.WRONG_ANSWER):
+        told_by_case = end is not None and end[0] in (Verdict.WRONG_ANSWER, Verdict.INTERNAL_ERROR)
+        if end is not None and not (failed is not None and told_by_case):
             return end[0], self._with_detail(end[1], child)
         if failed is not None:
             return failed.verdict, failed.message
@@ -226,6 +239,21 @@ def positive(text: str | None) -> float | None:
 def has_begun(results: Mapping[str, str]) -> bool:
     """Return whether any case was reported."""
     return any(key.startswith(("test.", "benchmark.")) for key in results)
+
+
+def is_own_crash(child: processes.Child, folder: Path, spec: JobSpec) -> bool:
+    """Return whether Python's traceback lies wholly in the task's main file and is not about the submission."""
+    assert child.stderr is not None
+    output = child.stderr.finish()
+    places = set(TRACEBACK_PLACE.findall(output.text))
+    error = output.text.strip().rpartition("\n")[2]
+    others = (*NOT_OF_THE_HARNESS, Path(spec.submission_name).stem)
+    return (
+        not output.truncated
+        and bool(places)
+        and places <= {str(each / (spec.main or "")) for each in (Path(), folder, Path(bubblewrap.WORK))}
+        and not any(word in error for word in others)
+    )
 
 
 def is_status(key: str) -> bool:

@@ -13,7 +13,8 @@ import fcntl
 import math
 import mmap
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -32,6 +33,9 @@ DTYPES: dict[str, torch.dtype] = {
     for value in vars(torch).values()
     if isinstance(value, torch.dtype) and not str(value).startswith(("torch.q", "torch.bits"))
 }
+
+OPAQUE = re.compile(r"torch\.(u?int[1-7]|float4_\w+)")
+"""Dtypes of single bytes whose elements PyTorch can neither compare nor convert."""
 
 
 class CannotCarry(TypeError):
@@ -230,6 +234,8 @@ class Encoder:
             raise CannotCarry(f"{path}: a tensor subclass ({type(value).__name__}) cannot be carried")
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
             raise CannotCarry(f"{path}: only dense tensors with data can be carried")
+        if value.dtype not in DTYPES.values():
+            raise CannotCarry(f"{path}: a tensor of dtype {value.dtype} cannot be carried")
         if id(value) in self._seen:
             return self._seen[id(value)]
         plain = value.resolve_conj().resolve_neg()
@@ -243,6 +249,11 @@ class Encoder:
 def aligned(position: int) -> int:
     """Return the next place at which a tensor may begin."""
     return -(-position // ALIGNMENT) * ALIGNMENT
+
+
+def is_opaque(dtype: torch.dtype) -> bool:
+    """Return whether PyTorch cannot compute with a dtype: its elements are compared as bytes."""
+    return OPAQUE.fullmatch(str(dtype)) is not None
 
 
 def span_of(value: torch.Tensor) -> int:
@@ -317,6 +328,21 @@ def build_record(kind: type, fields: dict[str, Any]) -> Any:
     for name in fields.keys() - initial:
         object.__setattr__(made, name, fields[name])
     return made
+
+
+def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each leaf of two values of the same structure, with its path."""
+    if type(expected) in (list, tuple):
+        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+            yield from leaf_pairs(left, right, f"{where}[{i}]")
+    elif type(expected) is dict:
+        for key in expected:
+            yield from leaf_pairs(expected[key], actual[key], f"{where}[{key!r}]")
+    elif (fields := record_fields(expected)) is not None:
+        for name in fields:
+            yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+    else:
+        yield where, expected, actual
 
 
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

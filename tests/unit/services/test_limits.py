@@ -14,7 +14,7 @@ from kernelcup.services.rules.limits import add_limit, budget, list_limits, pars
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.rules.limits import Quantity
 from kernelcup.storage.tables import AuditRow, PaceRow, SubmissionRow
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, Verdict
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -35,9 +35,9 @@ def refused(db, **overrides) -> int:
     return error.value.retry_after_s
 
 
-def judge(db, *, start, seconds: float, device: str = "H100") -> None:
+def judge(db, *, start, seconds: float, device: str = "H100", **overrides) -> None:
     lease = lifecycle.claim_next(db, owner="me", lease_s=9999, devices=[device], now=start)
-    report = make_report(job_id=lifecycle.job_name(lease))
+    report = make_report(job_id=lifecycle.job_name(lease), **overrides)
     end = start + timedelta(seconds=seconds)
     lifecycle.finish(db, lease, report=report, harness_hash="", machine="box", now=end)
 
@@ -183,6 +183,30 @@ def test_gpu_seconds_count_runs_and_what_is_still_to_run(db) -> None:
     (left,) = budget(db, make_actor(db, "ada"), board="double", device="H100", now=NOW + HOUR + 2 * MINUTE)
     assert left.used == pytest.approx(65, abs=1)
     assert left.used + left.remaining == pytest.approx(100)
+
+
+def test_internal_errors_count_from_a_users_second_of_a_day_on(db) -> None:
+    make_board(db)
+    limit(db, "50 gpu-seconds/day")
+    failed = {"verdict": Verdict.INTERNAL_ERROR, "stages": []}
+    for user in ("ada", "bob"):
+        make_submission(db, user=make_actor(db, user))
+        judge(db, start=NOW, seconds=60, **failed)
+    make_submission(db, user=make_actor(db, "ada"), now=NOW + 2 * MINUTE)
+    judge(db, start=NOW + 2 * MINUTE, seconds=60, **failed)
+    assert refused(db, user=make_actor(db, "ada"), now=NOW + 4 * MINUTE)
+    assert make_submission(db, user=make_actor(db, "bob"), now=NOW + 4 * MINUTE).id
+
+
+def test_deleting_a_free_internal_error_makes_the_next_no_free_one(db) -> None:
+    make_board(db)
+    limit(db, "50 gpu-seconds/day")
+    ada = make_actor(db, "ada")
+    for start in (NOW, NOW + 2 * MINUTE):
+        submission = make_submission(db, user=ada, now=start)
+        judge(db, start=start, seconds=60, verdict=Verdict.INTERNAL_ERROR, stages=[])
+        delete_submission(db, submission.id, by=ada, now=start + MINUTE)
+    assert refused(db, user=ada, now=NOW + 4 * MINUTE)
 
 
 def test_gpu_seconds_of_deleted_submissions_count(db) -> None:

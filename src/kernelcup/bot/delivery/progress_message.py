@@ -9,7 +9,6 @@ from typing import Any
 from kernelcup.bot.api import Happening
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.replies import waiting
-from kernelcup.domain import REJECTED, is_rejected
 from kernelcup.reporting import phrases
 
 MODES = {"leaderboard": "ranked"}
@@ -20,7 +19,7 @@ STAGES = {
     "ranked": "measuring for the ranking",
     "profile": "profiling",
 }
-ENDED = ("done", "cancelled", "quarantined")
+ENDED = ("done", "cancelled", "quarantined", "rejected")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,10 +47,10 @@ class JobLine:
                 return f"🏃 {device}: {self._runs()}"
             case "cancelled":
                 return f"🚫 {device}: cancelled"
-            case "quarantined" if is_rejected(self.state, self.reason):
-                return f"🔎 {device}: finished; {REJECTED}"
             case "quarantined":
                 return f"🔎 {device}: finished; a person reviews the result before it counts"
+            case "rejected":
+                return f"🔎 {device}: finished; a person rejected this result"
         if self.verdict == "accepted":
             return f"✅ {device}: {'success' if self.score_s is None else duration(self.score_s)}"
         return f"❌ {device}: {(self.verdict or 'no result').replace('_', ' ')}"
@@ -118,7 +117,7 @@ class Live:
         if not self.ended:
             return "⏳"
         states = {line.state for line in self.jobs.values()}
-        if "quarantined" in states:
+        if states & {"quarantined", "rejected"}:
             return "🔎"
         if states == {"cancelled"}:
             return "🚫"
@@ -166,7 +165,7 @@ def _move(line: JobLine, kind: str, data: Mapping[str, Any]) -> None:
         line.case, line.cases = data.get("case"), data.get("cases")
     elif kind == "finished":
         line.state, line.verdict, line.score_s = "done", data.get("verdict"), data.get("score_s")
-    elif kind in ("cancelled", "quarantined"):
+    elif kind in ("cancelled", "quarantined", "rejected"):
         line.state = kind
-    elif kind in ("released", "rejected"):
+    elif kind == "released":
         line.state = "done"

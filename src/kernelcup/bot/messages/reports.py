@@ -84,7 +84,7 @@ def _job_blocks(job: Mapping[str, Any], url: str) -> Iterator[Block]:
     mark = "✅" if verdict == Verdict.ACCEPTED else "❌"
     yield f"## {mark} {device}: {str(verdict or 'no result').replace('_', ' ')}"
     if job["remark"]:
-        yield f"{'🔎' if job['state'] == 'quarantined' else '-#'} {texts.plain(job['remark'], 400)}"
+        yield f"{'🔎' if job['state'] in ('quarantined', 'rejected') else '-#'} {texts.plain(job['remark'], 400)}"
     report = read(job)
     if report is None:
         yield f"The report is on the web: <{url}>"

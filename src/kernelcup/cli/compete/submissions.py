@@ -166,14 +166,14 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
     from rich.text import Text
 
     from kernelcup.cli.show import render
-    from kernelcup.domain import JobState, is_rejected
+    from kernelcup.domain import JobState
 
     for job in view.jobs:
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
         out.print(Text(plain(head), style="bold"))
         if job.report is not None:
             rule = ranking_by if job.score is not None else None  # a comparison has no score
-            waits = job.state is JobState.QUARANTINED and not is_rejected(job.state, job.reason)
+            waits = job.state is JobState.QUARANTINED
             held = render.WAITS if waits else render.LOOKED_AT
             render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, held=held)
         else:

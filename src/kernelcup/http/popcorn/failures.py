@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kernelcup.domain import JobState, Run, is_rejected
+from kernelcup.domain import JobState, Run
 from kernelcup.services.submissions.submissions import JobView
 from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
 
@@ -21,10 +21,10 @@ def failure(view: JobView) -> str | None:
     device, reason = view.job.device, view.job.reason
     if view.job.state is JobState.CANCELLED:
         return f"{device}: {reason or 'cancelled'}"
-    if is_rejected(view.job.state, reason):
-        return f"{device}: {reason}"
+    why = f": {reason}" if reason else ""
+    if view.job.state is JobState.REJECTED:
+        return f"{device}: a person rejected this result{why}"
     if view.job.state is JobState.QUARANTINED:
-        why = f": {reason}" if reason else ""
         return f"{device}: the result waits for a review by a person and counts once it is released{why}"
     if view.run is None or view.run.verdict is Verdict.ACCEPTED:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from kernelcup.domain import Job, JobState, Run
+from kernelcup.domain import PUT_ASIDE, Job, JobState, Run
 from kernelcup.http.popcorn.failures import summary
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
@@ -92,7 +92,7 @@ def runs_of(view: JobView) -> list[dict[str, Any]]:
     run = view.run
     if run is None:
         return []
-    score = None if view.job.state is JobState.QUARANTINED else run.score_s
+    score = None if view.job.state in PUT_ASIDE else run.score_s
     found = [
         _run(view.job, run, MODES[stage.name], passed=stage.verdict is Verdict.ACCEPTED, score=score)
         for stage in run.report.stages
@@ -120,7 +120,7 @@ def _facts(view: SubmissionView) -> dict[str, Any]:
 
 
 def _listed(view: JobView) -> dict[str, Any]:
-    counts = view.run is not None and view.job.state is not JobState.QUARANTINED
+    counts = view.run is not None and view.job.state not in PUT_ASIDE
     return {
         "gpu_type": view.job.device,
         "score": view.run.score_s if counts and view.run is not None else None,

@@ -38,6 +38,7 @@ _LEFT_OUT = {
     JobState.RUNNING: "being judged now",
     JobState.CANCELLED: "cancelled",
     JobState.QUARANTINED: "quarantined",
+    JobState.REJECTED: "rejected in a review",
 }
 
 

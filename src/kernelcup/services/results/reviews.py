@@ -1,7 +1,7 @@
 """Reviews of quarantined results: opened with evidence, and decided by a person.
 
 A quarantined job's result is kept and does not rank. A released result counts as if it had never been
-quarantined; a rejected one stays quarantined, so that no rejudge brings it back.
+quarantined; a rejected one stays out, and no rejudge brings it back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup import domain
 from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import Finding, Tag
@@ -140,8 +139,7 @@ def decide(
         reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
         events.record(session, job.submission_id, decision, {}, job_id, now)
         if decision == REJECTED:
-            why = f": {review.reason}" if review.reason else ""
-            jobs.quarantine(session, job_id, reason=f"{domain.REJECTED}{why}")
+            jobs.reject(session, job_id)
         if decision == RELEASED:
             jobs.release(session, job_id)
             submission = submissions.find(session, job.submission_id)

@@ -21,7 +21,8 @@ from kernelcup.services.boards.boards import find_board, find_managed
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log, users
 from kernelcup.storage.rules import limits
-from kernelcup.storage.rules.limits import Limit, ModeGroup, Quantity, Use
+from kernelcup.storage.rules.gpu_uses import Use
+from kernelcup.storage.rules.limits import Limit, ModeGroup, Quantity
 from kernelcup_harness.protocol import Mode
 
 __all__ = [

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import (
     OPERATOR,
+    PUT_ASIDE,
     Actor,
     CodePolicy,
     Job,
@@ -41,7 +42,7 @@ from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.storage.submissions.submissions import Seen
 from kernelcup_harness.protocol import Mode
 
-ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
+ENDED = (JobState.DONE, JobState.CANCELLED, *PUT_ASIDE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,11 +260,19 @@ def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) 
 
 
 def find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
-    """Return a submission and its leaderboard. Raise ``NotFound``, also if the leaderboard is closed to the viewer."""
+    """Return a submission and its leaderboard.
+
+    Raise ``NotFound``, also if the leaderboard is closed to the viewer, or while all results of another user's
+    submission wait for a review: it would show the name that the docket hides.
+    """
     submission = submissions.find(session, submission_id)
     board = None if submission is None else boards.find(session, submission.leaderboard)
     if submission is None or board is None or not access.sees_board(session, viewer, board):
         raise NotFound(f"There is no submission {submission_id}.")
+    if not _sees_all_of(submission, board, viewer):
+        found = jobs.of_submission(session, submission_id)
+        if found and all(job.state is JobState.QUARANTINED for job in found):
+            raise NotFound(f"There is no submission {submission_id}.")
     return submission, board
 
 
@@ -349,12 +358,16 @@ def _masked_view(
         client="",
     )
     since = visibility.hidden_since(board, viewer)
-    views = tuple(_masked_job(job, done.get(job.id), since, masked=masked) for job in found)
+    views = tuple(
+        _masked_job(job, done.get(job.id), since, masked=masked)
+        for job in found
+        if job.state is not JobState.QUARANTINED
+    )
     return SubmissionView(submission=shown, jobs=views)
 
 
 def _masked_job(job: Job, run: Run | None, since: datetime | None, *, masked: bool) -> JobView:
-    held = job.state is JobState.QUARANTINED
+    held = job.state in PUT_ASIDE
     shown = dataclasses.replace(
         job,
         state=JobState.DONE if held else job.state,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import OPERATOR, Actor, JobState, Leaderboard, Scope, Submission
+from kernelcup.domain import OPERATOR, PUT_ASIDE, Actor, Leaderboard, Scope, Submission
 from kernelcup.errors import Forbidden
 from kernelcup.services import access
 from kernelcup.services.queue import lifecycle
@@ -46,7 +46,7 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
         boards.lock(session, board.name)
         runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
-        if not access.manages_board(by, board) and any(job.state is JobState.QUARANTINED for job in found):
+        if not access.manages_board(by, board) and any(job.state in PUT_ASIDE for job in found):
             raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
         limits.keep_uses(session, submission, now=now)
         if by.user_id != submission.user_id:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, insert, or_, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
-from kernelcup.domain import JobState
 from kernelcup.storage.engine.database import insert_or_none
+from kernelcup.storage.results.ranking_query import IS_SHOWN
 from kernelcup.storage.tables import (
     JobRow,
     LeaderboardRow,
@@ -233,7 +233,7 @@ def _shown() -> Select[NewsRow, str, str | None, str | None]:
         .outerjoin(user, user.id == NewsRow.user_id)
         .outerjoin(other, other.id == NewsRow.other_id)
         .outerjoin(JobRow, is_job)
-        .where(or_(JobRow.id.is_(None), JobRow.state != JobState.QUARANTINED.value))
+        .where(or_(JobRow.id.is_(None), IS_SHOWN))
         .where(
             or_(
                 NewsRow.kind.not_in(of_results),

@@ -225,10 +225,18 @@ def quarantine(session: Session, job_id: int, *, reason: str) -> None:
     session.execute(update(JobRow).where(JobRow.id == job_id).values(**values), execution_options=_NO_SYNC)
 
 
+def reject(session: Session, job_id: int) -> None:
+    """Keep the result of a quarantined job out of the ranking for good."""
+    _decide(session, job_id, state=JobState.REJECTED.value)
+
+
 def release(session: Session, job_id: int) -> None:
     """Let the result of a quarantined job count again."""
+    _decide(session, job_id, state=JobState.DONE.value, reason="")
+
+
+def _decide(session: Session, job_id: int, **values: str) -> None:
     quarantined = [JobRow.id == job_id, in_state(JobState.QUARANTINED)]
-    values = {"state": JobState.DONE.value, "reason": ""}
     session.execute(update(JobRow).where(*quarantined).values(**values), execution_options=_NO_SYNC)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
-from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
+from kernelcup.storage.results.ranking_query import RANKS
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
@@ -85,9 +85,10 @@ def best_before(session: Session, *, board_id: int, device: str, record_id: int)
     query = (
         select(func.min(RunRow.score_s))
         .join(RecordRow, RecordRow.run_id == RunRow.id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
-        .where(JUDGED_ALIKE)
+        .where(RANKS)
     )
     return session.scalar(query)
 
@@ -109,8 +110,7 @@ def times(
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
         .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
-        .where(JUDGED_ALIKE)
+        .where(JobRow.state == JobState.DONE.value, RANKS)
         .order_by(SubmissionRow.id.desc())
         .limit(limit)
     )

@@ -10,7 +10,7 @@ from sqlalchemy import Select, and_, case, func, not_, or_, select, true
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import PAST
-from kernelcup.domain import DuelOutcome, JobState, Run, Score, TrustRule
+from kernelcup.domain import PUT_ASIDE, DuelOutcome, Run, Score, TrustRule
 from kernelcup.scoring import placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import TrustLevel
@@ -34,6 +34,13 @@ JUDGED_ALIKE = and_(
     RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
 )
 """The condition for runs judged as the leaderboard judges now: same task except texts, same harness and clock."""
+
+IS_SHOWN = JobRow.state.not_in([state.value for state in PUT_ASIDE])
+"""The condition for jobs whose result was not put aside."""
+
+_TAKES = or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT))
+RANKS = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES, JUDGED_ALIKE)
+"""The condition for runs that rank now."""
 
 SCORE = tuple(each.name for each in dataclasses.fields(Score))
 """The columns of a score."""
@@ -104,7 +111,6 @@ def ranking(
         every_version: Also what ranked before the task or the clock changed, and does not until it is judged again.
         taken: False for those that would rank if the leaderboard required no level that they lack.
     """
-    takes = or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT))
     by = RANKED_S / RunRow.score_s
     return (
         select(
@@ -119,8 +125,8 @@ def ranking(
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
-        .where(SubmissionRow.leaderboard_id == board_id, JobRow.state != JobState.QUARANTINED.value)
+        .where(SubmissionRow.leaderboard_id == board_id, IS_SHOWN)
         .where(RunRow.counted, RunRow.score_s.is_not(None))
-        .where(takes if taken else not_(takes))
+        .where(_TAKES if taken else not_(_TAKES))
         .where(true() if every_version else JUDGED_ALIKE)
     )

@@ -1,7 +1,7 @@
 """Runs, and the best of each user.
 
-A run ranks while it counts for its job, has a score, and its job is not quarantined. That alone keeps out
-results that wait for a review or were rejected: a rejected job stays quarantined for good, its run stays as it
+A run ranks while it counts for its job, has a score, and its job is not put aside. That alone keeps out
+results that wait for a review or were rejected: a rejected job stays rejected, its run stays as it
 was measured, and only finished jobs can be judged again.
 
 A transaction that changes ``bests`` locks the leaderboard, calls ``frozen_standings.keep``, then locks the user.
@@ -167,9 +167,12 @@ def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], 
 
 
 def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
-    old = session.execute(select(BestRow.score_s).where(*_is(key))).scalar_one_or_none()
     best = _set_best(session, key)
-    if best is not None and (old is None or best["score_s"] < old):
+    if best is None:
+        return
+    # It may have been slower than a result that does not rank any more, so that no record was made of it.
+    has_record = select(RecordRow.id).where(RecordRow.run_id == best["run_id"]).limit(1)
+    if session.execute(has_record).first() is None:
         _record(session, key, best, now)
 
 
@@ -196,7 +199,7 @@ def offer_remaining(
     :func:`before_change` has to be called before its deletion.
     """
     for device in devices:
-        _set_best(session, _key(board_id, device, user_id))
+        _choose(session, _key(board_id, device, user_id), now)
         _choose_moved(
             session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
         )

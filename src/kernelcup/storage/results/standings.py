@@ -14,10 +14,11 @@ from kernelcup.clocks import Clock
 from kernelcup.domain import Score
 from kernelcup.scoring import Entry
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import JUDGED_ALIKE, score_of
+from kernelcup.storage.results.ranking_query import RANKS, score_of
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
+    JobRow,
     LeaderboardRow,
     RecordRow,
     RunRow,
@@ -244,7 +245,7 @@ def history(
 ) -> list[Record]:
     """Return the improvements of the bests of one (leaderboard, device), newest first.
 
-    Only runs that were judged as the leaderboard judges now are included: other times cannot be compared.
+    Only runs that rank now are included: a result that was put aside leaves the history with the ranking.
 
     Args:
         session: The transaction.
@@ -260,9 +261,10 @@ def history(
         select(RecordRow, UserRow.name, RunRow.score_s)
         .join(UserRow, UserRow.id == RecordRow.user_id)
         .join(RunRow, RunRow.id == RecordRow.run_id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
-        .where(JUDGED_ALIKE)
+        .where(RANKS)
         .order_by(RecordRow.id.desc())
         .limit(limit)
     )

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from kernelcup import scoring
-from kernelcup.domain import DuelOutcome, JobState, Score
+from kernelcup.domain import DuelOutcome, Score
 from kernelcup.scoring import Entry
 from kernelcup.storage.results import ranking_query
 from kernelcup.storage.tables import (
@@ -94,7 +94,7 @@ def older(board_id: int, device: str) -> Select[Any]:
         .join(LeaderboardRow, LeaderboardRow.id == OlderBestRow.leaderboard_id)
         .where(OlderBestRow.leaderboard_id == board_id, OlderBestRow.device == device)
         .where(RunRow.counted, RunRow.judging == LeaderboardRow.judging)
-        .where(JobRow.state != JobState.QUARANTINED.value)
+        .where(ranking_query.IS_SHOWN)
         .order_by(OlderBestRow.ranked_s, OlderBestRow.submission_id)
     )
 

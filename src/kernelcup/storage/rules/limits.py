@@ -14,9 +14,10 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, union_all
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import JobState, Priority, Submission
+from kernelcup.storage.rules.gpu_uses import LONGEST_WAIT, UNKNOWN_PACE_S, Use, first_runs, lasted_s
 from kernelcup.storage.tables import (
     DeletedUseRow,
     FinalDuelRow,
@@ -24,18 +25,11 @@ from kernelcup.storage.tables import (
     LeaderboardRow,
     LimitRow,
     PaceRow,
-    RunRow,
     SubmissionRow,
     UserRow,
     table_of,
 )
-from kernelcup_harness.protocol import Mode, Verdict
-
-UNKNOWN_PACE_S = 30.0
-"""The expected time of a job, in seconds, before one was measured or if the clock was set back."""
-
-LONGEST_WAIT = timedelta(days=7)
-"""A window does not count runs of submissions that are older than the window by more than this."""
+from kernelcup_harness.protocol import Mode
 
 
 class Quantity(StrEnum):
@@ -80,15 +74,6 @@ class Limit:
         who = "for each user" if self.per_user else "for all together"
         whose = f"for {self.user}" if self.user is not None else who
         return f"{self.amount:g} {kinds}{what} per {_window(self.window_s)}{where}{device}, {whose}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Use:
-    """A use that counts against a limit."""
-
-    at: datetime
-    """It counts for one window from this time on."""
-    amount: float
 
 
 def insert(session: Session, limit: Limit) -> int:
@@ -208,7 +193,7 @@ def gpu_seconds(
     if limit.device is not None:
         jobs = jobs.where(func.lower(JobRow.device) == limit.device.lower())
     rows = session.execute(jobs).all()
-    runs = _first_runs(session, [row.id for row in rows])
+    runs = first_runs(session, [row.id for row in rows])
     used = []
     for row in rows:
         if row.id in runs:  # judged; a pending rejudge does not count, since the user did not ask for it
@@ -216,7 +201,7 @@ def gpu_seconds(
         elif row.state in open_states and row.priority != Priority.REJUDGE:
             used.append(Use(at=now, amount=paces.get((row.device, row.mode), UNKNOWN_PACE_S)))
         elif row.state == JobState.CANCELLED.value and row.started_at is not None:
-            used.append(Use(at=row.finished_at, amount=_lasted_s(row.started_at, row.finished_at)))
+            used.append(Use(at=row.finished_at, amount=lasted_s(row.started_at, row.finished_at)))
     used += _deleted_gpu_seconds(session, limit, user_id, since)
     return [use for use in used if use.at > since]
 
@@ -227,13 +212,13 @@ def keep_uses(session: Session, submission: Submission, *, now: datetime) -> Non
         return
     query = select(JobRow).where(JobRow.submission_id == submission.id).order_by(JobRow.id)
     jobs = session.scalars(query).all()
-    runs = _first_runs(session, [job.id for job in jobs])
+    runs = first_runs(session, [job.id for job in jobs])
     for number, job in enumerate(jobs):
         use = runs.get(job.id)
         cut_off = job.state in (JobState.RUNNING.value, JobState.CANCELLED.value)
         if use is None and cut_off and job.started_at is not None:
             end = job.finished_at or now
-            use = Use(at=end, amount=_lasted_s(job.started_at, end))
+            use = Use(at=end, amount=lasted_s(job.started_at, end))
         session.add(
             DeletedUseRow(
                 submission_id=submission.id,
@@ -267,28 +252,6 @@ def _deleted_arrivals(limit: Limit, user_id: int | None, since: datetime) -> Sel
     if limit.device is None:
         wanted.append(DeletedUseRow.is_first.is_(True))
     return select(DeletedUseRow.created_at).where(*wanted).order_by(DeletedUseRow.created_at.desc())
-
-
-def _first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
-    """Return the first run of each job; later runs are rejudges. A job that no machine could judge is free."""
-    other = aliased(RunRow)
-    first = select(func.min(other.id)).where(other.job_id == RunRow.job_id).scalar_subquery()
-    found: dict[int, Use] = {}
-    for start in range(0, len(job_ids), 500):
-        query = select(RunRow.job_id, RunRow.started_at, RunRow.finished_at, RunRow.verdict).where(
-            RunRow.job_id.in_(job_ids[start : start + 500]), RunRow.id == first
-        )
-        for job_id, started_at, finished_at, verdict in session.execute(query):
-            free = verdict == Verdict.INTERNAL_ERROR.value
-            amount = 0.0 if free else _lasted_s(started_at, finished_at)
-            found[job_id] = Use(at=finished_at, amount=amount)
-    return found
-
-
-def _lasted_s(started_at: datetime, finished_at: datetime) -> float:
-    """Return the duration in seconds; an estimate if the clock was set back meanwhile."""
-    seconds = (finished_at - started_at).total_seconds()
-    return seconds if seconds >= 0 else UNKNOWN_PACE_S
 
 
 def _of_limit(

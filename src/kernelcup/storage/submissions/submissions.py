@@ -9,11 +9,11 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, exists, func, or_, select
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, Leaderboard, Priority, Submission
+from kernelcup.domain import Job, JobState, Leaderboard, Priority, Submission
 from kernelcup.errors import NotFound
 from kernelcup.storage.engine.database import insert_if_absent
 from kernelcup.storage.people.users import name_key
@@ -248,7 +248,11 @@ def delete_unused_code(session: Session, *, code_hash: str | None = None) -> Non
 
 
 def _only(query: Select[Any], seen: Seen) -> Select[Any]:
-    allowed = [_TABLE.c.mode == Mode.LEADERBOARD.value]
+    # A result that waits for a review would show the name that the docket hides.
+    is_shown = exists().where(
+        _JOBS.c.submission_id == _TABLE.c.id, _JOBS.c.state != JobState.QUARANTINED.value
+    )
+    allowed = [and_(_TABLE.c.mode == Mode.LEADERBOARD.value, is_shown)]
     if seen.user_id is not None:
         allowed.append(_TABLE.c.user_id == seen.user_id)
     if seen.managed:

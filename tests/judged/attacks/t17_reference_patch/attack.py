@@ -7,7 +7,7 @@ import types
 
 import torch
 
-for name in ("reference", "utils", "eval", "task", "kernelcup_harness.judge.checks", "kernelcup_harness.judge.compare",
+for name in ("reference", "utils", "eval", "task", "kernelcup_harness.judge.checks", "kernelcup_harness.judge.structure",
              "kernelcup_harness.judge.main", "kernelcup_harness.judge.task"):
     try:
         importlib.import_module(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kernelcup.domain import Job, JobState, Run, Standing, is_rejected
+from kernelcup.domain import Job, JobState, Run, Standing
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.close_up import CloseUp, close_up
@@ -119,7 +119,7 @@ class JobPage:
     @property
     def waits_for_review(self) -> bool:
         """Whether the result does not rank until a person has decided."""
-        return self.job.state is JobState.QUARANTINED and not is_rejected(self.job.state, self.job.reason)
+        return self.job.state is JobState.QUARANTINED
 
     @property
     def profiles(self) -> list[CaseResult]:

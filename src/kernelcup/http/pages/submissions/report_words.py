@@ -105,6 +105,7 @@ STATES = {
     JobState.RUNNING: "runs",
     JobState.CANCELLED: "cancelled",
     JobState.QUARANTINED: "under review",
+    JobState.REJECTED: "rejected",
     JobState.DONE: "done",
 }
 

@@ -1,0 +1,1 @@
+"""Words, shapes and first wrong elements for people. They are made once a verdict stands, and cannot change it."""
