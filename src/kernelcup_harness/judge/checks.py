@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.judge import blanks, compare, finiteness, near_twins, uses
-from kernelcup_harness.judge.answers import Answer, Form, Pending, claimed
+from kernelcup_harness.judge.answers import Answer, Form
 from kernelcup_harness.judge.schedule import PlannedCase
 from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
@@ -284,8 +284,3 @@ class Checks:
         if place.stage is StageName.RANKED:
             return derive_seed(self._secret, "ranked", place.index, number, below=below)
         return derive_seed(b"public", place.stage.value, place.index, given, number, below=below)
-
-
-def unopened(pending: Pending) -> Answer:
-    """Return the times of an answer, without its output. Raise ``CallFailed`` or ``BrokenProtocol``."""
-    return Answer(ns=pending.wall_ns, own_ns=claimed(pending), wall_ns=pending.wall_ns)
