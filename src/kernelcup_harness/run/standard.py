@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import re
 import signal
@@ -15,7 +14,6 @@ from pathlib import Path
 from kernelcup_harness.build import step, store
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.isolation.contention import Contention
 from kernelcup_harness.isolation.environment import (
     WATCH_INTERVAL_S,
     backend_environment,
@@ -34,8 +32,9 @@ from kernelcup_harness.protocol import (
     Verdict,
     variables,
 )
+from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
-from kernelcup_harness.run.workers import JUDGE, RIVAL, SUBMISSION, TIMER, USER_CODE, Crew, NotStarted, Share
+from kernelcup_harness.run.workers import RIVAL, SUBMISSION, TIMER, USER_CODE, Crew, NotStarted, Share
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     FROM_JUDGE,
@@ -81,8 +80,7 @@ class StandardRun:
         self._boxed = boxed
         self._ahead = ahead
         self._crew: Crew | None = None
-        self._looked, self._limit_s = 0.0, math.inf
-        self._contention: Contention | None = None
+        self._looked = 0.0
         self._memory_bytes = memory_limit(spec)
         self._compilers = AskedCompilers(spec.backend)
 
@@ -216,9 +214,7 @@ class StandardRun:
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
-        members = {JUDGE: crew.judge, **crew.contestants}
-        trusted = {each.child.process.pid for role, each in members.items() if role not in USER_CODE}
-        self._contention = Contention(crew.judge.child.process.pid, trusted)
+        self._overruns = Overruns(crew)
         crew.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
@@ -267,9 +263,7 @@ class StandardRun:
             channel.send(pack(Dismissed()), timeout_s=GRACE_S)
             return
         if isinstance(message, StageBegins):
-            if self._contention is not None:
-                self._contention.begin()
-            self._limit_s = message.limit_s
+            self._overruns.begin(message.limit_s)
             self._deadline = time.monotonic() + message.limit_s + GRACE_S
             self._deadline += HELLO_GRACE_S if message.name is StageName.IMPORT else 0.0
         elif isinstance(message, StageEnds):
@@ -278,26 +272,18 @@ class StandardRun:
 
     def _ended(self, end: StageEnds) -> StageEnds:
         """Return the end of a stage with what only the runner knows of it."""
+        child = self._started.contestants[SUBMISSION].child
         if end.lost:
-            return self._lost(end)
-        if end.used_s is not None:
-            end = self._blamed(end, end.used_s)
+            verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
+            text += end.message.removeprefix(verdicts.LOST) + line_of(end, child, self._spec.submission_name)
+            return dataclasses.replace(end, verdict=verdict, reason=reason, message=text)
+        end = self._overruns.end(end)
         if end.verdict is Verdict.TIME_LIMIT_EXCEEDED:
-            self._started.contestants[SUBMISSION].child.abort()
-            end = dataclasses.replace(end, message=end.message + self._line(end))
+            child.abort()
+            end = dataclasses.replace(
+                end, message=end.message + line_of(end, child, self._spec.submission_name)
+            )
         return end
-
-    def _blamed(self, end: StageEnds, used_s: float) -> StageEnds:
-        """Return the end of a stage whose time was up; a submission that kept the judge from working is to blame."""
-        blame = verdicts.time_is_up(end.name, self._limit_s, used_s, lost_s=self._lost_s())
-        return dataclasses.replace(end, verdict=blame.verdict, reason=blame.reason, message=blame.message)
-
-    def _lost_s(self) -> float:
-        """Return the seconds of this stage that the judge has lost to the submission's processes."""
-        if self._contention is None:
-            return 0.0
-        self._contention.look()
-        return self._contention.lost_s
 
     def _used_memory(self, role: str) -> int:
         """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
@@ -311,7 +297,7 @@ class StandardRun:
 
     def _within_limits(self) -> bool:
         self._looked = time.monotonic()
-        lost_s = self._lost_s()
+        self._overruns.look()
         for role in USER_CODE:
             member = self._started.contestants.get(role)
             if member is None or member.is_dismissed:
@@ -320,32 +306,8 @@ class StandardRun:
                 member.child.kill("memory")
         if time.monotonic() <= self._deadline:
             return True
-        blame = verdicts.time_is_up(self._record.stage, self._limit_s, 0.0, lost_s=lost_s)
-        if blame.verdict is Verdict.INTERNAL_ERROR:
-            self._fail(Reason.TASK, "the task's own generator, reference or checker did not end in time")
-        else:
-            self._record.fail(self._record.stage, blame.verdict, blame.reason, blame.message)
+        self._overruns.fail(self._record)
         return False
-
-    def _lost(self, end: StageEnds) -> StageEnds:
-        """Return the end of a stage whose submission is gone, with how it ended."""
-        child = self._started.contestants[SUBMISSION].child
-        verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
-        case = end.message.removeprefix(verdicts.LOST)
-        return dataclasses.replace(end, verdict=verdict, reason=reason, message=text + case + self._line(end))
-
-    def _line(self, end: StageEnds) -> str:
-        """Return the line of the submission at which it hung or crashed; empty if it is not known.
-
-        The submission controls this text, so it is not reported where inputs are secret.
-        """
-        stderr = self._started.contestants[SUBMISSION].child.stderr
-        if stderr is None or end.name is StageName.RANKED:
-            return ""
-        dump = stderr.finish().text.rpartition(DUMP)[2]
-        file = self._spec.submission_name
-        found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
-        return "" if found is None else f", at {file}:{found[1]}"
 
     def _judge_lost(self) -> None:
         """Record a judge that ended without a verdict as the machine's failure."""
@@ -391,6 +353,18 @@ class AskedCompilers:
 
     def _ask(self, backend: Backend) -> None:
         self._found = surroundings.compiler_environment(backend, os.environ)
+
+
+def line_of(end: StageEnds, child: processes.Child, file: str) -> str:
+    """Return the line of a submission's file at which it hung or crashed; empty if it is not known.
+
+    The submission controls this text, so it is not reported where inputs are secret.
+    """
+    if child.stderr is None or end.name is StageName.RANKED:
+        return ""
+    dump = child.stderr.finish().text.rpartition(DUMP)[2]
+    found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
+    return "" if found is None else f", at {file}:{found[1]}"
 
 
 def without_dump(output: CapturedOutput) -> CapturedOutput:
