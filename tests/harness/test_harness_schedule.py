@@ -186,60 +186,6 @@ def test_a_turn_does_not_end_before_a_case_that_fails() -> None:
     assert seen == [0, 1, 2]
 
 
-# Answers that are looked at
-
-
-BIG = 4 << 20
-
-
-def looks(seed: int, output_bytes: int, **rules: Any) -> tuple[CaseRun, list[tuple[bool, bool]]]:
-    """Make all calls of a case; return for each whether its time counts and whether it was looked at."""
-    run = case_run(seed, **rules)
-    found = []
-    while not run.finished:
-        _sample, counts = run.next_sample()
-        found.append((counts, run.is_looked_at(output_bytes)))
-        run.add(Answer(ns=1e6 * (run.count % 7 + 1), wall_ns=1e7), counts=counts, spent_s=0.0)
-    return run, found
-
-
-def test_all_small_answers_are_looked_at() -> None:
-    run, found = looks(1, BIG - 1)
-    assert all(looked for _counts, looked in found)
-    assert run.unchecked == 0
-
-
-def test_of_large_answers_the_first_are_looked_at_and_a_share_that_nobody_knows() -> None:
-    seen = set()
-    for seed in range(100):
-        run, found = looks(seed, BIG)
-        places = tuple(place for place, (counts, looked) in enumerate(found) if counts and looked)
-        assert all(looked for _counts, looked in found[:4])
-        assert run.unchecked == sum(not looked for _counts, looked in found)
-        assert run.unchecked > 10
-        seen.add(places)
-    assert len(seen) == 100
-
-
-def test_every_answer_to_an_old_input_is_looked_at() -> None:
-    for seed in range(100):
-        run = case_run(seed)
-        while not run.finished:
-            before = run._inputs
-            _sample, counts = run.next_sample()
-            looked = run.is_looked_at(BIG)
-            assert looked or run._inputs > before
-            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.0)
-
-
-def test_answers_of_tests_and_replays_are_all_looked_at() -> None:
-    run = case_run(1, stage=TESTS, checks=20)
-    while not run.finished:
-        _sample, counts = run.next_sample()
-        assert run.is_looked_at(BIG)
-        run.add(Answer(), counts=counts, spent_s=0.0)
-
-
 # Time
 
 

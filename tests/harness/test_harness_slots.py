@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness.contestant.inputs import Block, Slot, alone
+from kernelcup_harness.contestant.inputs import Slot, alone
 from kernelcup_harness.device import l2_cache, nvml
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.messages import InputLayout
@@ -19,7 +19,7 @@ TWO = {"x": torch.arange(6.0).reshape(2, 3).t(), "y": torch.ones(5, dtype=torch.
 
 
 def given(slot: Slot, data: Any, *, in_place: bool = False) -> Slot:
-    """Have a slot make the tensors of an input; its bytes arrive in the slot's shared memory, not in the tensors."""
+    """Have a slot make the tensors of an input, and write its bytes into the slot's shared memory."""
     encoder = values.Encoder()
     tree = encoder.tree(data, "input")
     size = max(1, encoder.nbytes)
@@ -50,24 +50,18 @@ def test_an_input_is_in_its_tensors_once_they_are_filled(slot: Slot) -> None:
     ]
 
 
-def test_the_next_input_is_not_in_the_tensors_before_they_are_filled(slot: Slot) -> None:
-    slot.fill()
-    given(slot, {**TWO, "y": torch.full((5,), 7, dtype=torch.int16)})
-    assert torch.equal(slot.data["y"], TWO["y"])
-    slot.fill()
-    assert slot.data["y"].tolist() == [7] * 5
+def test_tensors_on_the_host_lie_in_the_shared_memory_itself(slot: Slot) -> None:
+    assert slot.arena is not None
+    first = slot.arena.bytes.data_ptr()
+    assert slot.data["x"].data_ptr() == first
+    slot.arena.bytes[:24].zero_()
+    assert not slot.data["x"].any()
 
 
-def test_an_input_is_whole_although_its_memory_was_touched_before(slot: Slot) -> None:
-    slot.fill()
+def test_an_input_is_whole_after_a_call_that_wrote_into_the_one_before_it(slot: Slot) -> None:
+    slot.data["x"].fill_(7)
+    given(slot, TWO)
     slot.touch()
-    slot.fill()
-    assert torch.equal(slot.data["x"], TWO["x"])
-
-
-def test_a_call_that_writes_its_input_leaves_the_shared_memory_as_it_was(slot: Slot) -> None:
-    slot.fill()
-    slot.data["x"].zero_()
     slot.fill()
     assert torch.equal(slot.data["x"], TWO["x"])
 
@@ -91,14 +85,19 @@ def test_the_next_input_of_a_form_lies_where_the_last_one_did(slot: Slot) -> Non
     assert slot.data["x"].sum() == 0
 
 
-def test_an_input_of_another_form_gets_memory_of_its_own(slot: Slot) -> None:
-    kept = slot.data["x"]
-    slot.fill()
+def test_an_input_of_another_form_has_its_own_tensors(slot: Slot) -> None:
     given(slot, {"x": torch.zeros(2)})
     slot.fill()
-    assert torch.equal(kept, TWO["x"])
     assert slot.data["x"].tolist() == [0.0, 0.0]
     assert len(slot.tensors) == 1
+
+
+def test_tensors_outlive_the_slots_shared_memory(slot: Slot) -> None:
+    kept = slot.data["x"]
+    slot.close()
+    slot.arena = values.Arena.create(1 << 20)
+    given(slot, {"x": torch.zeros(2)})
+    assert torch.equal(kept, TWO["x"])
 
 
 def test_nothing_that_was_hung_on_a_tensor_is_there_the_next_time(slot: Slot) -> None:
@@ -137,14 +136,6 @@ def test_a_slot_that_is_closed_has_no_shared_memory(slot: Slot) -> None:
 
 def test_an_empty_tensor_needs_no_memory() -> None:
     assert alone(torch.empty(0, dtype=torch.uint8)).numel() == 0
-
-
-def test_a_block_on_the_host_keeps_all_tensors_in_one_buffer() -> None:
-    block = Block(64, gpu=False)
-    first, second = block.take("cpu", 0, 8), block.take("cuda:0", 32, 8)
-    block.fill(torch.arange(64, dtype=torch.uint8))
-    assert first.tolist() == list(range(8))
-    assert second.tolist() == list(range(32, 40))
 
 
 # The device

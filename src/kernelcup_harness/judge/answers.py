@@ -74,16 +74,15 @@ class Form:
 
 
 class Copied:
-    """The bytes of an answer in the judge's own memory."""
+    """The bytes of an answer in the judge's own memory, until the next call."""
 
     def __init__(self, data: torch.Tensor) -> None:
         self.bytes = data
         self.size = data.numel()
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
-        """Return a part on a device."""
-        private = torch.empty(nbytes, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
-        return private.copy_(self.bytes[offset : offset + nbytes])
+        """Return a part on a device; without a copy if it is there already."""
+        return self.bytes[offset : offset + nbytes].to("cuda" if device == "cuda:0" else "cpu")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ import torch
 from kernelcup_harness.explain import differences
 from kernelcup_harness.explain.guard import guarded
 from kernelcup_harness.judge import blanks, finiteness, near_twins, structure, uses
-from kernelcup_harness.judge.answers import Answer, Form, Pending, claimed
+from kernelcup_harness.judge.answers import Answer, Form
 from kernelcup_harness.judge.schedule import PlannedCase
 from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
@@ -306,8 +306,3 @@ def differs_in_form(expected: Any, output: Any, *, dtype: bool) -> Fault | None:
     """Return the fault of an answer that has another form than the reference's, else None."""
     text = structure.structure_fault(expected, output, dtype=dtype)
     return Fault(reason=Reason.FORM, text=text) if text else None
-
-
-def unopened(pending: Pending) -> Answer:
-    """Return the times of an answer, without its output. Raise ``CallFailed`` or ``BrokenProtocol``."""
-    return Answer(ns=pending.wall_ns, own_ns=claimed(pending), wall_ns=pending.wall_ns)

@@ -344,7 +344,7 @@ class Judge:
 
     def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:
         """Call the contestant once and check what it returned. Raise ``Wrong``."""
-        from kernelcup_harness.judge.checks import Wrong, unopened
+        from kernelcup_harness.judge.checks import Wrong
 
         assert self._bench is not None
         began = time.monotonic()
@@ -354,17 +354,11 @@ class Judge:
             run.twins_allowed, sample = False, SampleName(input=sample.input)
             run.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
-        pending = calls.timed(data, form, timeout_s=self._remaining(), profile=profiled)
-        # Drawn from the secret, and only now: the contestant cannot know whether its answer will be checked.
-        looked_at = run.is_looked_at(form.nbytes if form is not None else 0)
-        answer = calls.open(pending) if looked_at else unopened(pending)
+        answer = calls.open(calls.timed(data, form, timeout_s=self._remaining(), profile=profiled))
         clock, slowed_down = self._bench.watch.look() if counts and stage.timed else (None, False)
-        fault = checks.fault(place, sample, data, answer) if looked_at and not profiled else None
+        fault = checks.fault(place, sample, data, answer) if not profiled else None
         spent_s = time.monotonic() - began
         run.add(answer, counts=counts, spent_s=spent_s, clock_mhz=clock, slowed_down=slowed_down)
-        if not looked_at and run.finished:
-            fault = checks.fault(place, sample, data, calls.open(pending))
-            run.unchecked -= 1
         if fault is not None:
             raise Wrong(sample, fault)
 
@@ -381,7 +375,7 @@ class Judge:
             mismatch=mismatch,
             failed_on=run.failed_on,
             timing=run.timing(),
-            checks=run.count - run.unchecked,
+            checks=run.count,
             profile=run.profile,
             trace_gz64=run.trace,
             work=run.work,

@@ -53,14 +53,16 @@ class RunnerLine:
         message: str = "",
         *,
         lost: bool = False,
+        used_s: float | None = None,
     ) -> None:
         """Report the end of a stage."""
         text = message[:MAX_MESSAGE]
-        self.tell(StageEnds(name=name, verdict=verdict, reason=reason, message=text, lost=lost))
+        end = StageEnds(name=name, verdict=verdict, reason=reason, message=text, lost=lost, used_s=used_s)
+        self.tell(end)
 
     def end_with(self, name: StageName, end: RunEnds) -> None:
         """Report the end of a stage that ends the run."""
-        self.end(name, end.verdict, end.reason, end.message, lost=end.lost)
+        self.end(name, end.verdict, end.reason, end.message, lost=end.lost, used_s=end.used_s)
 
     def progress(self, stage: Stage, run: CaseRun) -> None:
         """Report that a case goes on, unless that was just reported."""

@@ -53,10 +53,6 @@ MOST_WATCHED = 32
 """Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
 """Probability that the next calls of a case are the witness's."""
-LARGE_OUTPUT_BYTES = 4 << 20
-"""Only a share of answers this large is checked: checking one takes longer than the call."""
-CHECKED_FIRST = 4
-CHECKED_SHARE = 0.25
 WALL_SHARE = 0.8
 """Sampling stops at this share of a stage's time limit."""
 
@@ -209,9 +205,6 @@ class CaseRun:
         """Whether the witness measures calls of this case: then fewer by the start gun are enough."""
         self.watched_ns: list[float] = []
         """The witness's times."""
-        self.unchecked = 0
-        """Number of those calls whose answer was not checked."""
-        self._is_surprise = False
         self.profile: str | None = None
         self.trace: str | None = None
 
@@ -220,7 +213,6 @@ class CaseRun:
         if self._stage.replayed is not None:
             return self._stage.replayed, True
         surprise = self._surprise()
-        self._is_surprise = surprise is not None
         if surprise is not None:
             return surprise, False
         name, due = self.fresh(), self._inputs > self._warmups or self._is_over
@@ -244,18 +236,6 @@ class CaseRun:
         if self._stage.timed and self._inputs > self._warmups and self._chance.random() < LATE_SURPRISE:
             return self._earlier(self._chance.random() < 0.5)
         return None
-
-    def is_looked_at(self, output_bytes: int) -> bool:
-        """Return whether the current answer is checked: of large answers only an unpredictable share is.
-
-        The first answers and all surprises are always checked, and the judge checks the last one.
-        """
-        if not self._stage.timed or self._stage.replayed is not None or output_bytes < LARGE_OUTPUT_BYTES:
-            return True
-        if self.count < CHECKED_FIRST or self._is_surprise or self._chance.random() < CHECKED_SHARE:
-            return True
-        self.unchecked += 1
-        return False
 
     def fresh(self) -> SampleName:
         """Return an input that has not been used before."""

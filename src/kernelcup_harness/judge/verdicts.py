@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge.schedule import CaseRun, Stage
-from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.protocol import Reason, StageName, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
 
@@ -36,14 +36,31 @@ class MachineFailed(Exception):
 
 
 class RunEnds(Exception):
-    """A verdict that ends the run; ``lost`` if the contestant is gone and the runner knows why."""
+    """A verdict that ends the run.
 
-    def __init__(self, verdict: Verdict, reason: Reason, message: str, *, lost: bool = False) -> None:
+    Args:
+        verdict: The verdict.
+        reason: Its reason.
+        message: What the author is told.
+        lost: Whether the contestant is gone, and the runner knows why.
+        used_s: Seconds spent waiting for the submission, if the stage's time was up.
+    """
+
+    def __init__(
+        self,
+        verdict: Verdict,
+        reason: Reason,
+        message: str,
+        *,
+        lost: bool = False,
+        used_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.reason = reason
         self.message = message
         self.lost = lost
+        self.used_s = used_s
 
 
 def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | None) -> RunEnds:
@@ -52,7 +69,7 @@ def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | Non
 
     case = "" if run is None else f", in case {run.case.index}"
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage, used_s, case)
+        return time_is_up(stage.name, stage.limit_s, used_s, case=case)
     if isinstance(error, Forged):
         text = f"code of the submission on the device changed the clock: {error}{case}"
         return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text)
@@ -62,13 +79,26 @@ def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | Non
     return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", lost=True)
 
 
-def time_is_up(stage: Stage, used_s: float, case: str = "") -> RunEnds:
-    """Blame the side that used the time: a slow generator or reference is not the submission's fault."""
-    text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s"
-    if used_s >= stage.limit_s / 2:
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text + case)
+def time_is_up(
+    name: StageName, limit_s: float, used_s: float, *, lost_s: float = 0.0, case: str = ""
+) -> RunEnds:
+    """Blame the side that used the time: a slow generator or reference is not the submission's fault.
+
+    Args:
+        name: The stage.
+        limit_s: Its time limit.
+        used_s: Spent waiting for the submission.
+        lost_s: Lost by the judge because the submission's processes ran beside the calls.
+        case: The case at which the time was up, for the message.
+    """
+    text = f"the {name.value} stage took longer than {limit_s:g} s{case}"
+    if used_s >= limit_s / 2:
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+    if used_s + lost_s >= limit_s / 2:
+        text += f": between the calls the submission's processes took {lost_s:.1f} s of processor time from the judge"
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
     whose = f"{text}, but the submission used only {used_s:.1f} s of it: the task's own code is too slow"
-    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
+    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose, used_s=used_s)
 
 
 def of_others(error: Exception, reservation: Reservation | None) -> RunEnds | None:

@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     variables,
 )
+from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
 from kernelcup_harness.run.workers import (
     RIVAL,
@@ -222,6 +223,7 @@ class StandardRun:
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
+        self._overruns = Overruns(crew)
         crew.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
@@ -270,14 +272,27 @@ class StandardRun:
             channel.send(pack(Dismissed()), timeout_s=GRACE_S)
             return
         if isinstance(message, StageBegins):
+            self._overruns.begin(message.limit_s)
             self._deadline = time.monotonic() + message.limit_s + GRACE_S
             self._deadline += HELLO_GRACE_S if message.name is StageName.IMPORT else 0.0
-        elif isinstance(message, StageEnds) and message.lost:
-            message = self._lost(message)
-        elif isinstance(message, StageEnds) and message.verdict is Verdict.TIME_LIMIT_EXCEEDED:
-            self._started.contestants[SUBMISSION].child.abort()
-            message = dataclasses.replace(message, message=message.message + self._line(message))
+        elif isinstance(message, StageEnds):
+            message = self._ended(message)
         self._record.take(message)
+
+    def _ended(self, end: StageEnds) -> StageEnds:
+        """Return the end of a stage with what only the runner knows of it."""
+        child = self._started.contestants[SUBMISSION].child
+        if end.lost:
+            verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
+            text += end.message.removeprefix(verdicts.LOST) + line_of(end, child, self._spec.submission_name)
+            return dataclasses.replace(end, verdict=verdict, reason=reason, message=text)
+        end = self._overruns.end(end)
+        if end.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+            child.abort()
+            end = dataclasses.replace(
+                end, message=end.message + line_of(end, child, self._spec.submission_name)
+            )
+        return end
 
     def _used_memory(self, role: str) -> int:
         """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
@@ -291,6 +306,7 @@ class StandardRun:
 
     def _within_limits(self) -> bool:
         self._looked = time.monotonic()
+        self._overruns.look()
         for role in USER_CODE:
             member = self._started.contestants.get(role)
             if member is None or member.is_dismissed:
@@ -299,29 +315,8 @@ class StandardRun:
                 member.child.kill("memory")
         if time.monotonic() <= self._deadline:
             return True
-        text = "the task's own generator, reference or checker did not end in time"
-        self._fail(Reason.TASK, text)
+        self._overruns.fail(self._record)
         return False
-
-    def _lost(self, end: StageEnds) -> StageEnds:
-        """Return the end of a stage whose submission is gone, with how it ended."""
-        child = self._started.contestants[SUBMISSION].child
-        verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
-        case = end.message.removeprefix(verdicts.LOST)
-        return dataclasses.replace(end, verdict=verdict, reason=reason, message=text + case + self._line(end))
-
-    def _line(self, end: StageEnds) -> str:
-        """Return the line of the submission at which it hung or crashed; empty if it is not known.
-
-        The submission controls this text, so it is not reported where inputs are secret.
-        """
-        stderr = self._started.contestants[SUBMISSION].child.stderr
-        if stderr is None or end.name is StageName.RANKED:
-            return ""
-        dump = stderr.finish().text.rpartition(DUMP)[2]
-        file = self._spec.submission_name
-        found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
-        return "" if found is None else f", at {file}:{found[1]}"
 
     def _judge_lost(self) -> None:
         """Record a judge that ended without a verdict as the machine's failure."""
@@ -367,6 +362,18 @@ class AskedCompilers:
 
     def _ask(self, backend: Backend) -> None:
         self._found = surroundings.compiler_environment(backend, os.environ)
+
+
+def line_of(end: StageEnds, child: processes.Child, file: str) -> str:
+    """Return the line of a submission's file at which it hung or crashed; empty if it is not known.
+
+    The submission controls this text, so it is not reported where inputs are secret.
+    """
+    if child.stderr is None or end.name is StageName.RANKED:
+        return ""
+    dump = child.stderr.finish().text.rpartition(DUMP)[2]
+    found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
+    return "" if found is None else f", at {file}:{found[1]}"
 
 
 def without_dump(output: CapturedOutput) -> CapturedOutput:

@@ -173,6 +173,8 @@ class StageEnds(Message):
     message: str
     lost: bool
     """Whether the submission's process is gone: the runner knows why."""
+    used_s: float | None = None
+    """Seconds spent waiting for the submission, if the stage's time was up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

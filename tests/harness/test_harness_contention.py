@@ -1,0 +1,177 @@
+"""What the judge loses to processes that run beside the calls, and who is to blame for it."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from harness_runs import quick_spec
+
+from kernelcup_harness.isolation import contention, processes
+from kernelcup_harness.isolation.contention import Contention
+from kernelcup_harness.judge import verdicts
+from kernelcup_harness.protocol import Mode, Reason, StageName, Verdict
+from kernelcup_harness.run.overruns import Overruns
+from kernelcup_harness.run.record import Record
+from kernelcup_harness.wire.messages import StageEnds
+
+JUDGE, ITS_PYTHON, CONTESTANT, SPINNER = 101, 102, 201, 202
+
+
+class Machine:
+    """Processes below this one, what they have waited for a processor, and what they have computed."""
+
+    def __init__(self) -> None:
+        self.family = {JUDGE: os.getpid(), ITS_PYTHON: JUDGE, CONTESTANT: os.getpid(), SPINNER: CONTESTANT}
+        self.delayed_s = dict.fromkeys(self.family, 0.0)
+        self.used_s = dict.fromkeys(self.family, 0.0)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine on which nothing has run so far."""
+    made = Machine()
+    monkeypatch.setattr(processes, "parents", lambda: made.family)
+    monkeypatch.setattr(contention, "delayed_s", lambda pid: made.delayed_s[pid])
+    monkeypatch.setattr(contention, "used_cpu_s", lambda pid: made.used_s[pid])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("delayed_s", "used_s", "lost_s"),
+    [
+        pytest.param(0.0, 16.0, 0.0, id="sixteen threads within a call, while the judge waits"),
+        pytest.param(3.0, 0.0, 0.0, id="a machine that others keep busy"),
+        pytest.param(3.0, 8.0, 3.0, id="a crowd beside the calls"),
+        pytest.param(3.0, 0.5, 0.5, id="mostly others"),
+    ],
+)
+def test_only_what_the_judge_lost_to_a_submission_counts(
+    machine: Machine, delayed_s: float, used_s: float, lost_s: float
+) -> None:
+    counted = Contention(JUDGE, {JUDGE})
+    counted.begin()
+    machine.delayed_s[ITS_PYTHON], machine.used_s[SPINNER] = delayed_s, used_s
+    counted.look()
+    assert counted.lost_s == lost_s
+
+
+def test_calls_and_work_of_the_judge_in_turns_are_no_loss(machine: Machine) -> None:
+    counted = Contention(JUDGE, {JUDGE})
+    counted.begin()
+    for _ in range(5):
+        machine.used_s[CONTESTANT] += 1.0
+        counted.look()
+        machine.delayed_s[ITS_PYTHON] += 1.0
+        counted.look()
+    assert counted.lost_s == 0.0
+
+
+def test_each_stage_is_counted_by_itself(machine: Machine) -> None:
+    counted = Contention(JUDGE, {JUDGE})
+    machine.delayed_s[ITS_PYTHON] = machine.used_s[SPINNER] = 9.0
+    counted.begin()
+    assert counted.lost_s == 0.0
+
+
+def test_a_process_that_replaces_another_counts_from_its_start(machine: Machine) -> None:
+    counted = Contention(JUDGE, {JUDGE})
+    machine.used_s[SPINNER] = 9.0
+    counted.begin()
+    del machine.family[SPINNER]
+    machine.family[300], machine.used_s[300], machine.delayed_s[ITS_PYTHON] = CONTESTANT, 0.5, 2.0
+    counted.look()
+    assert counted.lost_s == 0.5
+
+
+def test_the_judges_own_processes_are_not_the_contestants(machine: Machine) -> None:
+    counted = Contention(JUDGE, {JUDGE})
+    counted.begin()
+    machine.delayed_s[ITS_PYTHON] = machine.used_s[ITS_PYTHON] = 4.0
+    counted.look()
+    assert counted.lost_s == 0.0
+
+
+def test_the_systems_figures_are_read() -> None:
+    before_s, until = contention.used_cpu_s(os.getpid()), time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+    assert contention.used_cpu_s(os.getpid()) >= before_s + 0.03
+    assert contention.delayed_s(os.getpid()) >= 0.0
+    gone = 1 << 30
+    assert (contention.used_cpu_s(gone), contention.delayed_s(gone)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("used_s", "lost_s", "verdict"),
+    [
+        (5.0, 0.0, Verdict.TIME_LIMIT_EXCEEDED),
+        (1.0, 3.0, Verdict.INTERNAL_ERROR),
+        (1.0, 4.0, Verdict.TIME_LIMIT_EXCEEDED),
+        (0.0, 5.0, Verdict.TIME_LIMIT_EXCEEDED),
+    ],
+)
+def test_time_that_is_lost_counts_like_time_that_is_used(
+    used_s: float, lost_s: float, verdict: Verdict
+) -> None:
+    assert verdicts.time_is_up(StageName.TEST, 10.0, used_s, lost_s=lost_s).verdict is verdict
+
+
+def overruns_after(lost_s: float, machine: Machine) -> Overruns:
+    """Return what judges a stage of ten seconds, of which the judge has lost some."""
+
+    def member(pid: int) -> Any:
+        return SimpleNamespace(child=SimpleNamespace(process=SimpleNamespace(pid=pid)))
+
+    crew: Any = SimpleNamespace(judge=member(JUDGE), contestants={"submission": member(CONTESTANT)})
+    found = Overruns(crew)
+    found.begin(10.0)
+    machine.delayed_s[ITS_PYTHON] = machine.used_s[SPINNER] = lost_s
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lost_s", "verdict"), [(0.0, Verdict.INTERNAL_ERROR), (6.0, Verdict.TIME_LIMIT_EXCEEDED)]
+)
+def test_an_overrun_is_excused_only_if_the_submission_did_not_cause_it(
+    lost_s: float, verdict: Verdict, machine: Machine
+) -> None:
+    ends = verdicts.time_is_up(StageName.TEST, 10.0, 0.5)
+    end = StageEnds(
+        name=StageName.TEST,
+        verdict=ends.verdict,
+        reason=ends.reason,
+        message=str(ends),
+        lost=False,
+        used_s=ends.used_s,
+    )
+    assert overruns_after(lost_s, machine).end(end).verdict is verdict
+
+
+def test_the_end_of_a_stage_for_another_reason_stays(machine: Machine) -> None:
+    end = StageEnds(
+        name=StageName.TEST, verdict=Verdict.INTERNAL_ERROR, reason=Reason.TASK, message="a bug", lost=False
+    )
+    assert overruns_after(9.0, machine).end(end) is end
+
+
+@pytest.mark.parametrize(
+    ("lost_s", "verdict", "reason"),
+    [
+        (0.0, Verdict.INTERNAL_ERROR, Reason.TASK),
+        (6.0, Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME),
+    ],
+)
+def test_a_judge_that_never_ends_its_work_is_excused_likewise(
+    lost_s: float, verdict: Verdict, reason: Reason, machine: Machine
+) -> None:
+    record = Record(quick_spec("", mode=Mode.TEST), "", lambda _event: None)
+    record.begin(StageName.TEST, 10.0, 1)
+    overruns = overruns_after(lost_s, machine)
+    overruns.look()
+    overruns.fail(record)
+    report = record.report(secret=b"", duration_s=1.0)
+    assert (report.verdict, report.reason) == (verdict, reason)
