@@ -138,9 +138,10 @@ class StandardRun:
     @property
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
+        if not captures(self._spec):
+            return (SUBMISSION,)
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        rival = (RIVAL,) if fights else ()
-        return (SUBMISSION, *rival, TIMER) if captures(self._spec) else (SUBMISSION, *rival)
+        return (SUBMISSION, *((RIVAL,) if fights else ()), TIMER)
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.

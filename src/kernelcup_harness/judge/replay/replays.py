@@ -33,6 +33,10 @@ from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.messages import FailureKind, M, Message
 
 
+class Forged(BrokenProtocol):
+    """A time was written again after it had been read, by an earlier call."""
+
+
 @dataclass(slots=True)
 class Case:
     """A case whose calls are captured."""
@@ -93,24 +97,25 @@ class Replays:
         """Return whether inputs with one element of each tensor changed are still inputs of the task."""
         return self._checks.has_twins(self._cases[run.case.index].place)
 
-    def _replayed(self, case: Case, at: int, sample: SampleName) -> tuple[Answer, Any, torch.Tensor]:
-        """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
+    def _replayed(
+        self, case: Case, at: int, sample: SampleName, *, load: int | None = None
+    ) -> tuple[Answer, Any, torch.Tensor]:
+        """Replay a call; return the answer, its input, and the pattern that was where the answer is due.
+
+        ``load`` is the timer's number of the capture if it is not the first of this side.
+        """
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        (ns,) = self._fired(Fire(capture=self._set, place=case.first + at))
+        (ns,) = self._fired(Fire(capture=self._set if load is None else load, place=case.first + at))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         case.fired_ns.append(ns)
         return self._read(case, at, ns=ns, wall_ns=wall_ns), data, pattern
 
-    def _laid(
-        self, case: Case, at: int, sample: SampleName, *, keep_inputs: bool = False
-    ) -> tuple[Any, torch.Tensor]:
+    def _laid(self, case: Case, at: int, sample: SampleName) -> tuple[Any, torch.Tensor]:
         """Write an input to a place, and a new pattern where the answer is due; return both."""
-        data = None
-        if not keep_inputs:
-            data = self._checks.make_input(case.place, sample)
-            self._write(case, data, at)
+        data = self._checks.make_input(case.place, sample)
+        self._write(case, data, at)
         pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
         pattern = pattern.to(self._mapping.view(self._heap.start, 1).device)
         for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
@@ -184,7 +189,7 @@ class Replays:
             if refused.name is Failure.DEVICE_FAULT:
                 raise NotReplayed(WhyNot.FAULTS, refused.text) from refused
             if refused.name is Failure.FORGED:
-                raise BrokenProtocol(f"its device code forged a time: {refused.text}") from refused
+                raise Forged(f"its device code forged a time: {refused.text}") from refused
             if refused.name in (Failure.BAD_GRAPH, Failure.NOT_REBUILT):
                 raise NotReplayed(WhyNot.REFUSED, refused.text) from refused
             if refused.name is Failure.NO_WINDOW:

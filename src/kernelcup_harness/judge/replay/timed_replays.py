@@ -1,15 +1,14 @@
-"""Times of replays: single ones from the start gun, series by the timer's host clock, and two sides in turns."""
+"""Times of replays: single ones from the start gun, and series by the timer's host clock."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from kernelcup_harness.judge.answers import Answer
 from kernelcup_harness.judge.checks import Wrong
 from kernelcup_harness.judge.replay.replays import Case, Replays
-from kernelcup_harness.judge.replay.timer_line import TimerFailed, times_of
+from kernelcup_harness.judge.replay.timer_line import times_of
 from kernelcup_harness.judge.schedule import PLACES, CaseRun
 from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
 from kernelcup_harness.window.messages import (
@@ -17,9 +16,7 @@ from kernelcup_harness.window.messages import (
     Checked,
     FireEmpty,
     FireSeries,
-    FireTurns,
     SeriesFired,
-    TurnsFired,
 )
 
 FIRST_SERIES = 5 << 20
@@ -100,47 +97,33 @@ class TimedReplays(Replays):
         """Return the number of places of a case."""
         return self._cases[run.case.index].layout.places
 
-    def numbers_of(self, run: CaseRun) -> range:
-        """Return the numbers of a case's places in the timer."""
-        case = self._cases[run.case.index]
-        return range(case.first, case.first + case.layout.places)
-
-    def checked_ns(self, run: CaseRun) -> float:
-        """Return the median time of the checked calls, the clock's own share included."""
-        return statistics.median(self._cases[run.case.index].fired_ns)
-
-    def writes_inputs(self, run: CaseRun) -> bool:
-        """Return whether calls of a case may write tensors of their input."""
-        return self._cases[run.case.index].layout.writable_bytes > 0
+    def fastest_ns(self, run: CaseRun) -> float:
+        """Return the shortest time of a call so far, the clock's own share included."""
+        return min(self._cases[run.case.index].fired_ns)
 
     def empties(self, count: int) -> list[float]:
         """Return times of empty graphs: the clock's own share."""
         return self._fired(FireEmpty(repeat=count))
 
-    def lay(self, run: CaseRun, samples: Sequence[SampleName], *, keep_inputs: bool = False) -> None:
-        """Write an input to each place, unless ``keep_inputs``, and a pattern where each answer is due."""
-        case = self._cases[run.case.index]
-        for at, sample in enumerate(samples):
-            self._laid(case, at, sample, keep_inputs=keep_inputs)
+    def turn(self, run: CaseRun, sample: SampleName, *, load: int, at: int) -> float:
+        """Return the nanoseconds of one call of a duel, the clock's own share included. Its answer is checked.
 
-    def turns(
-        self, left: list[list[int]], right: list[list[int]], first: int, count: int
-    ) -> list[tuple[float, float]]:
-        """Return the nanoseconds of two lists of calls in turns."""
-        request = FireTurns(left=left, right=right, first=first, count=count)
-        pairs = [times_of(each) for each in self._asked(request, TurnsFired).ns]
-        if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
-            raise TimerFailed("the timer answers without pairs of times")
-        return [(pair[0], pair[1]) for pair in pairs]
+        Args:
+            run: The case.
+            sample: An input that this side has not seen.
+            load: The timer's number of the capture.
+            at: The place.
 
-    def check_laid(self, run: CaseRun, samples: Sequence[SampleName]) -> None:
-        """Check the answers that the last calls left at all places. Raise ``Wrong``."""
+        Raises:
+            Wrong, CallFailed, BrokenProtocol: The call has failed.
+            TimerFailed: The timer has.
+        """
         case = self._cases[run.case.index]
-        for at, sample in enumerate(samples):
-            data = self._checks.make_input(case.place, sample)
-            fault = self._checks.fault(case.place, sample, data, self._read(case, at))
-            if fault is not None:
-                raise Wrong(sample, fault)
+        answer, data, _ = self._replayed(case, at, sample, load=load)
+        fault = self._checks.fault(case.place, sample, data, answer)
+        if fault is not None:
+            raise Wrong(sample, fault)
+        return answer.ns
 
 
 def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:
