@@ -147,12 +147,14 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
     return {
         DuelOutcome.NONE: "",
         DuelOutcome.WON: f"It won its duel against {whom}.",
-        DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured any more.",
-        DuelOutcome.TIED: f"It stands behind {whom}: measured in turns, they cannot be told apart.",
-        DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
-        DuelOutcome.INTERVALS: f"It takes the place of {whom}: the two cannot be measured in turns, and the "
+        DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured beside it.",
+        DuelOutcome.FAILED: f"It ranks below {whom}: it failed when the two were measured in turns.",
+        DuelOutcome.TIED: f"It shares the rank of {whom}: measured in turns, they cannot be told apart.",
+        DuelOutcome.LOST: f"It ranks below {whom}: measured in turns, it is slower.",
+        DuelOutcome.INTERVALS: f"It takes the place of {whom}: no duel between the two counts, and the "
         "intervals of their times do not overlap.",
-        DuelOutcome.MISSED: "It stands behind the current leader: no duel between the two counts.",
+        DuelOutcome.MISSED: "It shares the rank of the current leader: no duel between the two counts, and the "
+        "intervals of their times overlap.",
     }[outcome]
 
 

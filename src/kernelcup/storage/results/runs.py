@@ -156,7 +156,7 @@ def choose_best(session: Session, *, board_id: int, user_id: int, device: str, n
     before_change(session, board_id=board_id, user_id=user_id, now=now)
     _choose(session, _key(board_id, device, user_id), now)
     _choose_moved(
-        session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
+        session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
     )
 
 
@@ -176,7 +176,7 @@ def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
 def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
     """Choose all bests of a leaderboard again, after its ranking rules changed."""
     frozen_standings.keep(session, board_id, now)
-    duel_placement.place_anew(session, board_id=board_id)
+    duel_placement.place_again(session, board_id=board_id)
     session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
     names = ["leaderboard_id", "device", "user_id", *ranking_query.COLUMNS]
     session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(board_id)))
@@ -198,7 +198,7 @@ def offer_remaining(
     for device in devices:
         _set_best(session, _key(board_id, device, user_id))
         _choose_moved(
-            session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
+            session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
         )
 
 
