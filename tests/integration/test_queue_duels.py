@@ -176,7 +176,9 @@ def test_the_first_improves_without_a_duel(judging) -> None:
     assert personal_best(judging.db, "double", "H100", "ada").submission_id == submission.id
 
 
-def test_a_result_that_met_an_earlier_leader_goes_by_the_intervals_of_its_time_and_the_leaders(judging) -> None:
+def test_a_result_that_met_an_earlier_leader_goes_by_the_intervals_of_its_time_and_the_leaders(
+    judging,
+) -> None:
     first, _ = enter(judging, 1000, "ada")
     judging.submit("bob")
     lease = judging.claim()
@@ -217,10 +219,12 @@ def test_a_result_that_lost_to_one_that_is_deleted_does_not_pass_the_one_that_wo
     """Otherwise two who know each other could pass: one loses, the other goes."""
     ada, _ = enter(judging, 1000, "ada")
     bob, _ = enter(judging, 900, "bob", SLOWER)
-    cyn, _ = enter(judging, 950, "cyn", FASTER)
+    enter(judging, 950, "cyn", FASTER)
     delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
     assert ranking(judging) == [(1, "cyn", 950, "won"), (2, "bob", 900, "lost")]
-    assert told(judging, bob) == f"It ranks below #{ada.id}, which was first: measured in turns, it is slower."
+    assert (
+        told(judging, bob) == f"It ranks below #{ada.id}, which was first: measured in turns, it is slower."
+    )
 
 
 def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_released(judging) -> None:
@@ -268,9 +272,7 @@ def test_a_leaderboard_that_asks_for_no_duels_any_more_ranks_by_what_was_measure
     ]
     change(True)
     assert ranking(judging) == [(1, "cyn", 950, ""), (2, "ada", 1000, ""), (3, "bob", 900, "lost")]
-    assert (
-        told(judging, submission) == "It ranks below #1, which was first: measured in turns, it is slower."
-    )
+    assert told(judging, submission) == "It ranks below #1, which was first: measured in turns, it is slower."
 
 
 def told(judging: Judging, submission) -> str:
@@ -497,7 +499,9 @@ def test_what_becomes_of_the_first_after_the_freeze_is_not_told_by_who_stands_be
     judging.clock.advance(1)
     freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
     judge_again(judging, ada, 950)
-    assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(9.5e-7 * SLOWER.ratio)
+    assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(
+        9.5e-7 * SLOWER.ratio
+    )
     assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6 * SLOWER.ratio)
     (listed,) = list_views(judging.db, viewer=actor_of(judging.db, "bob"), user="bob")
     assert listed.jobs[0].run.rank_s == pytest.approx(1e-6 * SLOWER.ratio)
@@ -592,3 +596,19 @@ def test_what_failed_in_a_duel_may_be_a_hidden_case_whichever_is_told(db: Databa
     else:
         assert (told, case.mismatch) == ({"77 elements"}, MISMATCH)
     assert show_submission(db, submission.id).jobs[0].run.report == failed
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+def test_a_comparison_without_a_duel_goes_by_the_intervals_of_stored_scores(judging, ranked) -> None:
+    first = judging.submit("ada", mode=Mode.LEADERBOARD)
+    judging.finish(judging.claim(), report=make_wall_report(8e5))
+    second = judging.submit("ada", mode=Mode.LEADERBOARD, content=b"x = 1\n")
+    report = make_wall_report(1e6) if ranked else make_report(verdict=Verdict.WRONG_ANSWER)
+    judging.finish(judging.claim(), report=report)
+    made = start(judging, first, second)
+    judging.finish(judging.claim(), report=timed(8e5))
+    found = comparisons.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
+    if ranked:
+        assert f"by their times, #{first.id} is 25.0 % faster than #{second.id}" in found.sentence
+    else:
+        assert f"#{first.id} and #{second.id} could not be compared" in found.sentence

@@ -13,7 +13,7 @@ from statistics import NormalDist
 from kernelcup.domain import Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
 from kernelcup.storage.results.finals import Contestant, Held, Placed
-from kernelcup_harness.protocol import DuelResult, Verdict, duels, finals
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels, finals
 from kernelcup_harness.protocol.duels import Standing
 
 UNKNOWN = Standing(0.0, math.inf, 0)
@@ -127,7 +127,9 @@ def _why_not(one: Contestant, other: Contestant, held: Held | None) -> str:
     if held.verdict is not Verdict.ACCEPTED or held.duel is None:
         verdict = "no result" if held.verdict is None else held.verdict.value.replace("_", " ")
         return f'#{held.first_id} ended with "{verdict}" in their duel'
-    if held.duel.verdict == "":
+    if held.duel.verdict == DuelVerdict.FAILED:
+        return f"#{held.first_id} failed in their duel"
+    if held.duel.verdict == DuelVerdict.RIVAL_FAILED:
         return f"#{held.second_id} could not be measured in their duel"
     return "" if is_compared(held.duel) else "their duel gave no times that can be compared"
 

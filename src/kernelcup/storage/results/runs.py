@@ -21,11 +21,11 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
-from kernelcup.domain import DuelOutcome, Job, Run, Score, Submission
+from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
-from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
+from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, UserRow, table_of
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -125,6 +125,17 @@ def _identity(row: Any) -> RunReport:
         trust=TrustLevel(row.trust),
         comparable=row.comparable,
     )
+
+
+def scores(session: Session, submission_ids: Sequence[int], device: str) -> dict[int, Score]:
+    """Return the scores of finished submissions on one device, as measured."""
+    query = (
+        select(JobRow.submission_id, *(getattr(RunRow, name) for name in ranking_query.SCORE))
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .where(JobRow.submission_id.in_(submission_ids), JobRow.device == device)
+        .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
+    )
+    return {row.submission_id: score_of(row) for row in session.execute(query)}
 
 
 def find(session: Session, run_id: int) -> Run | None:
