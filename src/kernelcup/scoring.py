@@ -146,8 +146,9 @@ def band_heads(scores: Iterable[Placed]) -> Iterator[int]:
     """Yield for each result, given in the order of the ranking, the place of the head of its band, from 1.
 
     A band is a head and the results directly behind it that cannot be distinguished from it. The first result
-    that can be distinguished, or that has lost its duel, heads the next band, and no later result returns to an earlier band. So a chain of
-    small steps does not tie its ends, and an imprecise result does not overtake a precise one.
+    that can be distinguished, or that has lost its duel, heads the next band, and no later result returns to an
+    earlier band. So a chain of small steps does not tie its ends, and an imprecise result does not overtake a
+    precise one.
     """
     for number, is_head in enumerate(heads(scores), start=1):
         if is_head:

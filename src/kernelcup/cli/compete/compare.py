@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import RunReport
+    from kernelcup_harness.protocol import JobSpec, RunReport
 
 LARGEST_NUMBER = 2**31 - 1
 
@@ -56,10 +56,10 @@ def compare(
 
     Both are measured in turns on one device, and the interval of their ratio shows whether the
     difference is real. Where calls go by the wall clock, as on every device without a GPU, each is measured
-    by itself, and the intervals of both times are compared; a server compares ranked results. An emulated device has no times to compare. With --task, and for submission numbers
-    where
-    there is no server, this machine compares them now and stores nothing. A server queues the comparison
-    like an unranked run; you may compare your own submissions, and all of a leaderboard that you manage.
+    by itself, and the intervals of both times are compared; a server compares their ranked times. An emulated
+    device has no times to compare. With --task, and for submission numbers where there is no server, this
+    machine compares them now and stores nothing. A server queues the comparison like an unranked run; you may
+    compare your own submissions, and all of a leaderboard that you manage.
 
     Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
     """
@@ -197,14 +197,14 @@ def measure(
     with render.StageLines(quiet=quiet) as lines:
         wiring.tell_wait(launcher, device, lines.say)
 
-        def run(**changes: str) -> RunReport:
-            job = dataclasses.replace(spec, **changes)
+        def run(job: JobSpec) -> RunReport:
             return launcher.run(job, device, on_event=lines.take, cancelled=threading.Event()).report
 
-        report = run(rival=second, rival_name=spec.submission_name)
+        report = run(dataclasses.replace(spec, rival=second, rival_name=spec.submission_name))
         if report.duel is None or report.duel.verdict != DuelVerdict.NOT_HELD:
             return report
-        scores = (score(each, task.ranking_by) for each in (report, run(submission=second)))
+        other = run(dataclasses.replace(spec, submission=second))
+        scores = score(report, task.ranking_by), score(other, task.ranking_by)
         return dataclasses.replace(report, duel=by_scores(*scores, report.duel))
 
 

@@ -14,7 +14,7 @@ from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome
 from kernelcup.scoring import Entry, Placed
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import JUDGED_ALIKE, score_of
+from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
