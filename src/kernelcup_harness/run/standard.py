@@ -138,10 +138,9 @@ class StandardRun:
     @property
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
-        if not captures(self._spec):
-            return (SUBMISSION,)
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        return (SUBMISSION, *((RIVAL,) if fights else ()), TIMER)
+        timed = (*((RIVAL,) if fights else ()), TIMER)
+        return (SUBMISSION, *(timed if captures(self._spec) else ()))
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.

@@ -180,7 +180,7 @@ def measure(
     from kernelcup.cli import logs, wiring
     from kernelcup.cli.show import render
     from kernelcup.scoring import score
-    from kernelcup.services.results.duels import by_scores
+    from kernelcup.services.results.final_order import by_scores
     from kernelcup.tasks.job_spec import build_job_spec
     from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode
 

@@ -20,6 +20,7 @@ from kernelcup.reporting.phrases import duel_sentence
 from kernelcup.services import access
 from kernelcup.services.boards.boards import emulated_of, find_board
 from kernelcup.services.results import duels
+from kernelcup.services.results.final_order import by_scores
 from kernelcup.services.results.standings import board_device
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
@@ -140,7 +141,7 @@ def _by_scores(
         return duel
     with db.read() as session:
         scores = runs.scores(session, [first, second], device)
-    return duels.by_scores(scores.get(first), scores.get(second), duel)
+    return by_scores(scores.get(first), scores.get(second), duel)
 
 
 def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submission, Leaderboard]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,8 +15,7 @@ from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.submissions import events, submissions
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, RunReport
-from kernelcup_harness.protocol.duels import outcome as duel_of
+from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode, RunReport
 
 _OUTCOMES = {
     DuelVerdict.FASTER: DuelOutcome.WON,
@@ -145,14 +143,6 @@ def settle(
     ratio = None if met is None else met.ratio
     rank_s = duel_placement.time_behind(outcome, first.ranked_s, ratio)
     return Settled(outcome=outcome, rank_s=rank_s, behind=first.submission_id)
-
-
-def by_scores(first: Score | None, second: Score | None, duel: DuelResult) -> DuelResult:
-    """Return what the intervals of two results say; ``duel``, which was not held, if they say nothing."""
-    found = None if first is None or second is None else by_intervals(first, second)
-    if found is None or not math.isfinite(found.half):
-        return duel
-    return dataclasses.replace(duel_of(found, [], []), rival_message=duel.rival_message)
 
 
 def _rival(session: Session, submission_id: int | None) -> Rival:

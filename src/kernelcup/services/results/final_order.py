@@ -5,6 +5,7 @@ Nothing else is remembered: the decision is taken again from what is stored, so 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -150,6 +151,14 @@ def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> Standi
     wider = normal.inv_cdf(1 - error / 2) / normal.inv_cdf(1 - RANKED_ERROR / 2)
     half = wider * math.hypot(*(reach for reach in reaches if reach is not None))
     return Standing(math.log(one.score_s / other.score_s), half, 0)
+
+
+def by_scores(first: Score | None, second: Score | None, duel: DuelResult) -> DuelResult:
+    """Return what the intervals of two results say; ``duel``, which was not held, if they say nothing."""
+    found = None if first is None or second is None else by_intervals(first, second)
+    if found is None or not math.isfinite(found.half):
+        return duel
+    return dataclasses.replace(duels.outcome(found, [], []), rival_message=duel.rival_message)
 
 
 def _score(each: Contestant) -> Score:
