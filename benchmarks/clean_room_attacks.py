@@ -242,7 +242,7 @@ def one(lines: Lines, warm: Warm, spec: JobSpec, entry: Entry) -> None:
         honest_ns=[statistics.median(each) for each in zip(*twins, strict=True)] if ratios else [],
         ratios=ratios,
         acted=acted(observed),
-        duel=report["duel"]["verdict"] if report["duel"] else "",
+        duel=(report["duel"]["verdict"] or "rival_failed") if report["duel"] else "",
         says=observed,
         report=compact(report),
     )

@@ -106,7 +106,7 @@ def attacks(lines: Sequence[Line]) -> list[Shown]:
     passed = False if much else True if fewest >= RUNS else None
     acting = sorted({line["name"] for line in chosen if line["acted"]})
     idle = ", ".join(name for name in names if name not in acting)
-    lost = [line["name"] for line in chosen if line.get("duel") == "faster"]
+    lost = [line["name"] for line in chosen if line.get("duel") in ("faster", "rival_failed")]
     met = sum(bool(line.get("duel")) for line in chosen)
     return [
         Shown(passed, "no attack gains more than 3 % on 20 us and more", figure),

@@ -38,9 +38,19 @@ class Entry(Result):
         return self.score_s if self.rank_s is None else self.rank_s
 
     @property
-    def placed(self) -> Score:
+    def placed(self) -> Placed:
         """Return the score that decides about ties: its own, moved to the time that it is ranked by."""
-        return placed(self.score, self.ranked_s)
+        score = placed(self.score, self.ranked_s)
+        is_below = self.rank_s is not None and self.duel.is_below
+        return Placed(**asdict(score), is_below=is_below)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placed(Score):
+    """A score that decides about a place."""
+
+    is_below: bool = False
+    """Whether it has lost a duel: it ranks below the results before it that have not, whatever their intervals."""
 
 
 def placed(score: Score, ranked_s: float) -> Score:
@@ -132,12 +142,13 @@ def told_apart(first: Score, second: Score) -> bool:
     return apart > NO_DIFFERENCE + math.hypot(_capped(reach_up(fast)), _capped(reach_down(slow)))
 
 
-def band_heads(scores: Iterable[Score]) -> Iterator[int]:
+def band_heads(scores: Iterable[Placed]) -> Iterator[int]:
     """Yield for each result, given in the order of the ranking, the place of the head of its band, from 1.
 
     A band is a head and the results directly behind it that cannot be distinguished from it. The first result
-    that can be distinguished heads the next band, and no later result returns to an earlier band. So a chain of
-    small steps does not tie its ends, and an imprecise result does not overtake a precise one.
+    that can be distinguished, or that has lost its duel, heads the next band, and no later result returns to an
+    earlier band. So a chain of small steps does not tie its ends, and an imprecise result does not overtake a
+    precise one.
     """
     for number, is_head in enumerate(heads(scores), start=1):
         if is_head:
@@ -145,7 +156,7 @@ def band_heads(scores: Iterable[Score]) -> Iterator[int]:
         yield place
 
 
-def heads(scores: Iterable[Score], *, behind: Score | None = None) -> Iterator[bool]:
+def heads(scores: Iterable[Placed], *, behind: Placed | None = None) -> Iterator[bool]:
     """Yield for each result whether it heads a band; see :func:`band_heads`.
 
     Args:
@@ -155,7 +166,11 @@ def heads(scores: Iterable[Score], *, behind: Score | None = None) -> Iterator[b
     head, alike_s = behind, 0.0
     for score in scores:
         # Below the upper end of the head's own interval, other intervals do not matter.
-        is_head = head is None or (score.score_s > alike_s and told_apart(head, score))
+        is_head = (
+            head is None
+            or (score.is_below and not head.is_below)
+            or (score.score_s > alike_s and told_apart(head, score))
+        )
         if is_head:
             head, alike_s = score, score.score_s * math.exp(_capped(reach_up(score)))
         yield is_head

@@ -65,7 +65,7 @@ def unused(spec: JobSpec) -> bench.Bench:
     """Return a bench of a job whose contestants are not called."""
     nothing: Any = None
     places: Any = SimpleNamespace(place=lambda _stage, case: case)
-    return bench.Bench(spec, checks=places, callers={}, channels={}, tell=nothing, remaining=nothing)
+    return bench.Bench(spec, checks=places, callers={}, tell=nothing)
 
 
 # References

@@ -12,6 +12,7 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
+from kernelcup_harness.audit.bench import Bench
 from kernelcup_harness.device import memory
 from kernelcup_harness.judge import requests, verdicts
 from kernelcup_harness.judge.answers import CallFailed
@@ -142,38 +143,22 @@ def test_a_rival_whose_process_does_not_start_is_the_machines_fault(
 
 IMPOSSIBLE = [Work(bytes=1e15)]
 FACTS = DeviceFacts(copy_bytes_per_s=1e9)
-# Contestants are threads here, and can tell each other that the duel has begun.
-FAILS_IN_A_DUEL = """\
-import sys
-
-
-def custom_kernel(data):
-    if sys.dueling and data.numel() == 32:
-        raise ValueError("out of here")
-    return data * 2
-"""
-RIVAL = "import sys\n\n\ndef custom_kernel(data):\n    sys.dueling = True\n    return data * 2\n"
 
 
 @pytest.mark.first_contact(8, "what was found of a time survives any later end of the run")
-def test_what_was_found_of_a_time_survives_a_crash_in_the_duel(
+def test_what_was_found_of_a_time_survives_a_later_end_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "dueling", False, raising=False)
-    # The finding is of the first case, and only the second one, which fails, is reported.
-    spec = ranked(
-        FAILS_IN_A_DUEL,
-        work=[*IMPOSSIBLE, Work(bytes=1.0)],
-        device=FACTS,
-        benchmarks=[{"size": n, "seed": n} for n in (8, 32)],
-        rival=RIVAL,
-        rival_name="rival.py",
-    )
+    def ends(*_given: Any) -> None:
+        raise ChannelClosed("end of stream")
+
+    monkeypatch.setattr(Bench, "finish", ends)
+    spec = ranked(HONEST, work=IMPOSSIBLE, device=FACTS)
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
         record.take(unpack_any(FROM_JUDGE, event))
     report = record.report(secret=b"", duration_s=1.0)
-    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
+    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXITED)
     assert [finding.code for finding in report.quarantine] == ["below_floor"]
 
 

@@ -485,22 +485,6 @@ def test_a_rival_that_cannot_be_compared_costs_the_submission_nothing(
     assert said in duel(events).rival_message
 
 
-class Hasty(FakeEngine):
-    """Takes much less time when the same input comes again and again."""
-
-    def fire(self, group: int, place: int) -> int:
-        fired = sum(entry[0] == "fire" for entry in self._shared.log)
-        self.lasts_ns = CALL_NS if fired < 40 else CALL_NS // 3
-        return super().fire(group, place)
-
-
-def test_who_takes_much_less_in_turns_than_alone_is_not_compared(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=Hasty)
-
-    assert duel(events).verdict == "not_held"
-    assert "much less time in turns" in duel(events).rival_message
-
-
 # Processes as on a GPU, where there is none: the timer says so.
 WITH_TIMER = (
     "from kernelcup_harness import __main__; from kernelcup_harness.run import standard, workers; "

@@ -282,7 +282,6 @@ def test_requests_to_the_timer() -> None:
         {"type": "fire", "capture": 1, "place": 3},
         {"type": "fire_empty", "repeat": 2},
         {"type": "fire_series", "places": [0, 1, 2]},
-        {"type": "fire_turns", "left": [[0, 0], [1, 3]], "right": [[1, 0], [0, 3]], "first": 2, "count": 4},
         {"type": "check"},
     ]
     fds: list[int] = []
@@ -322,13 +321,11 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     room._export = arena, 1
     asked = {
         "fired": lambda: room._fired(FireEmpty(repeat=2)),
-        "turns_fired": lambda: room.turns([[0, 0]], [[1, 0]], 0, 2),
         "loaded": room.hand_over,
         "checked": lambda: room._asked(Check(), Checked),
     }
     replies = [
         {"type": "fired", "ns": [5, 6]},
-        {"type": "turns_fired", "ns": [[5, 6], [7, 8]]},
         {"type": "loaded", "places": 4, "dropped": ["a priority"]},
         {"type": "checked"},
         {"type": "refused", "name": "bad_graph", "text": "no"},
@@ -342,7 +339,7 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     for kind in asked:
         ask.kind = kind  # type: ignore[attr-defined]
         mine = [{"reply": each} for each in replies if each["type"] in (kind, "refused")]
-        found = feed(ask, mine, (TimerFailed, NotReplayed), count=2_500, seed=6)
+        found = feed(ask, mine, (TimerFailed, NotReplayed), count=4_000, seed=6)
         total = [sum(each) for each in zip(total, found, strict=True)]
     room.close()
     assert total[0] > 500

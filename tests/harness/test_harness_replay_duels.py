@@ -114,10 +114,12 @@ def test_pairs_are_added_only_while_the_interval_holds_one() -> None:
     assert taken == [(0, 160)]
 
 
-def test_a_duel_without_time_ends_after_its_first_look() -> None:
-    found, ratios = decide(kernels(random.Random(3), 0.0), go_on=lambda: False)
+def test_a_duel_whose_time_is_over_is_decided_by_the_pairs_that_there_are() -> None:
+    equal = kernels(random.Random(3), 0.0)
+    found, ratios = decide(lambda first, _count: equal(first, 0 if first else 48))
 
-    assert found.pairs == len(ratios) == 160
+    assert (found.pairs, len(ratios)) == (48, 48)
+    assert math.isfinite(found.half)
 
 
 def test_the_interval_is_wider_the_less_error_is_allowed() -> None:

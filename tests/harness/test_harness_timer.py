@@ -29,13 +29,11 @@ from kernelcup_harness.window.messages import (
     Fired,
     FireEmpty,
     FireSeries,
-    FireTurns,
     LoadCapture,
     Loaded,
     Refused,
     SeriesFired,
     SharedRegion,
-    TurnsFired,
 )
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import M, Message, unpack
@@ -284,18 +282,6 @@ def test_places_are_fired_by_capture_and_number(running: Any) -> None:
     assert ask(line, FireSeries(places=[0, 1, 0]), SeriesFired).ns == 300
 
 
-def test_turns_change_who_is_first_with_each_call_and_each_round(running: Any) -> None:
-    line, plain, _ = running
-    for _ in range(4):
-        loaded(line)
-    plain.log.clear()
-    left, right = [[0, 0], [3, 0]], [[1, 0], [2, 0]]
-    found = ask(line, FireTurns(left=left, right=right, first=0, count=4), TurnsFired)
-
-    assert found.ns == [[0, 1_000], [3_000, 2_000]] * 2
-    assert [group for group, _ in plain.log] == [1, 0, 3, 2, 0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(
     "frame",
     [
@@ -309,10 +295,6 @@ def test_turns_change_who_is_first_with_each_call_and_each_round(running: Any) -
         {"type": "fire_empty", "repeat": 10**9},
         {"type": "fire_series", "places": [9]},
         {"type": "fire_series", "places": [0] * 5_000},
-        {"type": "fire_turns", "left": [], "right": [], "first": 0, "count": 1},
-        {"type": "fire_turns", "left": [[0, 0]], "right": [[0, 0], [0, 1]], "first": 0, "count": 1},
-        {"type": "fire_turns", "left": [[0, 0]], "right": [[0, 0]], "first": 0, "count": 1 << 20},
-        {"type": "fire_turns", "left": [[0]], "right": [[0]], "first": 0, "count": 1},
         {"type": "attach", "regions": [{"address": 0, "bytes": 1, "access": "rw"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "all"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}]},

@@ -83,12 +83,6 @@ def test_a_false_clock_changes_its_own_figure_only() -> None:
     assert max(case.timing.own_ns) < WAIT_NS
 
 
-def test_a_duel_is_decided_by_the_wall_clock_too() -> None:
-    duel = run(ranked(FALSE_CLOCK, rival=HONEST, rival_name="rival.py")).report.duel
-    assert duel is not None
-    assert duel.verdict == "slower", duel.rival_message
-
-
 # Overheads
 
 

@@ -318,14 +318,14 @@ def test_a_cancelled_duel_does_not_stop_the_final(judging) -> None:
     assert order(shown(judging)) == [(1, "ada"), (2, "bob")]
 
 
-def by_wall(judging: Judging, user: str, time_ns: float, *, comparable: bool = True) -> Submission:
+def by_wall(judging: Judging, user: str, time_ns: float) -> Submission:
     made = judging.submit(user)
-    report = make_report([time_ns], trust=TrustLevel.WALL_CLOCK, comparable=comparable)
+    report = make_report([time_ns], trust=TrustLevel.WALL_CLOCK)
     judging.finish(judging.claim(), report=report)
     return made
 
 
-def test_calls_by_the_wall_clock_on_a_gpu_have_no_duel(judging) -> None:
+def test_calls_by_the_wall_clock_have_no_duel(judging) -> None:
     wall = by_wall(judging, "zoe", 1500)
     ada, bob = enter(judging, 1000, 1010)
     start(judging)
@@ -341,13 +341,6 @@ def test_a_final_without_duels_ends_at_once(judging) -> None:
     by_wall(judging, "zoe", 1500)
     enter(judging, 1000)
     assert order(start(judging)) == [(1, "ada"), (2, "zoe")]
-
-
-def test_without_a_gpu_all_have_duels(judging) -> None:
-    for user, time_ns in (("ada", 1000), ("bob", 1010)):
-        by_wall(judging, user, time_ns, comparable=False)
-    enter(judging)
-    assert start(judging).waiting is not None
 
 
 def test_a_submission_that_was_deleted_leaves_the_final(judging) -> None:

@@ -18,7 +18,7 @@ from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.boards.rank_changes import rank_changes
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue.attempt import Attempt
-from kernelcup.services.results import comparisons, duels, reviews
+from kernelcup.services.results import comparisons, duels, places, reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import freeze, history, personal_best, standings
 from kernelcup.services.submissions.redaction import WITHHELD
@@ -44,6 +44,7 @@ SLOWER = DuelResult(ratio=1.03, low=1.02, high=1.04, verdict="slower", blocks=20
 MISMATCH = Mismatch(where="output", wrong=77, total=77, largest_error=None, first=[], rule="!=")
 NOT_HELD = DuelResult(verdict="not_held", rival_message="the rival: its calls wait for the device")
 FAILED = DuelResult(verdict="", rival_message="it was wrong")
+SPOILT = DuelResult(verdict="failed", rival_message="in turns the submission's answers are wrong")
 OWN = Device(name="H100", backend=Backend.CUDA)
 
 
@@ -91,13 +92,22 @@ def test_who_wins_the_duel_is_first(judging) -> None:
     assert ranking(judging) == [(1, "bob", 970, "won"), (2, "ada", 1000, "")]
 
 
-@pytest.mark.parametrize(("duel", "outcome"), [(TIED, "tied"), (SLOWER, "lost"), (None, "missed")])
-def test_who_does_not_win_stands_directly_behind_in_the_same_band(judging, duel, outcome) -> None:
+def test_a_tied_result_shares_the_rank_of_the_leader(judging) -> None:
     enter(judging, 1000, "ada")
     enter(judging, 1001, "cyn")
-    submission, run = enter(judging, 900, "bob", duel)
+    submission, run = enter(judging, 900, "bob", TIED)
     assert run.rank_s == pytest.approx(1e-6)
-    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, outcome), (3, "cyn", 1001, "")]
+    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, "tied"), (3, "cyn", 1001, "")]
+    assert personal_best(judging.db, "double", "H100", "bob").submission_id == submission.id
+
+
+@pytest.mark.parametrize(("duel", "outcome"), [(SLOWER, "lost"), (SPOILT, "failed")])
+def test_a_slower_or_failing_result_ranks_directly_below_the_leader(judging, duel, outcome) -> None:
+    enter(judging, 1000, "ada")
+    enter(judging, 1050, "cyn")
+    submission, run = enter(judging, 900, "bob", duel)
+    assert run.rank_s == pytest.approx(1e-6 * duel.ratio)
+    assert ranking(judging) == [(1, "ada", 1000, ""), (2, "bob", 900, outcome), (3, "cyn", 1050, "")]
     assert personal_best(judging.db, "double", "H100", "bob").submission_id == submission.id
 
 
@@ -110,7 +120,14 @@ def test_an_older_submission_that_is_judged_again_does_not_pass_without_a_duel(j
     assert [each[1] for each in ranking(judging)] == ["ada", "bob"]
 
 
-def test_a_rival_that_fails_keeps_nobody_back(judging) -> None:
+def test_a_result_below_the_leader_stays_there_when_the_ranking_is_long(judging, monkeypatch) -> None:
+    monkeypatch.setattr(places, "NEAR", 0)
+    enter(judging, 1000, "ada")
+    enter(judging, 900, "bob", SLOWER)
+    assert [each[:2] for each in ranking(judging)] == [(1, "ada"), (2, "bob")]
+
+
+def test_a_leader_that_fails_in_turns_blocks_no_challenger(judging) -> None:
     enter(judging, 1000, "ada")
     enter(judging, 900, "bob", FAILED)
     assert ranking(judging) == [(1, "bob", 900, "unanswered"), (2, "ada", 1000, "")]
@@ -159,13 +176,15 @@ def test_the_first_improves_without_a_duel(judging) -> None:
     assert personal_best(judging.db, "double", "H100", "ada").submission_id == submission.id
 
 
-def test_who_met_somebody_that_is_no_longer_first_stands_behind_who_is(judging) -> None:
+def test_a_result_that_met_an_earlier_leader_goes_by_the_intervals_of_its_time_and_the_leaders(
+    judging,
+) -> None:
     first, _ = enter(judging, 1000, "ada")
     judging.submit("bob")
     lease = judging.claim()
     enter(judging, 950, "cyn", FASTER)
     judging.finish(lease, report=make_report([900], duel=FASTER), rival=first.id)
-    assert ranking(judging) == [(1, "cyn", 950, "won"), (1, "bob", 900, "missed"), (3, "ada", 1000, "")]
+    assert ranking(judging) == [(1, "bob", 900, "intervals"), (2, "cyn", 950, "won"), (3, "ada", 1000, "")]
 
 
 def judge_again(judging: Judging, submission, time_ns: float, duel: DuelResult | None = None) -> None:
@@ -183,7 +202,7 @@ def test_who_stands_behind_the_first_follows_when_that_is_judged_again(judging) 
     dan, _ = enter(judging, 1400, "dan", SLOWER)
     judge_again(judging, bob, 550, SLOWER)
     judge_again(judging, cyn, 525, SLOWER)
-    assert ranking(judging)[:3] == [(1, "ada", 1000, ""), (1, "cyn", 525, "lost"), (1, "bob", 550, "lost")]
+    assert ranking(judging)[:3] == [(1, "ada", 1000, ""), (2, "cyn", 525, "lost"), (2, "bob", 550, "lost")]
     judge_again(judging, ada, 500)
     judge_again(judging, dan, 700, SLOWER)
     assert ranking(judging) == [
@@ -193,36 +212,19 @@ def test_who_stands_behind_the_first_follows_when_that_is_judged_again(judging) 
         (4, "dan", 700, ""),
     ]
     judge_again(judging, ada, 540)
-    assert ranking(judging)[:3] == [(1, "ada", 540, ""), (1, "cyn", 525, "lost"), (3, "bob", 550, "")]
+    assert ranking(judging)[:3] == [(1, "ada", 540, ""), (2, "cyn", 525, "lost"), (2, "bob", 550, "lost")]
 
 
-def test_who_stands_behind_one_that_is_deleted_stands_by_what_was_measured(judging) -> None:
-    ada, _ = enter(judging, 1000, "ada")
-    enter(judging, 950, "cyn", SLOWER)
-    enter(judging, 800, "bob", TIED)
-    delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
-    assert ranking(judging) == [(1, "bob", 800, ""), (2, "cyn", 950, "")]
-
-
-def test_who_lost_to_one_that_is_deleted_does_not_pass_who_won_against_that(judging) -> None:
-    """Else two who know each other could: one loses, the other goes."""
+def test_a_result_that_lost_to_one_that_is_deleted_does_not_pass_the_one_that_won(judging) -> None:
+    """Otherwise two who know each other could pass: one loses, the other goes."""
     ada, _ = enter(judging, 1000, "ada")
     bob, _ = enter(judging, 900, "bob", SLOWER)
-    cyn, _ = enter(judging, 950, "cyn", FASTER)
+    enter(judging, 950, "cyn", FASTER)
     delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
-    assert ranking(judging) == [(1, "cyn", 950, "won"), (1, "bob", 900, "missed")]
-    assert told(judging, bob).startswith("It stands behind the current leader")
-    judge_again(judging, cyn, 960)
-    assert ranking(judging) == [(1, "cyn", 960, ""), (1, "bob", 900, "missed")]
-
-
-def test_who_lost_to_an_old_submission_does_not_pass_the_better_one_when_that_goes(judging) -> None:
-    ada, _ = enter(judging, 1000, "ada")
-    enter(judging, 900, "bob", SLOWER)
-    enter(judging, 1400, "dan")
-    enter(judging, 950, "ada")
-    delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
-    assert ranking(judging) == [(1, "ada", 950, ""), (1, "bob", 900, "missed"), (3, "dan", 1400, "")]
+    assert ranking(judging) == [(1, "cyn", 950, "won"), (2, "bob", 900, "lost")]
+    assert (
+        told(judging, bob) == f"It ranks below #{ada.id}, which was first: measured in turns, it is slower."
+    )
 
 
 def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_released(judging) -> None:
@@ -233,7 +235,7 @@ def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_rele
     review = reviews.quarantine(judging.db, root, job.job.id, reason="looks odd", now=judging.clock())
     assert ranking(judging) == [(1, "bob", 900, "")]
     reviews.decide(judging.db, root, review.id, decision=reviews.RELEASED, now=judging.clock())
-    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, "lost")]
+    assert ranking(judging) == [(1, "ada", 1000, ""), (2, "bob", 900, "lost")]
 
 
 def test_those_behind_one_that_stands_behind_another_come_after_both(judging) -> None:
@@ -264,15 +266,13 @@ def test_a_leaderboard_that_asks_for_no_duels_any_more_ranks_by_what_was_measure
     wanted = BoardChanges(duel=True)
     (changed,) = rank_changes(judging.db, OPERATOR, "double", now=judging.clock(), changes=wanted)
     assert [(each.user, each.old_rank, each.new_rank) for each in changed.moves] == [
-        ("bob", 1, 2),
+        ("bob", 1, 3),
         ("cyn", 2, 1),
         ("ada", 3, 2),
     ]
     change(True)
-    assert ranking(judging) == [(1, "cyn", 950, ""), (2, "ada", 1000, ""), (2, "bob", 900, "lost")]
-    assert (
-        told(judging, submission) == "It stands behind #1, which was first: measured in turns, it is slower."
-    )
+    assert ranking(judging) == [(1, "cyn", 950, ""), (2, "ada", 1000, ""), (3, "bob", 900, "lost")]
+    assert told(judging, submission) == "It ranks below #1, which was first: measured in turns, it is slower."
 
 
 def told(judging: Judging, submission) -> str:
@@ -292,7 +292,7 @@ def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> Non
     update_board(
         judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.ANY)
     )
-    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, "lost")]
+    assert ranking(judging) == [(1, "ada", 1000, ""), (2, "bob", 900, "lost")]
 
 
 def test_what_a_leaderboard_does_not_take_is_no_suspect(judging) -> None:
@@ -490,7 +490,7 @@ def test_what_was_told_of_a_duel_before_the_freeze_stays(judging) -> None:
     bob = actor_of(judging.db, "bob")
     assert hers(judging, submission, "bob").duel is DuelOutcome.LOST
     mine = personal_best(judging.db, "double", "H100", "bob", viewer=bob)
-    assert (mine.rank, mine.duel) == (1, DuelOutcome.LOST)
+    assert (mine.rank, mine.duel) == (2, DuelOutcome.LOST)
 
 
 def test_what_becomes_of_the_first_after_the_freeze_is_not_told_by_who_stands_behind(judging) -> None:
@@ -499,12 +499,14 @@ def test_what_becomes_of_the_first_after_the_freeze_is_not_told_by_who_stands_be
     judging.clock.advance(1)
     freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
     judge_again(judging, ada, 950)
-    assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(9.5e-7)
-    assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6)
+    assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(
+        9.5e-7 * SLOWER.ratio
+    )
+    assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6 * SLOWER.ratio)
     (listed,) = list_views(judging.db, viewer=actor_of(judging.db, "bob"), user="bob")
-    assert listed.jobs[0].run.rank_s == pytest.approx(1e-6)
+    assert listed.jobs[0].run.rank_s == pytest.approx(1e-6 * SLOWER.ratio)
     judge_again(judging, ada, 850)  # slower than that by now, which would tell as much
-    assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6)
+    assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6 * SLOWER.ratio)
 
 
 def test_the_history_tells_what_was_measured_not_the_time_of_who_won_the_duel(judging, veiled) -> None:
@@ -594,3 +596,19 @@ def test_what_failed_in_a_duel_may_be_a_hidden_case_whichever_is_told(db: Databa
     else:
         assert (told, case.mismatch) == ({"77 elements"}, MISMATCH)
     assert show_submission(db, submission.id).jobs[0].run.report == failed
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+def test_a_comparison_without_a_duel_goes_by_the_intervals_of_stored_scores(judging, ranked) -> None:
+    first = judging.submit("ada", mode=Mode.LEADERBOARD)
+    judging.finish(judging.claim(), report=make_wall_report(8e5))
+    second = judging.submit("ada", mode=Mode.LEADERBOARD, content=b"x = 1\n")
+    report = make_wall_report(1e6) if ranked else make_report(verdict=Verdict.WRONG_ANSWER)
+    judging.finish(judging.claim(), report=report)
+    made = start(judging, first, second)
+    judging.finish(judging.claim(), report=timed(8e5))
+    found = comparisons.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
+    if ranked:
+        assert f"by their times, #{first.id} is 25.0 % faster than #{second.id}" in found.sentence
+    else:
+        assert f"#{first.id} and #{second.id} could not be compared" in found.sentence

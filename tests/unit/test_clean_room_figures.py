@@ -103,7 +103,8 @@ def test_an_attack_that_never_acted_is_named() -> None:
 
 def test_an_attack_that_wins_a_duel_fails() -> None:
     assert figures.attacks([attack("v35", 1.0, duel="tied")])[3].passed is True
-    assert figures.attacks([attack("v35", 1.0, duel="faster")])[3].passed is False
+    for won in ("faster", "rival_failed"):
+        assert figures.attacks([attack("v35", 1.0, duel=won)])[3].passed is False
 
 
 def test_bias_is_that_against_the_quicker_of_calls_and_graph() -> None:

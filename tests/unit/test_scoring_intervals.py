@@ -15,6 +15,7 @@ from builders import NOW, make_audit, make_case, make_entry, make_report, make_s
 from kernelcup.domain import RankingBy, Score
 from kernelcup.scoring import (
     LARGEST_REACH,
+    Placed,
     band_heads,
     case_interval_ns,
     placed,
@@ -26,7 +27,7 @@ from kernelcup.scoring import (
 from kernelcup_harness.protocol import Timing
 
 spans = st.builds(
-    lambda score_s, down, up: Score(
+    lambda score_s, down, up: Placed(
         score_s=score_s,
         low_s=score_s * math.exp(-down),
         high_s=score_s * math.exp(up),
@@ -39,12 +40,12 @@ any_rule = st.sampled_from(list(RankingBy))
 samples = st.lists(st.floats(900.0, 1100.0), min_size=5, max_size=30)
 
 
-def ordered(found: list[Score]) -> list[Score]:
+def ordered(found: list[Placed]) -> list[Placed]:
     return sorted(found, key=lambda span: span.score_s)
 
 
-def span(score_s: float, reach: float = 0.0, **more: bool) -> Score:
-    return Score(score_s=score_s, low_s=score_s * math.exp(-reach), high_s=score_s * math.exp(reach), **more)
+def span(score_s: float, reach: float = 0.0, **more: bool) -> Placed:
+    return Placed(score_s=score_s, low_s=score_s * math.exp(-reach), high_s=score_s * math.exp(reach), **more)
 
 
 def scored(*timings: Timing, by: RankingBy = RankingBy.GEOM):
@@ -142,12 +143,12 @@ def test_cases_of_one_process_do_not_average_out_what_differs_between_processes(
 
 
 @given(spans, spans)
-def test_told_apart_does_not_depend_on_who_is_named_first(first: Score, second: Score) -> None:
+def test_told_apart_does_not_depend_on_who_is_named_first(first: Placed, second: Placed) -> None:
     assert told_apart(first, second) == told_apart(second, first)
 
 
 @given(spans, st.floats(1e-3, 1e3))
-def test_only_the_ratio_counts(first: Score, factor: float) -> None:
+def test_only_the_ratio_counts(first: Placed, factor: float) -> None:
     second = span(first.score_s * 1.02, 0.01)
     scaled = [placed(each, each.score_s * factor) for each in (first, second)]
     assert told_apart(first, second) == told_apart(*scaled)
@@ -170,7 +171,7 @@ def test_a_wide_interval_counts_as_five_percent_and_no_more() -> None:
 
 
 @given(st.lists(spans, max_size=40))
-def test_ranks_follow_the_estimates(found: list[Score]) -> None:
+def test_ranks_follow_the_estimates(found: list[Placed]) -> None:
     ranks = list(band_heads(ordered(found)))
     assert ranks == sorted(ranks)
     assert all(rank <= place for place, rank in enumerate(ranks, start=1))
@@ -178,14 +179,14 @@ def test_ranks_follow_the_estimates(found: list[Score]) -> None:
 
 
 @given(st.lists(spans, max_size=40))
-def test_who_shares_a_rank_cannot_be_told_apart_from_its_head(found: list[Score]) -> None:
+def test_who_shares_a_rank_cannot_be_told_apart_from_its_head(found: list[Placed]) -> None:
     line = ordered(found)
     for each, rank in zip(line, band_heads(line), strict=True):
         assert not told_apart(line[rank - 1], each)
 
 
 @given(st.lists(spans, max_size=40))
-def test_the_head_of_a_band_is_told_apart_from_the_one_before(found: list[Score]) -> None:
+def test_the_head_of_a_band_is_told_apart_from_the_one_before(found: list[Placed]) -> None:
     line = ordered(found)
     heads = sorted(set(band_heads(line)))
     for first, second in pairwise(heads):
@@ -193,7 +194,7 @@ def test_the_head_of_a_band_is_told_apart_from_the_one_before(found: list[Score]
 
 
 @given(st.lists(spans, min_size=1, max_size=40), st.data())
-def test_what_comes_below_changes_no_rank_above(found: list[Score], data: st.DataObject) -> None:
+def test_what_comes_below_changes_no_rank_above(found: list[Placed], data: st.DataObject) -> None:
     line = ordered(found)
     count = data.draw(st.integers(1, len(line)))
     assert list(band_heads(line[:count])) == list(band_heads(line))[:count]
@@ -249,7 +250,7 @@ def test_who_lost_a_duel_stands_directly_behind_the_one_they_met() -> None:
 
 
 @given(st.lists(spans, min_size=1, max_size=30), st.data())
-def test_a_page_says_the_same_as_the_whole(found: list[Score], data: st.DataObject) -> None:
+def test_a_page_says_the_same_as_the_whole(found: list[Placed], data: st.DataObject) -> None:
     entries = [
         make_entry(user=f"u{number}", score_s=each.score_s, low_s=each.low_s, high_s=each.high_s)
         for number, each in enumerate(ordered(found))
@@ -267,9 +268,9 @@ def test_a_page_says_the_same_as_the_whole(found: list[Score], data: st.DataObje
     25, "the noise of the device between runs is in the interval by which places are given"
 )
 def test_results_that_differ_by_less_than_the_device_does_between_runs_are_tied() -> None:
-    def span_of(time_ns: float, noise_share: float) -> Score:
+    def span_of(time_ns: float, noise_share: float) -> Placed:
         found = scored(Timing(samples_ns=[time_ns + 2e3] * 10, offset_ns=2e3, noise_share=noise_share))
-        return Score(score_s=found.score_s, low_s=found.low_s, high_s=found.high_s)
+        return Placed(score_s=found.score_s, low_s=found.low_s, high_s=found.high_s)
 
     assert told_apart(span_of(100e3, 0.0), span_of(102e3, 0.0))
     assert not told_apart(span_of(100e3, 0.01), span_of(102e3, 0.01))

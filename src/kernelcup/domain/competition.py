@@ -56,16 +56,23 @@ class DuelOutcome(StrEnum):
     TIED = "tied"
     LOST = "lost"
     UNANSWERED = "unanswered"
-    """The previous leader could not be measured any more."""
+    """The previous leader could not be measured, or failed in turns."""
+    FAILED = "failed"
+    """It failed in turns itself."""
     INTERVALS = "intervals"
-    """The duel could not be held, and the intervals of both times show that the result is faster."""
+    """No duel counts, and the intervals of both times show that the result is faster."""
     MISSED = "missed"
-    """The first place changed during the measurement, or no duel could be held and the intervals overlap."""
+    """No duel with the leader counts, and the intervals of both times overlap."""
 
     @property
     def is_behind(self) -> bool:
         """Whether the result is placed behind the previous leader."""
-        return self in (DuelOutcome.TIED, DuelOutcome.LOST, DuelOutcome.MISSED)
+        return self.is_below or self in (DuelOutcome.TIED, DuelOutcome.MISSED)
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the result ranks below the previous leader, and does not share its rank."""
+        return self in (DuelOutcome.LOST, DuelOutcome.FAILED)
 
 
 class Priority(IntEnum):

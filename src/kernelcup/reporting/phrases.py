@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from datetime import datetime
 
@@ -65,8 +66,13 @@ def duel_sentence(duel: DuelResult, first: str, second: str, *, interval: str = 
     """
     if duel.verdict == DuelVerdict.RIVAL_FAILED:
         return _because(f"{second} could not be measured", duel.rival_message)
+    if duel.verdict == DuelVerdict.FAILED:
+        return _because(f"{first} could not be measured", duel.rival_message)
     if duel.verdict == DuelVerdict.NOT_HELD:
         return _because(f"{first} and {second} could not be compared", duel.rival_message)
+    if duel.rival_message:
+        found = duel_sentence(dataclasses.replace(duel, rival_message=""), first, second, interval=interval)
+        return f"Not measured in turns, since {duel.rival_message}; by their times, {found}"
     if not (duel.low > 0 and math.isfinite(duel.high)):
         return f"{first} and {second} cannot be told apart: too little was measured."
     if duel.verdict == DuelVerdict.TIED:
@@ -146,18 +152,20 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
     return {
         DuelOutcome.NONE: "",
         DuelOutcome.WON: f"It won its duel against {whom}.",
-        DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured any more.",
-        DuelOutcome.TIED: f"It stands behind {whom}: measured in turns, they cannot be told apart.",
-        DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
-        DuelOutcome.INTERVALS: f"It takes the place of {whom}: the two cannot be measured in turns, and the "
+        DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured beside it.",
+        DuelOutcome.FAILED: f"It ranks below {whom}: it failed when the two were measured in turns.",
+        DuelOutcome.TIED: f"It shares the rank of {whom}: measured in turns, they cannot be told apart.",
+        DuelOutcome.LOST: f"It ranks below {whom}: measured in turns, it is slower.",
+        DuelOutcome.INTERVALS: f"It takes the place of {whom}: no duel between the two counts, and the "
         "intervals of their times do not overlap.",
-        DuelOutcome.MISSED: "It stands behind the current leader: no duel between the two counts.",
+        DuelOutcome.MISSED: "It shares the rank of the current leader: no duel between the two counts, and the "
+        "intervals of their times overlap.",
     }[outcome]
 
 
 def is_compared(duel: DuelResult | None) -> bool:
-    """Return whether two submissions were measured in turns, whatever the result."""
-    if duel is None or duel.verdict in (DuelVerdict.RIVAL_FAILED, DuelVerdict.NOT_HELD):
+    """Return whether two submissions were compared, whatever the result."""
+    if duel is None or duel.verdict in (DuelVerdict.RIVAL_FAILED, DuelVerdict.FAILED, DuelVerdict.NOT_HELD):
         return False
     return duel.low > 0 and math.isfinite(duel.high)
 

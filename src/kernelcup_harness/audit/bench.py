@@ -1,4 +1,4 @@
-"""All measurements of a job beside its calls: the device's state, references, the floor, duels."""
+"""All measurements of a job beside its calls: the device's state, references, the floor."""
 
 from __future__ import annotations
 
@@ -14,36 +14,24 @@ from kernelcup_harness.judge import clock as timing
 from kernelcup_harness.judge import wall_clock
 from kernelcup_harness.judge.caller import Caller, Calls
 from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
-from kernelcup_harness.judge.requests import hello
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.verdicts import MachineFailed, RunEnds
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
     Calibration,
-    DuelResult,
-    DuelVerdict,
     Finding,
     JobSpec,
     Mode,
     Reason,
-    SampleName,
     StageName,
     Verdict,
     Work,
 )
-from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     Calibrated,
-    Dueled,
-    Failed,
     Found,
-    Load,
     Message,
-    Ready,
-    pack,
-    unpack_any,
 )
 
 REFERENCE_SHARE = 0.03
@@ -87,9 +75,7 @@ class Bench:
         spec: The job.
         checks: Makes inputs and checks answers.
         callers: To each contestant by role.
-        channels: The same contestants' channels, still unused.
         tell: Takes messages for the runner.
-        remaining: Returns the seconds left of the current stage.
     """
 
     def __init__(
@@ -98,23 +84,17 @@ class Bench:
         *,
         checks: Checks,
         callers: Mapping[str, Caller],
-        channels: Mapping[str, Channel],
         tell: Callable[[Message], None],
-        remaining: Callable[[], float],
     ) -> None:
         self._spec = spec
         self._checks = checks
         self._callers = callers
-        self._channels = channels
         self._tell = tell
-        self._remaining = remaining
         gpu = devices.on_gpu()
         self.watch = Watch(gpu, nvml.gauge(gpu=gpu and spec.mode in TIMED))
         self._overheads: wall_clock.Overheads | None = None
         self._canary_ns = 0.0
         self._processes: int | None = None
-        self.dueling: CaseRun | None = None
-        """The current case of a duel, or the one that has failed."""
 
     @property
     def phases(self) -> dict[str, float]:
@@ -223,56 +203,6 @@ class Bench:
             if run.audit is not None:
                 run.audit = findings.with_findings(run.audit, [busy])
 
-    def duel(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Run the duel by the wall clock, if there is a rival, and report its outcome."""
-        if self._spec.rival is None:
-            return
-        with self.watch.phase("duel"):
-            self._tell(Dueled(duel=self._fought(stage, runs)))
-
-    def _fought(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
-        from torch import OutOfMemoryError
-
-        if self.watch.gpu:
-            # Two wall clocks are compared by their intervals: more precise they cannot be.
-            return not_held(NotHeld("one of the two was timed by the wall clock"))
-
-        def note(index: int, sample: SampleName) -> None:
-            self.dueling = runs[index]
-            self.dueling.current = sample
-
-        places = [self._checks.place(stage.name, run.case) for run in runs]
-        callers = self._callers["submission"], self._callers["rival"]
-        duel = Duel(self._checks, callers, remaining=self._remaining, at=note)
-        try:
-            self.load_rival()
-            blocks = duel.fight(places, self._spec.rules.stage_budget_s)
-            found = result(blocks, self._spec.rival_error)
-        except RivalFailed as failure:
-            found = DuelResult(verdict=DuelVerdict.RIVAL_FAILED, rival_message=str(failure)[:2000])
-        except (NotHeld, OutOfMemoryError) as reason:
-            found = not_held(reason)
-        self.dueling = None
-        return found
-
-    def load_rival(self) -> None:
-        """Have the rival imported. Raise :class:`RivalFailed` or :class:`NotHeld`.
-
-        It is not the rival's fault if there is less time than an import may take.
-        """
-        limit_s = min(self._spec.limits.import_s, self._remaining())
-        try:
-            load(self._channels["rival"], self._spec.rival_name, limit_s)
-        except RivalFailed as failure:
-            if self._remaining() <= 0:
-                raise NoTime(NO_TIME) from failure
-            raise
-
-
-def not_held(reason: Exception) -> DuelResult:
-    """Return the outcome of a duel that neither side has won or lost."""
-    return DuelResult(verdict=DuelVerdict.NOT_HELD, rival_message=str(reason)[:2000])
-
 
 @contextmanager
 def failing_machine() -> Iterator[None]:
@@ -281,27 +211,6 @@ def failing_machine() -> Iterator[None]:
         yield
     except MachineFailed as error:
         raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
-
-
-@contextmanager
-def theirs(what: str) -> Iterator[None]:
-    """Raise failures of the channel as :class:`RivalFailed`."""
-    try:
-        yield
-    except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-        raise RivalFailed(f"{what}: {error or type(error).__name__}") from error
-
-
-def load(channel: Channel, file: str, timeout_s: float) -> None:
-    """Have a rival imported. Raise :class:`RivalFailed`, or :class:`NotHeld` for lack of memory."""
-    with theirs("it could not be imported"):
-        hello(channel)
-        channel.send(pack(Load(file=file)), timeout_s=timeout_s)
-        reply = unpack_any((Ready, Failed), channel.receive(timeout_s))
-    if isinstance(reply, Failed) and reply.kind in MEMORY:
-        raise NotHeld("there was not enough memory to import it beside the other")
-    if isinstance(reply, Failed):
-        raise RivalFailed(f"it could not be imported: {reply.text[:1000]}")
 
 
 def work_of(spec: JobSpec, run: CaseRun) -> Work | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.wire.messages import CaseEnds, End, Phases, Surroundings
+from kernelcup_harness.wire.messages import CaseEnds, Dueled, End, Phases, Surroundings
 
 if TYPE_CHECKING:
     from kernelcup_harness.judge.caller import Caller, Calls
@@ -143,9 +144,7 @@ class Judge:
             spec,
             checks=self._checks,
             callers=callers,
-            channels=self._channels,
             tell=self._runner.tell,
-            remaining=self._remaining,
         )
 
     def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
@@ -192,13 +191,15 @@ class Judge:
         assert self._bench is not None
         rival = None
         if self._rival_caller is not None:
+            from kernelcup_harness.judge.replay.rival import load
             from kernelcup_harness.judge.replay.session import Rival
 
+            spec, channel = self._spec, self._channels["rival"]
             rival = Rival(
                 caller=self._rival_caller,
-                channel=self._channels["rival"],
-                load=self._bench.load_rival,
-                error=self._spec.rival_error,
+                channel=channel,
+                load=partial(load, channel, spec.rival_name, spec.limits.import_s, self._remaining),
+                error=spec.rival_error,
             )
         self._session.open(
             rival=rival,
@@ -294,11 +295,14 @@ class Judge:
         assert self._bench is not None
         bench = self._bench
         finding = self._session.finding if self._session is not None else None
+        if self._spec.rival is not None:
+            from kernelcup_harness.judge.replay.rival import BY_WALL_CLOCK, not_held
+
+            self._runner.tell(Dueled(duel=not_held(BY_WALL_CLOCK)))
 
         def finish() -> None:
             for run in runs:
                 bench.note_called(run, [finding])
-            bench.duel(stage, runs)
             bench.finish(stage, runs)
 
         failed = self._attempt(stage, runs[0], finish) if runs else None
@@ -319,22 +323,19 @@ class Judge:
         from kernelcup_harness.judge.answers import CallFailed
         from kernelcup_harness.judge.checks import Wrong
 
-        assert self._bench is not None
         try:
             work()
         except Wrong as wrong:
-            run = self._bench.dueling or run
             assert run is not None
             run.failed_on, fault = wrong.sample, wrong.fault
             return self._result(run, Verdict.WRONG_ANSWER, fault.reason, fault.text, fault.mismatch)
         except CallFailed as failure:
-            run = self._bench.dueling or run
             assert run is not None
             run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
-            raise verdicts.of_channel(error, stage, waited_s, self._bench.dueling or run) from error
+            raise verdicts.of_channel(error, stage, waited_s, run) from error
         except Exception as error:
             ends = verdicts.of_others(error, self._reservation)
             if ends is None:

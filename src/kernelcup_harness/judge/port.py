@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.checks import Checks
     from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
     from kernelcup_harness.protocol import Audit, Finding, JobSpec
-    from kernelcup_harness.wire.channel import Channel
     from kernelcup_harness.wire.messages import Message
 
 
@@ -34,9 +33,6 @@ class Watch(Protocol):
 
 class Audits(Protocol):
     """Everything beside the calls of one job: see :class:`kernelcup_harness.audit.bench.Bench`."""
-
-    dueling: CaseRun | None
-    """The current case of a duel, or the one that has failed."""
 
     @property
     def watch(self) -> Watch:
@@ -69,12 +65,6 @@ class Audits(Protocol):
     def note_called(self, run: CaseRun, more: Sequence[Finding | None]) -> None:
         """Note the time of a case whose calls were timed by the wall clock."""
 
-    def duel(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Run the duel by the wall clock, if there is a rival, and report its outcome."""
-
-    def load_rival(self) -> None:
-        """Have the rival imported. Raise ``RivalFailed`` or ``NotHeld``."""
-
     def finish(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         """Time the references and report the state of the device."""
 
@@ -88,8 +78,6 @@ class MakeAudits(Protocol):
         *,
         checks: Checks,
         callers: Mapping[str, Caller],
-        channels: Mapping[str, Channel],
         tell: Callable[[Message], None],
-        remaining: Callable[[], float],
     ) -> Audits:
         """Return the audits of one job."""

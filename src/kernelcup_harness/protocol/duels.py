@@ -89,25 +89,22 @@ def decide(
     error: float = ERROR,
     loads: int = LOADS,
     most: int = MOST_PAIRS,
-    go_on: Callable[[], bool] = lambda: True,
 ) -> tuple[Standing, list[float]]:
     """Add pairs until a difference is found or there are enough.
 
     Args:
-        more: Returns logarithms of ratios of further pairs, given the number so far and the number to add.
+        more: Returns logarithms of ratios of further pairs, given the number so far and the number to add. If time is
+            over it returns fewer, whole rounds of all loads and at first at least one: the decision is taken then.
         error: How often equal times may be found different, over all looks together: each gets an equal part.
         loads: How often each side is loaded; they take turns.
         most: Largest number of pairs.
-        go_on: Returns whether there is time for more; the first look is always taken.
     """
     due, ratios = looks(most=most), list[float]()
     found = Standing(0.0, math.inf, 0)
     for count in due:
-        if ratios and not go_on():
-            break
         ratios += more(len(ratios), count - len(ratios))
         found = standing(ratios, error / len(due), loads)
-        if found.is_apart:
+        if found.is_apart or len(ratios) < count:
             break
     return found, ratios
 

@@ -130,6 +130,9 @@ class DuelVerdict(StrEnum):
     TIED = "tied"
     """1 is inside of the interval of the ratio."""
     RIVAL_FAILED = ""
+    """The second gave a wrong answer, or none."""
+    FAILED = "failed"
+    """The first gave a wrong answer in turns, or none, though alone its answers were right."""
     NOT_HELD = "not_held"
     """There are no credible times, and neither side can be blamed for it."""
 

@@ -73,7 +73,7 @@ class Finding:
 
     code: str
     """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
-    ``wide_interval``. Reports of older versions have others."""
+    ``wide_interval``, ``duel_spoilt``. Reports of older versions have others."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False
@@ -286,12 +286,12 @@ class DuelResult:
     high: float = 0.0
     """Upper end."""
     verdict: DuelVerdict = DuelVerdict.TIED
-    """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed,
-    ``not_held`` if there are no credible times and neither side can be blamed for it."""
+    """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed, ``failed`` if
+    the submission failed in turns, ``not_held`` if there are no credible times and neither side can be blamed."""
     blocks: int = 0
     """Number of ratios."""
     rival_message: str = ""
-    """Why the rival could not be measured, empty if it could."""
+    """Why the two could not be measured, empty if they could."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

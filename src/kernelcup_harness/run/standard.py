@@ -149,8 +149,8 @@ class StandardRun:
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        rival = (RIVAL,) if fights else ()
-        return (SUBMISSION, *rival, TIMER, WITNESS) if captures(self._spec) else (SUBMISSION, *rival)
+        timed = (*((RIVAL,) if fights else ()), TIMER, WITNESS)
+        return (SUBMISSION, *(timed if captures(self._spec) else ()))
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.

@@ -19,7 +19,6 @@ from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
 from kernelcup_harness.window.messages import (
-    MOST_PAIRS,
     MOST_REPEATS,
     Attach,
     Attached,
@@ -29,7 +28,6 @@ from kernelcup_harness.window.messages import (
     Fired,
     FireEmpty,
     FireSeries,
-    FireTurns,
     Launch,
     Launched,
     LoadCapture,
@@ -37,7 +35,6 @@ from kernelcup_harness.window.messages import (
     Refused,
     SeriesFired,
     SharedRegion,
-    TurnsFired,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
@@ -112,7 +109,6 @@ class Timer:
             Fire: self._fire,
             FireEmpty: self._empty,
             FireSeries: self._series,
-            FireTurns: self._turns,
             Launch: self._launch,
             Check: self._check,
         }
@@ -213,23 +209,6 @@ class Timer:
 
     def _series(self, message: FireSeries) -> SeriesFired:
         return SeriesFired(ns=self._engine.series([self._call([0, each]) for each in message.places]))
-
-    def _turns(self, message: FireTurns) -> TurnsFired:
-        left, right = ([self._call(each) for each in side] for side in (message.left, message.right))
-        count, first = checked(message.count, MOST_PAIRS), checked(message.first, MOST_PAIRS)
-        if not left or len(left) != len(right):
-            raise Failed(Failure.BAD_REQUEST, "expected two lists of equal length")
-        pairs = list[list[float]]()
-        for number in range(first, first + count):
-            at, pair = number % len(left), dict[int, float]()
-            # The side that goes first changes from call to call, and for each call from round to round.
-            for who in (0, 1) if (number + number // len(left)) % 2 else (1, 0):
-                ns = self._engine.fire(*(left, right)[who][at])
-                if ns is not None:
-                    pair[who] = ns
-            if len(pair) == 2:
-                pairs.append([pair[0], pair[1]])
-        return TurnsFired(ns=pairs)
 
     def _check(self, _message: Check) -> Checked:
         self._engine.check()

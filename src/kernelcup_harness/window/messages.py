@@ -11,11 +11,9 @@ from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.reasons import WhyNot
 from kernelcup_harness.wire.messages import Message, Text
 
-MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096
+MOST_REPEATS, MOST_SERIES = 1_024, 4_096
 MOST_REGIONS = 4
 MOST_STRETCHES = 512
-Places = Annotated[list[list[int]], Most(MOST_SERIES)]
-"""Pairs of a capture's number and a place."""
 
 
 class Access(StrEnum):
@@ -196,26 +194,6 @@ class SeriesFired(Message):
 
     type: ClassVar[str] = "series_fired"
     ns: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FireTurns(Message):
-    """Time two lists of calls in turns; the side that goes first changes with each call and each round."""
-
-    type: ClassVar[str] = "fire_turns"
-    left: Places
-    right: Places
-    first: int
-    """Number of the first pair."""
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TurnsFired(Message):
-    """The times of each pair, without pairs of which a call was not ready in time."""
-
-    type: ClassVar[str] = "turns_fired"
-    ns: Annotated[list[list[float]], Most(MOST_PAIRS)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

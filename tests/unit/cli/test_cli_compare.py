@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
 
-from builders import make_device, make_report
+from builders import make_device, make_report, make_task, make_wall_report
 from kernelcup.cli import wiring
 from kernelcup.cli.compete import compare
 from kernelcup.cli.compete.compare import check_device, compare_files, read_number, show_report
 from kernelcup.config.settings import Config
 from kernelcup.errors import InvalidValue
-from kernelcup_harness.protocol import Backend, DuelResult, Verdict
+from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, Verdict
 
 NAMES, GIVEN = ("a.py", "b.py"), ("x/a.py", "y/b.py")
 FASTER = DuelResult(ratio=0.97, low=0.96, high=0.98, verdict="faster", blocks=20)
@@ -87,3 +89,42 @@ def test_files_of_one_name_are_called_as_they_were_given(
     with pytest.raises(typer.Exit):
         compare_files("vectoradd", "v1/kernel.py", "v2/kernel.py", "cpu", as_json=False, config=None)
     assert "v1/kernel.py is 3.1 % faster than v2/kernel.py" in capsys.readouterr().out
+
+
+class Alone:
+    """A launcher that measures one submission at a time, by the wall clock."""
+
+    def __init__(self, times_ns: dict[str, float]) -> None:
+        self._times_ns = times_ns
+
+    def run(self, spec: JobSpec, *_args: object, **_options: object) -> SimpleNamespace:
+        duel = None
+        if spec.rival is not None:
+            duel = DuelResult(verdict="not_held", rival_message="one of the two was timed by the wall clock")
+        return SimpleNamespace(report=make_wall_report(self._times_ns[spec.submission], duel=duel))
+
+
+@pytest.mark.parametrize(
+    ("times_ns", "said"),
+    [
+        ((8e5, 1e6), "by their times, a.py is 25.0 % faster than b.py (98 % interval "),
+        ((1e6, 1.001e6), "by their times, a.py and b.py cannot be told apart"),
+    ],
+)
+def test_results_by_the_wall_clock_are_compared_by_their_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    times_ns: tuple[float, float],
+    said: str,
+) -> None:
+    launcher = Alone(dict(zip(("one", "other"), times_ns, strict=True)))
+    monkeypatch.setattr(wiring, "make_launcher", lambda _settings: launcher)
+    monkeypatch.setattr(wiring, "tell_wait", lambda *_given: None)
+    nothing: Any = None
+    report = compare.measure(make_task(), "one", "other", CPU, settings=nothing, quiet=True)
+    with pytest.raises(typer.Exit) as ended:
+        show_report(report, "cpu", NAMES, GIVEN, as_json=False)
+    assert ended.value.exit_code == 0
+    found = capsys.readouterr().out
+    assert found.startswith("Not measured in turns, since one of the two was timed by the wall clock; ")
+    assert said in found

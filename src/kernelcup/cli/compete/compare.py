@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import RunReport
+    from kernelcup_harness.protocol import JobSpec, RunReport
 
 LARGEST_NUMBER = 2**31 - 1
 
@@ -55,10 +55,11 @@ def compare(
     """Measure which of two submissions is faster.
 
     Both are measured in turns on one device, and the interval of their ratio shows whether the
-    difference is real. An emulated device has no times to compare. With --task, and for submission numbers
-    where
-    there is no server, this machine compares them now and stores nothing. A server queues the comparison
-    like an unranked run; you may compare your own submissions, and all of a leaderboard that you manage.
+    difference is real. Where calls go by the wall clock, as on every device without a GPU, each is measured
+    by itself, and the intervals of both times are compared; a server compares their ranked times. An emulated
+    device has no times to compare. With --task, and for submission numbers where there is no server, this
+    machine compares them now and stores nothing. A server queues the comparison like an unranked run; you may
+    compare your own submissions, and all of a leaderboard that you manage.
 
     Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
     """
@@ -172,11 +173,16 @@ def compare_there(
 def measure(
     task: Task, first: str, second: str, device: Device, *, settings: Config, quiet: bool
 ) -> RunReport:
-    """Measure two submissions' texts in turns on this machine. Raise ``LaunchError``."""
+    """Measure two submissions' texts in turns on this machine. Raise ``LaunchError``.
+
+    Where that is not possible each is measured by itself, and the intervals of their times are compared.
+    """
     from kernelcup.cli import logs, wiring
     from kernelcup.cli.show import render
+    from kernelcup.scoring import score
+    from kernelcup.services.results.final_order import by_scores
     from kernelcup.tasks.job_spec import build_job_spec
-    from kernelcup_harness.protocol import HarnessKind, Mode
+    from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode
 
     spec = build_job_spec(
         task,
@@ -186,12 +192,20 @@ def measure(
         backend=device.backend,
         harness=HarnessKind.STANDARD,  # only ranked runs measure two in turns
     )
-    spec = dataclasses.replace(spec, rival=second, rival_name=spec.submission_name)
     logs.set_up()
     launcher = wiring.make_launcher(settings)
     with render.StageLines(quiet=quiet) as lines:
         wiring.tell_wait(launcher, device, lines.say)
-        return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
+
+        def run(job: JobSpec) -> RunReport:
+            return launcher.run(job, device, on_event=lines.take, cancelled=threading.Event()).report
+
+        report = run(dataclasses.replace(spec, rival=second, rival_name=spec.submission_name))
+        if report.duel is None or report.duel.verdict != DuelVerdict.NOT_HELD:
+            return report
+        other = run(dataclasses.replace(spec, submission=second))
+        scores = score(report, task.ranking_by), score(other, task.ranking_by)
+        return dataclasses.replace(report, duel=by_scores(*scores, report.duel))
 
 
 def show_report(

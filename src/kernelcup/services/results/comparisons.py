@@ -20,6 +20,7 @@ from kernelcup.reporting.phrases import duel_sentence
 from kernelcup.services import access
 from kernelcup.services.boards.boards import emulated_of, find_board
 from kernelcup.services.results import duels
+from kernelcup.services.results.final_order import by_scores
 from kernelcup.services.results.standings import board_device
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
@@ -27,8 +28,9 @@ from kernelcup.services.submissions import admission
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import comparisons
+from kernelcup.storage.results import runs
 from kernelcup.storage.submissions import submissions
-from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +118,8 @@ def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
     view = show_submission(db, comparison_id, viewer=viewer)
     (each,) = [each for each in view.jobs if each.job.id == job_id]
     duel = each.run.report.duel if each.run is not None else None
+    if duel is not None and duel.verdict == DuelVerdict.NOT_HELD:
+        duel = _by_scores(db, pair.first_id, pair.second_id, each.job.device, duel)
     return Comparison(
         id=comparison_id,
         leaderboard=view.submission.leaderboard,
@@ -127,6 +131,17 @@ def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
         duel=duel,
         sentence="" if duel is None else duel_sentence(duel, _name(pair.first_id), _name(pair.second_id)),
     )
+
+
+def _by_scores(
+    db: Database, first: int | None, second: int | None, device: str, duel: DuelResult
+) -> DuelResult:
+    """Return what the stored scores of two submissions say, which could not be measured in turns."""
+    if first is None or second is None:
+        return duel
+    with db.read() as session:
+        scores = runs.scores(session, [first, second], device)
+    return by_scores(scores.get(first), scores.get(second), duel)
 
 
 def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submission, Leaderboard]:

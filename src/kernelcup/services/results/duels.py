@@ -15,10 +15,15 @@ from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.submissions import events, submissions
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, RunReport
+from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode, RunReport
 
-_BEHIND = {DuelVerdict.TIED: DuelOutcome.TIED, DuelVerdict.SLOWER: DuelOutcome.LOST}
-_AHEAD = {DuelVerdict.FASTER: DuelOutcome.WON, DuelVerdict.RIVAL_FAILED: DuelOutcome.UNANSWERED}
+_OUTCOMES = {
+    DuelVerdict.FASTER: DuelOutcome.WON,
+    DuelVerdict.RIVAL_FAILED: DuelOutcome.UNANSWERED,
+    DuelVerdict.TIED: DuelOutcome.TIED,
+    DuelVerdict.SLOWER: DuelOutcome.LOST,
+    DuelVerdict.FAILED: DuelOutcome.FAILED,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,11 +120,11 @@ def settle(
 ) -> Settled:
     """Decide whether a result takes the first place, in the transaction that stores it, under the board's lock.
 
-    A result that would be first but has not won its duel against the current leader is placed directly behind
-    the leader, in the same band. So is a result that met another rival because the first place changed
-    meanwhile. A duel cannot be held if one of the two goes by the wall clock on a GPU, for example; then the result
-    is first if the intervals of both times show that it is faster. A result that the leaderboard does not take is
-    treated in the same way: the leaderboard may take it later.
+    A result that would be first meets the leader in a duel. If it is faster, or the leader fails in turns, it takes the
+    place; if they tie it shares the leader's rank; if it is slower or fails in turns itself it ranks directly below.
+    If no duel counts, because one of the two goes by the wall clock or the first place has changed meanwhile, the
+    intervals of both times decide. A result that the leaderboard does not take is treated in the same way: the
+    leaderboard may take it later.
     """
     if not board.duel:
         return Settled()
@@ -127,18 +132,17 @@ def settle(
     if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:
         return Settled()
     met = report.duel if rival == first.submission_id else None
-    outcome = DuelOutcome.MISSED if met is None else _outcome(met)
-    if met is not None and met.verdict == DuelVerdict.NOT_HELD:
+    if met is None or met.verdict == DuelVerdict.NOT_HELD:
         (leader,) = standings.entries(session, board_id=board.id, device=job.device, limit=1)
-        if by_intervals(score, leader.entry.score).winner == 0:
-            outcome = DuelOutcome.INTERVALS
+        is_faster = by_intervals(score, leader.entry.score).winner == 0
+        outcome = DuelOutcome.INTERVALS if is_faster else DuelOutcome.MISSED
+    else:
+        outcome = _OUTCOMES[met.verdict]
     if not outcome.is_behind:
         return Settled(outcome=outcome)
-    return Settled(outcome=outcome, rank_s=duel_placement.after(first.ranked_s), behind=first.submission_id)
-
-
-def _outcome(duel: DuelResult) -> DuelOutcome:
-    return _AHEAD.get(duel.verdict) or _BEHIND.get(duel.verdict, DuelOutcome.MISSED)
+    ratio = None if met is None else met.ratio
+    rank_s = duel_placement.time_behind(outcome, first.ranked_s, ratio)
+    return Settled(outcome=outcome, rank_s=rank_s, behind=first.submission_id)
 
 
 def _rival(session: Session, submission_id: int | None) -> Rival:

@@ -5,6 +5,7 @@ Nothing else is remembered: the decision is taken again from what is stored, so 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from statistics import NormalDist
 from kernelcup.domain import Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
 from kernelcup.storage.results.finals import Contestant, Held, Placed
-from kernelcup_harness.protocol import DuelResult, Verdict, duels, finals
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels, finals
 from kernelcup_harness.protocol.duels import Standing
 
 UNKNOWN = Standing(0.0, math.inf, 0)
@@ -127,7 +128,9 @@ def _why_not(one: Contestant, other: Contestant, held: Held | None) -> str:
     if held.verdict is not Verdict.ACCEPTED or held.duel is None:
         verdict = "no result" if held.verdict is None else held.verdict.value.replace("_", " ")
         return f'#{held.first_id} ended with "{verdict}" in their duel'
-    if held.duel.verdict == "":
+    if held.duel.verdict == DuelVerdict.FAILED:
+        return f"#{held.first_id} failed in their duel"
+    if held.duel.verdict == DuelVerdict.RIVAL_FAILED:
         return f"#{held.second_id} could not be measured in their duel"
     return "" if is_compared(held.duel) else "their duel gave no times that can be compared"
 
@@ -148,6 +151,14 @@ def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> Standi
     wider = normal.inv_cdf(1 - error / 2) / normal.inv_cdf(1 - RANKED_ERROR / 2)
     half = wider * math.hypot(*(reach for reach in reaches if reach is not None))
     return Standing(math.log(one.score_s / other.score_s), half, 0)
+
+
+def by_scores(first: Score | None, second: Score | None, duel: DuelResult) -> DuelResult:
+    """Return what the intervals of two results say; ``duel``, which was not held, if they say nothing."""
+    found = None if first is None or second is None else by_intervals(first, second)
+    if found is None or not math.isfinite(found.half):
+        return duel
+    return dataclasses.replace(duels.outcome(found, [], []), rival_message=duel.rival_message)
 
 
 def _score(each: Contestant) -> Score:

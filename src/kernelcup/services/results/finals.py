@@ -165,7 +165,7 @@ def _begin(
             score_s=each.score_s,
             low_s=each.score.low_s,
             high_s=each.score.high_s,
-            in_turns=each.trust != TrustLevel.WALL_CLOCK or not each.comparable,
+            in_turns=each.trust != TrustLevel.WALL_CLOCK,
         )
         for each, rank in zip(entries, ranks, strict=True)
         if rank <= last

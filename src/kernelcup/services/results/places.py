@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.domain import Score
+from kernelcup.scoring import Placed
 from kernelcup.storage.engine.database import database_of
 from kernelcup.storage.results import standings
 from kernelcup.storage.results.standings import WHOLE, Part, State
@@ -38,9 +38,9 @@ class Known:
 
     part: Part
     state: State
-    enters: Score | None
+    enters: Placed | None
     """The head of the band in which it begins, None at the top."""
-    leaves: Score | None
+    leaves: Placed | None
     """The head of the band in which it ends."""
     heads: array[int]
     """The places that head a band, counted from 0."""
@@ -70,7 +70,7 @@ class Ranking:
             self.session, board_id=self.board_id, device=self.device, frozen=self.frozen, part=part
         )
 
-    def scores(self, part: Part = WHOLE, limit: int | None = None) -> list[Score]:
+    def scores(self, part: Part = WHOLE, limit: int | None = None) -> list[Placed]:
         """Return the scores of a part, which decide about ties."""
         return standings.scores(
             self.session,
@@ -116,7 +116,7 @@ class Places:
 
 def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
     """Yield the current parts of a ranking; unchanged parts are not read again."""
-    head: Score | None = None
+    head: Placed | None = None
     if not known:
         yield from _read(wanted, WHOLE, head)
     for old in known:
@@ -129,7 +129,7 @@ def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
             yield new
 
 
-def _read(wanted: Ranking, part: Part, head: Score | None) -> Iterator[Known]:
+def _read(wanted: Ranking, part: Part, head: Placed | None) -> Iterator[Known]:
     """Compute a part, and divide it if it is long. Equal times stay in the same part."""
     scores = wanted.scores(part)
     begins, is_first = part.at_least_s, True

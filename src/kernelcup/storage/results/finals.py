@@ -26,7 +26,7 @@ class Contestant:
     """Ends of the score's 95 % interval, None where nothing is known about it."""
     high_s: float | None
     in_turns: bool
-    """Whether it can be measured in turns with another; on a GPU, calls that go by the wall clock cannot."""
+    """Whether it can be measured in turns with another; calls that go by the wall clock cannot."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

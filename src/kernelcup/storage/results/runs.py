@@ -21,11 +21,11 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
-from kernelcup.domain import DuelOutcome, Job, Run, Score, Submission
+from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
-from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
+from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, UserRow, table_of
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -127,6 +127,17 @@ def _identity(row: Any) -> RunReport:
     )
 
 
+def scores(session: Session, submission_ids: Sequence[int], device: str) -> dict[int, Score]:
+    """Return the scores of finished submissions on one device, as measured."""
+    query = (
+        select(JobRow.submission_id, *(getattr(RunRow, name) for name in ranking_query.SCORE))
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .where(JobRow.submission_id.in_(submission_ids), JobRow.device == device)
+        .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
+    )
+    return {row.submission_id: score_of(row) for row in session.execute(query)}
+
+
 def find(session: Session, run_id: int) -> Run | None:
     """Return one run, counted or not."""
     row = session.get(RunRow, run_id)
@@ -156,7 +167,7 @@ def choose_best(session: Session, *, board_id: int, user_id: int, device: str, n
     before_change(session, board_id=board_id, user_id=user_id, now=now)
     _choose(session, _key(board_id, device, user_id), now)
     _choose_moved(
-        session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
+        session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
     )
 
 
@@ -179,7 +190,7 @@ def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
 def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
     """Choose all bests of a leaderboard again, after its ranking rules changed."""
     frozen_standings.keep(session, board_id, now)
-    duel_placement.place_anew(session, board_id=board_id)
+    duel_placement.place_again(session, board_id=board_id)
     session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
     names = ["leaderboard_id", "device", "user_id", *ranking_query.COLUMNS]
     session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(board_id)))
@@ -201,7 +212,7 @@ def offer_remaining(
     for device in devices:
         _choose(session, _key(board_id, device, user_id), now)
         _choose_moved(
-            session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
+            session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
         )
 
 

@@ -11,10 +11,10 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import Clock
-from kernelcup.domain import Score
-from kernelcup.scoring import Entry
+from kernelcup.domain import DuelOutcome
+from kernelcup.scoring import Entry, Placed
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import RANKS, score_of
+from kernelcup.storage.results.ranking_query import RANKS
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
@@ -40,7 +40,7 @@ class Best:
 
     user_id: int
     submission_id: int
-    placed: Score
+    placed: Placed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +132,7 @@ def scores(
     frozen: bool = False,
     part: Part = WHOLE,
     limit: int | None = None,
-) -> list[Score]:
+) -> list[Placed]:
     """Return the scores that decide about ties of one (leaderboard, device), in the order of the ranking.
 
     Args:
@@ -149,7 +149,7 @@ def scores(
         "limit": standings_queries.ALL if limit is None else limit,
     }
     found = session.execute(standings_queries.scores(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
-    return [Score(score_s=score_s, low_s=low_s, high_s=high_s) for score_s, low_s, high_s in found]
+    return [_placed(row) for row in found]
 
 
 def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
@@ -160,7 +160,7 @@ def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
         .order_by(BestRow.score_s, BestRow.submission_id)
     )
     return [
-        Best(user_id=row.user_id, submission_id=row.submission_id, placed=score_of(row))
+        Best(user_id=row.user_id, submission_id=row.submission_id, placed=_placed(row))
         for row in session.scalars(query)
     ]
 
@@ -221,6 +221,11 @@ def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
         .order_by(LeaderboardRow.name)
     )
     return list(session.scalars(query))
+
+
+def _placed(row: Any) -> Placed:
+    is_below = DuelOutcome(row.duel).is_below
+    return Placed(score_s=row.score_s, low_s=row.low_s, high_s=row.high_s, is_below=is_below)
 
 
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:

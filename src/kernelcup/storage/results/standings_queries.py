@@ -134,7 +134,7 @@ def scores(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
     """Return the query of what decides about ties, the fastest first."""
     best = _bests(frozen).c
     return (
-        select(best.score_s, best.low_s, best.high_s)
+        select(best.score_s, best.low_s, best.high_s, best.duel)
         .where(*_in_one(frozen), *_inside(frozen, from_below, from_above))
         .order_by(best.score_s, best.submission_id)
         .limit(bindparam("limit", type_=Integer))

@@ -1,7 +1,7 @@
 """A duel in the clean room: the rival's calls are captured beside the submission's, and both replayed in one timer.
 
-A rival that cannot be captured, or is wrong, ends only the duel. Within a look both get the same inputs repeatedly,
-so the duel's times are compared with those of single calls that were checked.
+Each call has an input of its own, written just before it, and its answer is checked: neither side ever sees an input
+twice, nor one to which the other side's memory has the answer. A rival that cannot be captured ends only the duel.
 """
 
 from __future__ import annotations
@@ -12,25 +12,42 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from kernelcup_harness.judge.answers import CallFailed
+from kernelcup_harness.judge.answers import CallFailed, Forged
 from kernelcup_harness.judge.checks import Wrong
-from kernelcup_harness.judge.duel import NO_TIME, NotHeld, RivalFailed
 from kernelcup_harness.judge.replay.clean_room import CleanRoom
+from kernelcup_harness.judge.replay.rival import NO_TIME, NotHeld, RivalFailed
 from kernelcup_harness.judge.replay.timer_line import TimerFailed
 from kernelcup_harness.judge.schedule import CaseRun, Stage
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, MeasureRules, SampleName, duels
+from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, Finding, MeasureRules, SampleName, duels
 from kernelcup_harness.window.reasons import NotReplayed
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
-FIRST_LOOKED_AT = 6 << 20
-"""Input numbers from here on are reserved for looks."""
-LOOK_INPUTS = 1 << 8
-LONGEST_S = 6.0
-"""Time after which no look begins."""
-LEAST_SHARE = 0.9
-"""If a side's calls in a duel take less than this share of a checked call, the duel is void: they may skip work."""
+FIRST_INPUT = 6 << 20
+"""Input numbers from here on are reserved for duels."""
+LONGEST_S = 5.0
+"""Time after which no further round of pairs begins."""
+LONGEST_ROUND_S = 12.0
+"""If the first round of pairs would take longer, there is no duel."""
+LEAST_SHARE, SLACK_NS = 0.9, 200.0
+"""If a side's calls in a duel take less than this share of its fastest call before, and so much less, it has failed:
+its kernel or the clock works otherwise in duels."""
 LOADING_S = 2.0
 """If all loads would take longer than this, each side is loaded less often."""
+SIDES = ("submission", "rival")
+
+
+class Spoilt(Exception):
+    """One side failed in turns.
+
+    Args:
+        who: Index of the side.
+        text: What happened, without anything that a submission has chosen: it may have met hidden cases.
+    """
+
+    def __init__(self, who: int, text: str) -> None:
+        super().__init__(f"in turns the {SIDES[who]}'s {text}")
+        self.who = who
 
 
 class Match:
@@ -62,6 +79,8 @@ class Match:
         """The timer's numbers of the captures of both sides; the submission's first one is there already."""
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
+        self.finding: Finding | None = None
+        """Set if one side failed in turns. Kernels of both can write each other's memory, so a person looks at it."""
 
     def prepare(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         """Capture the rival's calls while the contestants are still running.
@@ -110,71 +129,78 @@ class Match:
     def fight(self, runs: Sequence[CaseRun]) -> DuelResult:
         """Time pairs of all cases until the two sides can be distinguished.
 
-        Neither side is blamed for what goes wrong: each can write the memory of the other.
+        A side whose calls fail in turns has lost, and the result is held back for a person.
         """
         if self.result is None:
             self._load()
         if self.result is not None:
             return self.result
-        until = time.monotonic() + LONGEST_S
-        cases: list[list[float]] = [[] for _ in runs]
-
-        def more(first: int, count: int) -> list[float]:
-            taken = []
-            for number, run in enumerate(runs):
-                pairs = self._pairs(number, run, first, count, empty_ns)
-                taken.append(duels.log_ratios(pairs, empty_ns))
-                cases[number] += taken[-1]
-            return duels.over_cases(taken)
-
         try:
-            empty_ns = self._mine.offset_ns
-            found, ratios = duels.decide(
-                more,
-                error=self._error,
-                loads=len(self._sets[0]),
-                go_on=lambda: time.monotonic() < until,
-            )
-            return duels.outcome(found, ratios, cases)
-        except (NotHeld, TimerFailed) as reason:
+            return self._fought(runs)
+        except Spoilt as spoilt:
+            self.finding = Finding(code="duel_spoilt", text=str(spoilt)[:1_000], quarantines=True)
+            verdict = (DuelVerdict.FAILED, DuelVerdict.RIVAL_FAILED)[spoilt.who]
+            return self._end(verdict, str(spoilt))
+        except (NotHeld, Forged, TimerFailed, TaskFault) as reason:
             return self._end(DuelVerdict.NOT_HELD, str(reason))
 
-    def _pairs(
-        self, number: int, run: CaseRun, first: int, count: int, empty_ns: float
-    ) -> list[tuple[float, float]]:
-        """Return pairs of one case, with new inputs; the answers they leave are checked."""
-        other = self._runs[number]
-        places = self._mine.places_of(run)
-        samples = [SampleName(input=FIRST_LOOKED_AT + first * LOOK_INPUTS + at) for at in range(places)]
-        self._mine.lay(run, samples)
-        self._rival.lay(other, samples, keep_inputs=True)
-        sides = [
-            [[group, at] for at in room.numbers_of(each) for group in groups]
-            for room, each, groups in ((self._mine, run, self._sets[0]), (self._rival, other, self._sets[1]))
-        ]
-        try:
-            pairs = self._mine.turns(sides[0], sides[1], first, count)
-        except (CallFailed, BrokenProtocol) as failure:
-            # The failure cannot be attributed to either side.
-            raise NotHeld(str(failure)) from failure
-        self._check(other, run, samples)
-        for side, (room, each) in enumerate(((self._mine, run), (self._rival, other))):
-            checked_ns = room.checked_ns(each) - empty_ns
-            taken_ns = statistics.median(pair[side] for pair in pairs) - empty_ns
-            if taken_ns < LEAST_SHARE * checked_ns:
-                who = ("submission", "rival")[side]
-                raise NotHeld(f"the {who}'s calls take much less time in turns than when each one is checked")
-        return pairs
+    def _fought(self, runs: Sequence[CaseRun]) -> DuelResult:
+        fastest_ns = [(self._mine.fastest_ns(run), self._rival.fastest_ns(run)) for run in runs]
+        empty_ns = self._mine.offset_ns
+        pairs: list[list[duels.Pair]] = [[] for _ in runs]
+        until = time.monotonic() + LONGEST_S
 
-    def _check(self, other: CaseRun, run: CaseRun, samples: Sequence[SampleName]) -> None:
-        """Check the answers of both sides. Raise :class:`NotHeld`."""
-        for who, room, each in (("rival", self._rival, other), ("submission", self._mine, run)):
-            try:
-                room.check_laid(each, samples)
-            except (Wrong, CallFailed, BrokenProtocol) as error:
-                text = f"the {who}'s calls answer wrongly when they are repeated in turns: {error}"
-                raise NotHeld(text) from error
+        def more(first: int, count: int) -> list[float]:
+            for number in range(first, first + count, len(self._sets[0])):
+                if number and time.monotonic() > until:
+                    break
+                self._round(runs, number, pairs)
+            for fastest, taken in zip(fastest_ns, pairs, strict=True):
+                compare_with_before(fastest, taken, empty_ns)
+            return duels.over_cases([duels.log_ratios(taken[first:], empty_ns) for taken in pairs])
+
+        found, ratios = duels.decide(more, error=self._error, loads=len(self._sets[0]))
+        return duels.outcome(found, ratios, [duels.log_ratios(taken, empty_ns) for taken in pairs])
+
+    def _round(self, runs: Sequence[CaseRun], first: int, pairs: list[list[duels.Pair]]) -> None:
+        """Add a pair of each load for each case."""
+        loads, began = len(self._sets[0]), time.monotonic()
+        for number in range(first, first + loads):
+            for run, taken in zip(runs, pairs, strict=True):
+                taken.append(self._pair(run, number))
+            if not number and (time.monotonic() - began) * loads > LONGEST_ROUND_S:
+                raise NotHeld("its inputs and checks take too long")
+
+    def _pair(self, run: CaseRun, number: int) -> duels.Pair:
+        """Return the times of one call of each side, with new inputs at the same place."""
+        loads, pair = len(self._sets[0]), [0.0, 0.0]
+        at = self._chance.randrange(self._mine.places_of(run))
+        # The side that goes first changes from call to call, and for each load from round to round.
+        for who in (0, 1) if (number + number // loads) % 2 else (1, 0):
+            sample = SampleName(input=FIRST_INPUT + 2 * number + who)
+            pair[who] = self._call(who, run, sample, self._sets[who][number % loads], at)
+        return pair[0], pair[1]
+
+    def _call(self, who: int, run: CaseRun, sample: SampleName, load: int, at: int) -> float:
+        """Return the time of one call. Raise :class:`Spoilt` if it fails."""
+        try:
+            return (self._mine, self._rival)[who].turn(run, sample, load=load, at=at)
+        except Forged:
+            # An earlier call did it, of either side.
+            raise
+        except Wrong as wrong:
+            raise Spoilt(who, "answers are wrong, though they were right before") from wrong
+        except (CallFailed, BrokenProtocol) as error:
+            raise Spoilt(who, "calls fail, though they did not before") from error
 
     def _end(self, verdict: DuelVerdict, message: str) -> DuelResult:
         self.result = DuelResult(verdict=verdict, rival_message=(message or NO_TIME)[:2_000])
         return self.result
+
+
+def compare_with_before(fastest: duels.Pair, pairs: Sequence[duels.Pair], empty_ns: float) -> None:
+    """Raise :class:`Spoilt` for a side whose calls take much less time than its fastest call before the duel."""
+    for who, before_ns in enumerate(fastest):
+        taken_ns = statistics.median(pair[who] for pair in pairs)
+        if taken_ns - empty_ns < LEAST_SHARE * (before_ns - empty_ns) - SLACK_NS:
+            raise Spoilt(who, "calls take much less time than before")

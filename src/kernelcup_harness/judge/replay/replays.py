@@ -109,11 +109,16 @@ class Replays:
         """Return whether inputs with one element of each tensor changed are still inputs of the task."""
         return self._checks.has_twins(self._cases[run.case.index].place)
 
-    def _replayed(self, case: Case, at: int, sample: SampleName) -> tuple[Answer, Any, torch.Tensor]:
-        """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
+    def _replayed(
+        self, case: Case, at: int, sample: SampleName, *, load: int | None = None
+    ) -> tuple[Answer, Any, torch.Tensor]:
+        """Replay a call; return the answer, its input, and the pattern that was where the answer is due.
+
+        ``load`` is the timer's number of the capture if it is not the first of this side.
+        """
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        fired = self._fired(Fire(capture=self._set, place=case.first + at))
+        fired = self._fired(Fire(capture=self._set if load is None else load, place=case.first + at))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         for ns in fired:
@@ -128,14 +133,10 @@ class Replays:
         if not self.offset_ns - LEAST_OF_OFFSET_NS <= ns <= wall_ns:
             raise Forged(f"{ns:.0f} ns of a call of {wall_ns:.0f} ns")
 
-    def _laid(
-        self, case: Case, at: int, sample: SampleName, *, keep_inputs: bool = False
-    ) -> tuple[Any, torch.Tensor]:
+    def _laid(self, case: Case, at: int, sample: SampleName) -> tuple[Any, torch.Tensor]:
         """Write an input to a place, and a new pattern where the answer is due; return both."""
-        data = None
-        if not keep_inputs:
-            data = self._checks.make_input(case.place, sample)
-            self._write(case, data, at)
+        data = self._checks.make_input(case.place, sample)
+        self._write(case, data, at)
         pattern = self._pattern()
         self._spread(case, at, pattern)
         self._mapping.settle()

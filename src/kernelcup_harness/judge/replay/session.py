@@ -27,7 +27,7 @@ from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.messages import Dueled, Message, Surroundings
+from kernelcup_harness.wire.messages import Dueled, Found, Message, Surroundings
 
 NOT_IN_WINDOW = frozenset(
     {
@@ -199,6 +199,8 @@ class Session:
     def _fight(self, runs: Sequence[CaseRun]) -> None:
         assert self._match is not None
         self._tell(Dueled(duel=self._match.fight(runs)))
+        if self._match.finding is not None:
+            self._tell(Found(finding=self._match.finding))
 
     def _leave(self, why: NotReplayed) -> None:
         self._room, self._why = None, why

@@ -1,4 +1,4 @@
-"""Times of replays: by the witness, by the start gun, series by the timer's host clock, and two sides in turns.
+"""Times of replays: by the witness, by the start gun, and series by the timer's host clock.
 
 Where there is a witness its times rank, and the start gun's only check them: device code can reach what the gun
 measures with, and cannot reach the hardware's counters.
@@ -27,11 +27,9 @@ from kernelcup_harness.window.messages import (
     Checked,
     FireEmpty,
     FireSeries,
-    FireTurns,
     Launch,
     Launched,
     SeriesFired,
-    TurnsFired,
 )
 from kernelcup_harness.wire import guards
 
@@ -49,8 +47,7 @@ EMPTIES = 48
 """Empty graphs that are timed before anything is loaded: their mean is subtracted from every time of the gun."""
 LEAST_OFFSET_NS, MOST_OFFSET_NS = 500.0, 30_000.0
 """An empty graph takes 3.2 to 3.7 us on an H200."""
-LEAST_PAIRS = 0.8
-"""Share of the pairs of a duel that has to be there."""
+
 MOST_LATE = 3
 """Calls of a case that may not be ready in time."""
 WATCH_NS, ROUND_NS = 12e6, 1.5e6
@@ -242,43 +239,29 @@ class TimedReplays(Replays):
         """Return the number of places of a case."""
         return self._cases[run.case.index].layout.places
 
-    def numbers_of(self, run: CaseRun) -> range:
-        """Return the numbers of a case's places in the timer."""
+    def fastest_ns(self, run: CaseRun) -> float:
+        """Return the shortest time of a call so far, the clock's own share included."""
+        return min(self._cases[run.case.index].fired_ns)
+
+    def turn(self, run: CaseRun, sample: SampleName, *, load: int, at: int) -> float:
+        """Return the nanoseconds of one call of a duel, the clock's own share included. Its answer is checked.
+
+        Args:
+            run: The case.
+            sample: An input that this side has not seen.
+            load: The timer's number of the capture.
+            at: The place.
+
+        Raises:
+            Wrong, CallFailed, BrokenProtocol: The call has failed.
+            TimerFailed: The timer has.
+        """
         case = self._cases[run.case.index]
-        return range(case.first, case.first + case.layout.places)
-
-    def checked_ns(self, run: CaseRun) -> float:
-        """Return the median time of the checked calls, the clock's own share included."""
-        return statistics.median(self._cases[run.case.index].fired_ns)
-
-    def writes_inputs(self, run: CaseRun) -> bool:
-        """Return whether calls of a case may write tensors of their input."""
-        return self._cases[run.case.index].layout.writable_bytes > 0
-
-    def lay(self, run: CaseRun, samples: Sequence[SampleName], *, keep_inputs: bool = False) -> None:
-        """Write an input to each place, unless ``keep_inputs``, and a pattern where each answer is due."""
-        case = self._cases[run.case.index]
-        for at, sample in enumerate(samples):
-            self._laid(case, at, sample, keep_inputs=keep_inputs)
-
-    def turns(
-        self, left: list[list[int]], right: list[list[int]], first: int, count: int
-    ) -> list[tuple[float, float]]:
-        """Return the nanoseconds of two lists of calls in turns."""
-        request = FireTurns(left=left, right=right, first=first, count=count)
-        pairs = [times_of(each) for each in self._asked(request, TurnsFired).ns]
-        if not LEAST_PAIRS * count <= len(pairs) <= count or any(len(pair) != 2 for pair in pairs):
-            raise TimerFailed("the timer answers without pairs of times")
-        return [(pair[0], pair[1]) for pair in pairs]
-
-    def check_laid(self, run: CaseRun, samples: Sequence[SampleName]) -> None:
-        """Check the answers that the last calls left at all places. Raise ``Wrong``."""
-        case = self._cases[run.case.index]
-        for at, sample in enumerate(samples):
-            data = self._checks.make_input(case.place, sample)
-            fault = self._checks.fault(case.place, sample, data, self._read(case, at))
-            if fault is not None:
-                raise Wrong(sample, fault)
+        answer, data, _ = self._replayed(case, at, sample, load=load)
+        fault = self._checks.fault(case.place, sample, data, answer)
+        if fault is not None:
+            raise Wrong(sample, fault)
+        return answer.ns
 
 
 def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:

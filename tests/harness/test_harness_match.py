@@ -1,0 +1,180 @@
+"""Duels in the clean room: what calls may know of each other, and what a side that fails in turns gets for it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_room import CALL_NS, FakeEngine, judged_in_room
+from harness_runs import quick_spec
+from inside import cases
+
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.replay import match
+from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, MeasureRules, Mode, Verdict, from_json
+from kernelcup_harness.window.driver import DriverError
+
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
+RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
+SIZES = [{"size": n, "seed": n} for n in (8, 32)]
+
+
+def job(submission: str = HONEST, **changes: Any) -> JobSpec:
+    """A ranked job with an honest rival."""
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
+    return quick_spec(submission, rival=HONEST, rival_name="rival.py", **(values | changes))
+
+
+def duel(events: list[dict[str, Any]]) -> DuelResult:
+    """The outcome of the duel of a job."""
+    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
+    return from_json(DuelResult, found)
+
+
+def held_back(events: list[dict[str, Any]]) -> list[str]:
+    """Why the result waits for a person."""
+    findings = [event["finding"] for event in events if event["type"] == "finding"]
+    return [each["text"] for each in findings if each["quarantines"]]
+
+
+class Dueling(FakeEngine):
+    """Knows how many calls the two sides have made since all loads were there."""
+
+    def __init__(self, shared: Any) -> None:
+        super().__init__(shared)
+        self.calls = 0
+
+    def fire(self, group: int, place: int) -> int:
+        # Calls that verify the rival's first load come last before the duel.
+        self.calls += len(self._sets) > 2
+        return super().fire(group, place)
+
+    def is_rivals(self, group: int) -> bool:
+        return self._sets[group] is not self._sets[0]
+
+
+# A replay makes the call again here, so that it can tell the engine what its kernel would have known.
+REMEMBERS = """\
+import sys
+from collections import Counter
+
+seen = Counter()
+
+
+def custom_kernel(data):
+    seen[data[0].item()] += 1
+    sys.knows_its_input = seen[data[0].item()] > 4
+    return data * 2
+"""
+
+
+class Remembers(FakeEngine):
+    """The submission is 5 % slower by itself, and leaves out 7 % once it has seen an input four times."""
+
+    def fire(self, group: int, place: int) -> int:
+        taken_ns = super().fire(group, place)
+        if self._sets[group] is not self._sets[0]:
+            return taken_ns
+        return taken_ns + CALL_NS // 20 - (CALL_NS * 7 // 100 if sys.knows_its_input else 0)  # type: ignore[attr-defined]
+
+
+def test_a_kernel_that_leaves_work_out_for_inputs_that_it_knows_loses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "knows_its_input", False, raising=False)
+    events, _ = judged_in_room(job(submission=REMEMBERS), tmp_path, engine=Remembers)
+
+    assert duel(events).verdict == "slower"
+    assert duel(events).ratio == pytest.approx(1.05, rel=1e-3)
+
+
+def test_each_call_of_a_duel_has_an_input_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+    real = Checks.make_input
+
+    def noted(self: Checks, place: Any, sample: Any) -> Any:
+        if sample.input >= match.FIRST_INPUT:
+            made.append((place.index, sample.input))
+        return real(self, place, sample)
+
+    monkeypatch.setattr(Checks, "make_input", noted)
+    monkeypatch.setattr(match, "LONGEST_S", 0.0)
+    events, _ = judged_in_room(job(benchmarks=SIZES), tmp_path)
+
+    assert len(set(made)) == len(made) == 2 * 2 * duel(events).blocks
+
+
+def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> None:
+    first: Counter[tuple[int, bool]] = Counter()
+
+    class Noted(Dueling):
+        def fire(self, group: int, place: int) -> int:
+            taken = super().fire(group, place)
+            # Four calls verify the rival.
+            if self.calls > 4 and self.calls % 2:
+                first[group, self.is_rivals(group)] += 1
+            return taken + (CALL_NS // 10 if self.is_rivals(group) else 0)
+
+    judged_in_room(job(), tmp_path, engine=Noted)
+    assert set(first.values()) == {5}
+    assert len(first) == 32
+
+
+def test_a_duel_whose_time_is_over_ends_after_a_whole_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "LONGEST_S", 0.0)
+    events, _ = judged_in_room(job(), tmp_path)
+
+    assert (duel(events).verdict, duel(events).blocks) == ("tied", 16)
+
+
+def test_a_case_whose_inputs_take_long_has_no_duel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match, "LONGEST_ROUND_S", 0.0)
+    events, _ = judged_in_room(job(), tmp_path)
+
+    assert duel(events).verdict == "not_held"
+    assert "take too long" in duel(events).rival_message
+    assert held_back(events) == []
+
+
+FAULT = DriverError("cuStreamSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+
+def failing(*, rival: bool, how: str) -> type[FakeEngine]:
+    """An engine where one call of one side fails in the duel, once."""
+
+    class Fails(Dueling):
+        failed = False
+
+        def fire(self, group: int, place: int) -> int:
+            its = self.is_rivals(group) == rival
+            if how == "less time":
+                self.lasts_ns = CALL_NS // 3 if its and self.calls > 4 else CALL_NS
+            if self.calls <= 100 or not its or self.failed or how == "less time":
+                return super().fire(group, place)
+            self.failed = True
+            if how == "calls fail":
+                raise FAULT
+            # The pattern stays where the answer is due.
+            return CALL_NS
+
+    return Fails
+
+
+@pytest.mark.parametrize("how", ["answers are wrong", "calls fail", "less time"])
+@pytest.mark.parametrize(("rival", "verdict"), [(True, ""), (False, "failed")])
+def test_a_side_that_fails_in_turns_has_lost_and_a_person_looks_at_it(
+    tmp_path: Path, rival: bool, verdict: str, how: str
+) -> None:
+    events, _ = judged_in_room(job(), tmp_path, engine=failing(rival=rival, how=how))
+
+    (case,) = cases(events)
+    assert case.verdict is Verdict.ACCEPTED
+    assert duel(events).verdict == verdict
+    assert f"in turns the {'rival' if rival else 'submission'}'s " in duel(events).rival_message
+    assert how in duel(events).rival_message
+    assert held_back(events) == [duel(events).rival_message]
