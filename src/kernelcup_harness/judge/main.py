@@ -19,7 +19,7 @@ from kernelcup_harness.judge.schedule import (
     CaseRun,
     PlannedCase,
     Stage,
-    case_budget_s,
+    budgets_s,
     ends_stage,
     plan,
     turns,
@@ -71,6 +71,7 @@ class Judge:
         self._bench: Audits | None = None
         self._callers: list[Caller] = []
         self._deadline = 0.0
+        self._reference_s = spec.reference_s
         # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
         self._chance = random.Random(derive_seed(secret, "order"))
 
@@ -132,6 +133,7 @@ class Judge:
             same_dtype=spec.same_dtype,
             seeds_below=spec.seeds_below,
         )
+        self._task = task
         self._record_type = task.record_type
         callers = {}
         for role, channel in self._channels.items():
@@ -167,6 +169,7 @@ class Judge:
             self._bench.before_load()
             self._open_session(stages)
             self._bench.measure_overheads(stages, self._calls_of)
+            self._time_references(stages)
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
@@ -179,6 +182,17 @@ class Judge:
             return False
         self._runner.end(StageName.IMPORT)
         return True
+
+    def _time_references(self, stages: list[Stage]) -> None:
+        """Measure what calls of the reference take, if the job does not say: budgets follow from it."""
+        from kernelcup_harness.judge import reference_time
+
+        timed = next((stage for stage in stages if stage.timed and stage.replayed is None), None)
+        if timed is None or self._reference_s:
+            return
+        assert self._bench is not None
+        with self._bench.watch.phase("reference"):
+            self._reference_s = reference_time.of_stage(self._task, self._checks, timed, self._spec.rules)
 
     def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
         """Return what makes the calls of a case: through the window if its inputs lie there."""
@@ -261,9 +275,13 @@ class Judge:
     def _runs(self, stage: Stage) -> list[CaseRun]:
         """Return the runs of a stage's cases, with no call made yet."""
         assert self._bench is not None
-        rules, budget_s = self._spec.rules, case_budget_s(self._spec.rules, stage)
+        rules, known = self._spec.rules, [] if stage.replayed is not None else self._reference_s
+        budgets = budgets_s(rules, len(stage.cases), known, stage.limit_s)
         settles = self._bench.watch.gpu and stage.name is StageName.RANKED
-        runs = [CaseRun(case, stage, rules, budget_s, self._chance, settles=settles) for case in stage.cases]
+        runs = [
+            CaseRun(case, stage, rules, budget_s, self._chance, settles=settles)
+            for case, budget_s in zip(stage.cases, budgets, strict=True)
+        ]
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
             run.noise_share = self._spec.device.noise_share if self._spec.device is not None else 0.0
@@ -340,6 +358,8 @@ class Judge:
             if ends is None:
                 raise
             raise ends from error
+        if run is not None and (text := run.lacks_samples):
+            return self._result(run, Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
         return None
 
     def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:

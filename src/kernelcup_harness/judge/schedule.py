@@ -43,16 +43,25 @@ SETTLED_OVER = 4
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
-FEWEST_SAMPLES = 2
-"""Least number of samples of a case whose time is up: with fewer, their precision is unknown."""
+FEWEST_SAMPLES = 16
+"""A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
+FEWEST_UNRANKED = 2
+"""Least number of samples of any other timed case: with fewer, their precision is unknown."""
+OVERTIME = 1.5
+"""A case that lacks samples goes on to this multiple of its budget."""
+AFTERWARDS = 1.2
+"""What follows the samples of a case ends at this multiple of its budget: captures and references need the rest."""
+FASTER = "Make every call faster, not only those that are timed."
+WARM_UP_SHARE = 1 / 16
+"""Largest share of a case's budget for calls that are not timed: a case of slow calls has hardly any."""
 LONGEST_TURN = 4
 """Most calls of one case in a row while other cases wait."""
 LARGE_OUTPUT_BYTES = 4 << 20
 """Only a share of answers this large is checked: checking one takes longer than the call."""
 CHECKED_FIRST = 4
 CHECKED_SHARE = 0.25
-WALL_SHARE = 0.8
-"""Sampling stops at this share of a stage's time limit."""
+WALL_SHARE = 0.6
+"""Largest budget as a share of a stage's time limit: a stage may take half as long again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,10 +154,22 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
     return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
-def case_budget_s(rules: MeasureRules, stage: Stage) -> float:
-    """Return the seconds for the samples of one case of a stage."""
-    cases = max(1, len(stage.cases))
-    return min(rules.case_budget_s, rules.stage_budget_s / cases, WALL_SHARE * stage.limit_s / cases)
+def budgets_s(
+    rules: MeasureRules, cases: int, reference_s: Sequence[float] = (), limit_s: float = math.inf
+) -> list[float]:
+    """Return the seconds of each case of a timed stage: its share, or those of 16 calls of a slow reference.
+
+    Args:
+        cases: Their number.
+        reference_s: Seconds of a call of the reference with input and check, case by case; may be shorter.
+        limit_s: The time limit of the stage.
+    """
+    share = min(rules.case_budget_s, rules.stage_budget_s / max(1, cases))
+    needed = [FEWEST_SAMPLES * each for each in reference_s[:cases]]
+    found = [max(share, each) for each in needed] + [share] * (cases - len(needed))
+    most = min(max(rules.stage_budget_s, rules.most_stage_s), WALL_SHARE * limit_s)
+    shrink = min(1.0, most / sum(found)) if found else 1.0
+    return [shrink * each for each in found]
 
 
 class CaseRun:
@@ -177,7 +198,9 @@ class CaseRun:
         """Whether warm-ups go on until the time of a call stays the same."""
         self._first_ns: list[float] = []
         self._all_s = 0.0
-        """Seconds of all calls except the first, which may compile."""
+        """Seconds of all calls except the first, which may compile; of the next few without the calls themselves."""
+        self._called_s = self._beside_s = 0.0
+        self._charged = 0
         self._inputs = 0
         self._ns: list[float] = []
         self._own_ns: list[float] = []
@@ -213,7 +236,10 @@ class CaseRun:
         self._is_surprise = surprise is not None
         if surprise is not None:
             return surprise, False
-        name, due = self.fresh(), self._inputs > self._warmups or self._is_over
+        is_slow = self._all_s + self._beside_s >= max(WARM_UP_S, WARM_UP_SHARE * self._budget_s)
+        # Cases of slow calls are warm after the first: the others are needed as samples.
+        is_warm = self._inputs >= self._warmups or (is_slow and self.count >= PLACES)
+        name, due = self.fresh(), is_warm
         # The first ranked input has the case's own seed, which is public: checked, never timed.
         return name, due and not (self._stage.name is StageName.RANKED and self._inputs == 1)
 
@@ -222,6 +248,47 @@ class CaseRun:
         """Whether the case has used up its time: then only the required calls are still made."""
         return self._stage.timed and self._all_s >= self._budget_s + WARM_UP_S
 
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left for what follows the samples of a case."""
+        return max(0.0, AFTERWARDS * self._budget_s - self._all_s - self._beside_s)
+
+    @property
+    def call_s(self) -> float:
+        """Mean seconds of a call with its input and its check."""
+        return self._all_s / max(1, self._charged)
+
+    @property
+    def lacks_samples(self) -> str:
+        """Why a case whose time is up has no score, empty if it may have one."""
+        count = len(self._ns)
+        if not self._is_strict or count >= FEWEST_SAMPLES or self._all_s < OVERTIME * self._budget_s + WARM_UP_S:
+            return ""
+        slowed = f"{len(self.discarded_ns)} were taken while the device was slowed down; " * bool(self.discarded_ns)
+        is_ours = self._called_s < self._all_s / 2
+        return (
+            f"case {self.case.index} has {count} of the {FEWEST_SAMPLES} samples that a ranked time needs: {slowed}"
+            f"its budget is {self._budget_s:.1f} s, and {self.count} calls with their inputs and checks took "
+            f"{self._all_s:.1f} s, {self._called_s:.1f} s of it the calls alone. "
+            + ("Ask the task's author for smaller cases or a quicker generator." if is_ours else FASTER)
+        )
+
+    @property
+    def _fewest(self) -> int:
+        """Least number of samples of a case whose time is up."""
+        fewest = max(1, min(self._rules.min_samples, self._rules.max_samples))
+        return FEWEST_SAMPLES if self._is_strict else min(FEWEST_UNRANKED, fewest)
+
+    @property
+    def _is_strict(self) -> bool:
+        """Whether the case has no score without 16 samples."""
+        ranks = self._stage.name is StageName.RANKED and self._stage.replayed is None
+        return ranks and min(self._rules.min_samples, self._rules.max_samples) >= FEWEST_SAMPLES
+
+    def charge(self, spent_s: float) -> None:
+        """Count seconds that were spent for the case beside its calls."""
+        self._beside_s += spent_s
+
     def _surprise(self) -> SampleName | None:
         """Return an earlier input or a twin of one if it is time for a surprise, else None."""
         due = self._surprises.get(self._inputs)
@@ -229,7 +296,8 @@ class CaseRun:
             due = next((kinds for kinds in self._surprises.values() if kinds), None)
         if due:
             return self._earlier(due.pop())
-        if self._stage.timed and self._inputs > self._warmups and self._chance.random() < LATE_SURPRISE:
+        late = self._stage.timed and self._inputs > self._warmups and not self._is_over
+        if late and self._chance.random() < LATE_SURPRISE:
             return self._earlier(self._chance.random() < 0.5)
         return None
 
@@ -263,7 +331,7 @@ class CaseRun:
 
         Its time is discarded where the device was slowed down by heat or its power supply.
         """
-        self._all_s += spent_s if self.count else 0.0
+        self._spend(answer.wall_ns / 1e9, spent_s)
         self.count += 1
         self.profile, self.trace = answer.profile, answer.trace
         if not self._stage.timed:
@@ -281,6 +349,15 @@ class CaseRun:
         self._own_ns.append(answer.own_ns)
         if clock_mhz is not None:
             self.clocks_mhz.append(clock_mhz)
+
+    def _spend(self, called_s: float, spent_s: float) -> None:
+        """Count the seconds of a call: the first ones at each place may compile and take as long as they like."""
+        may_compile = not self._ns and len(self._first_ns) < PLACES
+        if may_compile and not self._first_ns:
+            return
+        self._all_s += spent_s - (called_s if may_compile else 0.0)
+        self._called_s += 0.0 if may_compile else called_s
+        self._charged += 1
 
     def _warm(self, ns: float, spent_s: float) -> None:
         """Record a warm-up, and add another while the times still change."""
@@ -306,10 +383,10 @@ class CaseRun:
         if any(self._surprises.values()):
             return False
         if self._is_over:
-            fewest = min(FEWEST_SAMPLES, max(1, self._rules.min_samples))
-            return len(self._ns) >= fewest and not any(self._surprises.values())
+            return len(self._ns) >= self._fewest
         # If every call is slowed down, sampling would never end and run into the wrong verdict: the time limit.
-        if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
+        most = MOST_DISCARDED * max(1, self._rules.min_samples)
+        if len(self.discarded_ns) > most and len(self._ns) >= (self._fewest if self._is_strict else 1):
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
         return clock.enough(self._ns, spent_s, self._rules, self._budget_s)

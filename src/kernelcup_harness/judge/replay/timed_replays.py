@@ -32,6 +32,9 @@ SERIES_SHARE, SERIES_NS = 1.15, 3_000.0
 at most 7 %, or by 2.1 us if a launch takes the host longer than the call takes the device."""
 EMPTIES = 3
 """Empty graphs that are timed beside each call: their mean is subtracted from every score of the case."""
+NO_SERIES = Finding(
+    code="no_series", text="its calls one after another were not timed: the case's budget was used up"
+)
 LEAST_NS = 100.0
 """Shorter times cannot be distinguished from zero: the scatter of the clock itself."""
 
@@ -61,10 +64,10 @@ class TimedReplays(Replays):
         run.offset_ns = estimates.robust(case.empty_ns)
         found = run.timing()
         assert found is not None
-        case.series_ns = self._series_ns(case)
+        case.series_ns = self._series_ns(case, run)
         self._asked(Check(), Checked)
         score_ns = max(LEAST_NS, found.claim_ns)
-        longer = longer_among_many(score_ns, case.series_ns)
+        longer = NO_SERIES if case.series_ns is None else longer_among_many(score_ns, case.series_ns)
         return Audit(
             captured=True,
             score_ns=score_ns,
@@ -72,22 +75,32 @@ class TimedReplays(Replays):
             findings=[longer] if longer is not None else [],
         )
 
-    def _series_ns(self, case: Case) -> float:
-        """Return the time of a call in a series, by the timer's host clock; the order of places changes each time."""
-        places, slopes = case.layout.places, []
-        for number in range(SERIES_REPEATS):
+    def _series_ns(self, case: Case, run: CaseRun) -> float | None:
+        """Return the time of a call in a series, by the timer's host clock; the order of places changes each time.
+
+        As many series are made as the case's budget has time for; None if that is none.
+        """
+        places, slopes, kept = case.layout.places, [], not case.layout.writable_bytes
+        # Each lays its inputs once, twice where calls write them, and makes one again for the check.
+        repeat_s = run.call_s * (places * (1 if kept else len(SERIES_PASSES)) + 1)
+        repeat_s += places * sum(SERIES_PASSES) * statistics.median(case.fired_ns) / 1e9
+        for number in range(min(SERIES_REPEATS, int(run.left_s / max(repeat_s, 1e-9)))):
             samples = [SampleName(input=FIRST_SERIES + number * PLACES + at) for at in range(places)]
-            walls = []
+            walls, inputs = [], list[Any]()
             for passes in SERIES_PASSES:
-                inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
+                laid = [
+                    self._laid(case, at, sample, keep_inputs=bool(inputs) and kept)[0]
+                    for at, sample in enumerate(samples)
+                ]
+                inputs = inputs if inputs and kept else laid
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
                 request = FireSeries(places=[case.first + at for at in order])
                 walls += times_of([self._asked(request, SeriesFired).ns])
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
-            if not case.layout.writable_bytes:
+            if kept:
                 self._check_after_series(case, order[-1], samples, inputs)
-        return min(slopes)
+        return min(slopes, default=None)
 
     def _check_after_series(
         self, case: Case, at: int, samples: Sequence[SampleName], inputs: Sequence[Any]
