@@ -20,8 +20,8 @@ from kernelcup_harness.judge.schedule import (
     CaseRun,
     PlannedCase,
     Stage,
-    captures,
     budgets_s,
+    captures,
     ends_stage,
     plan,
     turns,
@@ -311,7 +311,9 @@ def slow_case(seed: int, budget_s: float, *, stage: Stage = RANKED, call_s: floa
 
 
 @pytest.mark.first_contact(10, "samples of a case whose calls take long stop at its share of the budget")
-@pytest.mark.parametrize("stage", [RANKED, replace(RANKED, name=StageName.BENCHMARK)], ids=lambda s: s.name.value)
+@pytest.mark.parametrize(
+    "stage", [RANKED, replace(RANKED, name=StageName.BENCHMARK)], ids=lambda s: s.name.value
+)
 def test_a_case_whose_calls_take_long_stops_at_its_budget(stage: Stage) -> None:
     for seed in range(20):
         found = slow_case(seed, 0.4, stage=stage)
@@ -339,7 +341,8 @@ def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -
         _, counts = run.next_sample()
         run.add(Answer(ns=7e8, wall_ns=7e8), counts=counts, spent_s=0.75)
     assert re.fullmatch(
-        r"case 0 has [0-9]+ of the 16 samples .* budget is 2.0 s, .* Make every call faster.*", run.lacks_samples
+        r"case 0 has [0-9]+ of the 16 samples .* budget is 2.0 s, .* Make every call faster.*",
+        run.lacks_samples,
     )
 
 

@@ -188,7 +188,7 @@ class Judge:
         from kernelcup_harness.judge import reference_time
 
         timed = next((stage for stage in stages if stage.timed and stage.replayed is None), None)
-        if timed is None or self._reference_s:
+        if timed is None or self._reference_s or self._spec.backend is Backend.EMULATED:
             return
         assert self._bench is not None
         with self._bench.watch.phase("reference"):

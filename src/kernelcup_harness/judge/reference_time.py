@@ -17,6 +17,7 @@ from kernelcup_harness.protocol import MeasureRules, SampleName
 SAMPLE = SampleName(input=3 << 19)
 """Reserved for these calls."""
 
+
 def seconds(task: TaskCode, make: Callable[[], Any], enough_s: float = 0.0) -> float:
     """Return the seconds of one call: an input, the reference's answer, an input again, and the check by it.
 
@@ -36,7 +37,7 @@ def seconds(task: TaskCode, make: Callable[[], Any], enough_s: float = 0.0) -> f
 
 
 def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) -> list[float]:
-    """Return the seconds of each case of a stage, shorter if its longest budget is used up before.
+    """Return the seconds of each case of a stage, at most so long that 16 of each fit into its longest budget.
 
     Failures of the task are reported when the case itself is called, so they end the list here.
     """
@@ -50,4 +51,6 @@ def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) 
             found.append(seconds(task, make, share))
         except (TaskFault, torch.OutOfMemoryError):
             break
-    return found
+    needed_s = FEWEST_SAMPLES * sum(found)
+    shrink = min(1.0, rules.most_stage_s / needed_s) if needed_s else 1.0
+    return [shrink * each for each in found]

@@ -167,8 +167,7 @@ def budgets_s(
     share = min(rules.case_budget_s, rules.stage_budget_s / max(1, cases))
     needed = [FEWEST_SAMPLES * each for each in reference_s[:cases]]
     found = [max(share, each) for each in needed] + [share] * (cases - len(needed))
-    most = min(max(rules.stage_budget_s, rules.most_stage_s), WALL_SHARE * limit_s)
-    shrink = min(1.0, most / sum(found)) if found else 1.0
+    shrink = min(1.0, WALL_SHARE * limit_s / sum(found)) if found else 1.0
     return [shrink * each for each in found]
 
 
@@ -262,9 +261,15 @@ class CaseRun:
     def lacks_samples(self) -> str:
         """Why a case whose time is up has no score, empty if it may have one."""
         count = len(self._ns)
-        if not self._is_strict or count >= FEWEST_SAMPLES or self._all_s < OVERTIME * self._budget_s + WARM_UP_S:
+        if (
+            not self._is_strict
+            or count >= FEWEST_SAMPLES
+            or self._all_s < OVERTIME * self._budget_s + WARM_UP_S
+        ):
             return ""
-        slowed = f"{len(self.discarded_ns)} were taken while the device was slowed down; " * bool(self.discarded_ns)
+        slowed = f"{len(self.discarded_ns)} were taken while the device was slowed down; " * bool(
+            self.discarded_ns
+        )
         is_ours = self._called_s < self._all_s / 2
         return (
             f"case {self.case.index} has {count} of the {FEWEST_SAMPLES} samples that a ranked time needs: {slowed}"

@@ -56,7 +56,7 @@ class MeasureRules:
     """Wall-clock time for all cases of a timed stage together, audits included; a case whose reference is slow gets
     more than its share."""
     most_stage_s: float = 60.0
-    """The budget of a stage with slow references."""
+    """Longest budget of a stage whose references the judge itself finds slow."""
     repeats: int = 1
     """Calls of a timed case that repeat an earlier input at random moments: checked, not timed."""
     twins: int = 2
