@@ -26,7 +26,7 @@ from kernelcup.tasks.scaffold import new_task
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.lint import main, null_submissions
-from kernelcup_harness.lint.messages import FROM_LINT
+from kernelcup_harness.lint.messages import FROM_LINT, CasePlace, ReferenceTimed
 from kernelcup_harness.lint.run import Gathered, next_message
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
 from kernelcup_harness.protocol.lint import CaseList, LintReport, Null, Severity

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.schedule import FEWEST_SAMPLES, Stage
+from kernelcup_harness.judge.schedule import Stage
 from kernelcup_harness.judge.task import TaskCode, TaskFault
-from kernelcup_harness.protocol import MeasureRules, SampleName
+from kernelcup_harness.protocol import FEWEST_SAMPLES, MeasureRules, SampleName
 
 SAMPLE = SampleName(input=3 << 19)
 """Reserved for these calls."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelcup_harness.protocol import (
+    FEWEST_SAMPLES,
+    WALL_SHARE,
     Audit,
     Backend,
     JobSpec,
@@ -43,8 +45,6 @@ SETTLED_OVER = 4
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
-FEWEST_SAMPLES = 16
-"""A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
 FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
 OVERTIME = 1.5
@@ -60,8 +60,6 @@ LARGE_OUTPUT_BYTES = 4 << 20
 """Only a share of answers this large is checked: checking one takes longer than the call."""
 CHECKED_FIRST = 4
 CHECKED_SHARE = 0.25
-WALL_SHARE = 0.6
-"""Largest budget as a share of a stage's time limit: a stage may take half as long again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.judge.schedule import FEWEST_SAMPLES
 from kernelcup_harness.lint.messages import (
     MAX_TEXT,
     MOST_NOTES,
@@ -29,7 +28,7 @@ from kernelcup_harness.lint.messages import (
     ReferenceTimed,
 )
 from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
-from kernelcup_harness.protocol import JobSpec
+from kernelcup_harness.protocol import FEWEST_SAMPLES, JobSpec
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import End, pack, unpack

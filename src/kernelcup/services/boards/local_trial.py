@@ -16,8 +16,15 @@ from kernelcup.launchers.local import lint
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.services.boards.trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.judge.schedule import FEWEST_SAMPLES, WALL_SHARE
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Verdict
+from kernelcup_harness.protocol import (
+    FEWEST_SAMPLES,
+    WALL_SHARE,
+    Backend,
+    HarnessKind,
+    JobSpec,
+    Mode,
+    Verdict,
+)
 
 LIMIT_S = 120
 """The limit for all inputs and answers of the reference, and for all tests of one template."""
@@ -124,8 +131,8 @@ def check_budget(task: Task, reference_s: Sequence[float], device: Device, most_
         has = f"a ranked stage has at most {most_s:g} s here"
         instead = "Make the benchmarks smaller, or generate_input and the check quicker"
     raise TaskTooSlow(
-        f"Task {task.name!r} is too slow to be ranked on {device.name!r}: {FEWEST_SAMPLES} calls of its reference for each "
-        f"benchmark, with input and check, take {needed_s:.0f} s, and {has}. {instead}."
+        f"Task {task.name!r} is too slow to be ranked on {device.name!r}: {FEWEST_SAMPLES} calls of its reference "
+        f"for each benchmark, with input and check, take {needed_s:.0f} s, and {has}. {instead}."
     )
 
 
