@@ -15,8 +15,8 @@ from inside import cases
 
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.judge import reference_time
+from kernelcup_harness.judge.budget import Budget
 from kernelcup_harness.judge.replay import match, stage, timed_replays
-from kernelcup_harness.judge.schedule import CaseRun
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -376,7 +376,7 @@ def test_a_stage_with_slow_inputs_has_all_samples_and_keeps_to_its_budget(
 
 
 def test_a_case_without_time_for_a_series_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CaseRun, "left_s", 0.0)
+    monkeypatch.setattr(Budget, "left_s", 0.0)
     events, shared = judged_in_room(ranked(HONEST), tmp_path)
 
     assert findings(cases(events)[0]) == ["no_series"]

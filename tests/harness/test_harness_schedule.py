@@ -15,12 +15,11 @@ import pytest
 
 from builders import make_spec
 from kernelcup_harness.judge.answers import Answer
+from kernelcup_harness.judge.budget import WARM_UP_S, Budget, budgets_s
 from kernelcup_harness.judge.schedule import (
-    WARM_UP_S,
     CaseRun,
     PlannedCase,
     Stage,
-    budgets_s,
     captures,
     ends_stage,
     plan,
@@ -336,7 +335,7 @@ def test_calls_as_slow_as_the_reference_get_sixteen_samples_and_all_checks(seed:
 
 def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -> None:
     run = case_run(warmups=0, min_samples=16, max_samples=100, twins=0, repeats=0)
-    run._budget_s = 2.0
+    run.budget = Budget(2.0)
     while not run.lacks_samples:
         _, counts = run.next_sample()
         run.add(Answer(ns=7e8, wall_ns=7e8), counts=counts, spent_s=0.75)
@@ -348,7 +347,7 @@ def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -
 
 def test_one_long_call_does_not_leave_a_case_with_few_samples() -> None:
     run = case_run(warmups=3, min_samples=16, max_samples=100, twins=0, repeats=0)
-    run._budget_s = 2.0
+    run.budget = Budget(2.0)
     while not run.finished:
         _, counts = run.next_sample()
         long_s = 2.3 if run.count == 5 else 0.01
@@ -359,7 +358,7 @@ def test_one_long_call_does_not_leave_a_case_with_few_samples() -> None:
 
 def test_a_first_call_that_compiles_costs_no_samples() -> None:
     run = case_run(warmups=3, min_samples=16, max_samples=100, twins=0, repeats=0)
-    run._budget_s = 2.0
+    run.budget = Budget(2.0)
     while not run.finished:
         _, counts = run.next_sample()
         compiles_s = 30.0 if run.count < 3 else 0.01
@@ -369,7 +368,7 @@ def test_a_first_call_that_compiles_costs_no_samples() -> None:
 
 def test_a_device_that_is_slowed_down_by_its_work_does_not_leave_few_samples() -> None:
     run = case_run(warmups=0, min_samples=16, max_samples=100, twins=0, repeats=0)
-    run._budget_s = 1.0
+    run.budget = Budget(1.0)
     while not run.lacks_samples:
         assert not run.finished
         _, counts = run.next_sample()

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge import verdicts
 from kernelcup_harness.judge.aside import Aside
+from kernelcup_harness.judge.budget import budgets_s
 from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
 from kernelcup_harness.judge.schedule import (
     CaseRun,
     PlannedCase,
     Stage,
-    budgets_s,
     ends_stage,
     plan,
     turns,
@@ -71,7 +71,7 @@ class Judge:
         self._bench: Audits | None = None
         self._callers: list[Caller] = []
         self._deadline = 0.0
-        self._reference_s = spec.reference_s
+        self._reference_s: list[float] = []
         # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
         self._chance = random.Random(derive_seed(secret, "order"))
 
@@ -157,6 +157,7 @@ class Judge:
 
     def _load(self, stages: list[Stage]) -> bool:
         """Have the submission imported. Report a failure and return False if the import fails."""
+        from kernelcup_harness.judge import reference_time
         from kernelcup_harness.judge.requests import greet, load
 
         limit_s = self._spec.limits.import_s
@@ -169,7 +170,8 @@ class Judge:
             self._bench.before_load()
             self._open_session(stages)
             self._bench.measure_overheads(stages, self._calls_of)
-            self._time_references(stages)
+            with self._bench.watch.phase("reference"):
+                self._reference_s = reference_time.of_job(self._spec, stages, self._task, self._checks)
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
@@ -182,17 +184,6 @@ class Judge:
             return False
         self._runner.end(StageName.IMPORT)
         return True
-
-    def _time_references(self, stages: list[Stage]) -> None:
-        """Measure what calls of the reference take, if the job does not say: budgets follow from it."""
-        from kernelcup_harness.judge import reference_time
-
-        timed = next((stage for stage in stages if stage.timed and stage.replayed is None), None)
-        if timed is None or self._reference_s or self._spec.backend is Backend.EMULATED:
-            return
-        assert self._bench is not None
-        with self._bench.watch.phase("reference"):
-            self._reference_s = reference_time.of_stage(self._task, self._checks, timed, self._spec.rules)
 
     def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
         """Return what makes the calls of a case: through the window if its inputs lie there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.schedule import Stage
 from kernelcup_harness.judge.task import TaskCode, TaskFault
-from kernelcup_harness.protocol import FEWEST_SAMPLES, MeasureRules, SampleName
+from kernelcup_harness.protocol import FEWEST_SAMPLES, Backend, JobSpec, MeasureRules, SampleName
 
 SAMPLE = SampleName(input=3 << 19)
 """Reserved for these calls."""
@@ -54,3 +54,11 @@ def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) 
     needed_s = FEWEST_SAMPLES * sum(found)
     shrink = min(1.0, rules.most_stage_s / needed_s) if needed_s else 1.0
     return [shrink * each for each in found]
+
+
+def of_job(spec: JobSpec, stages: Sequence[Stage], task: TaskCode, checks: Checks) -> list[float]:
+    """Return the seconds of each timed case: those that the job names, or measured; none if none is needed."""
+    timed = next((stage for stage in stages if stage.timed and stage.replayed is None), None)
+    if timed is None or spec.reference_s or spec.backend is Backend.EMULATED:
+        return spec.reference_s
+    return of_stage(task, checks, timed, spec.rules)

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelcup_harness.judge.budget import WARM_UP_S, Budget
 from kernelcup_harness.protocol import (
     FEWEST_SAMPLES,
-    WALL_SHARE,
     Audit,
     Backend,
     JobSpec,
@@ -35,8 +35,6 @@ MORE_WARMUPS = 3
 """A ranked case has fewer further warm-ups than this, drawn at random."""
 LATE_SURPRISE = 0.02
 """Probability that a late call of a case uses an earlier input or a near-twin of one."""
-WARM_UP_S = 0.15
-"""Time limit of the warm-ups of one case that wait for its time to settle."""
 PLACES = 4
 """Number of places at which inputs lie, in turns."""
 SETTLED_WITHIN = 0.02
@@ -47,13 +45,6 @@ SLOW_CLOCK = 0.9
 MOST_DISCARDED = 4
 FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
-OVERTIME = 1.5
-"""A case that lacks samples goes on to this multiple of its budget."""
-AFTERWARDS = 1.2
-"""What follows the samples of a case ends at this multiple of its budget: captures and references need the rest."""
-FASTER = "Make every call faster, not only those that are timed."
-WARM_UP_SHARE = 1 / 16
-"""Largest share of a case's budget for calls that are not timed: a case of slow calls has hardly any."""
 LONGEST_TURN = 4
 """Most calls of one case in a row while other cases wait."""
 LARGE_OUTPUT_BYTES = 4 << 20
@@ -152,23 +143,6 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
     return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
-def budgets_s(
-    rules: MeasureRules, cases: int, reference_s: Sequence[float] = (), limit_s: float = math.inf
-) -> list[float]:
-    """Return the seconds of each case of a timed stage: its share, or those of 16 calls of a slow reference.
-
-    Args:
-        cases: Their number.
-        reference_s: Seconds of a call of the reference with input and check, case by case; may be shorter.
-        limit_s: The time limit of the stage.
-    """
-    share = min(rules.case_budget_s, rules.stage_budget_s / max(1, cases))
-    needed = [FEWEST_SAMPLES * each for each in reference_s[:cases]]
-    found = [max(share, each) for each in needed] + [share] * (cases - len(needed))
-    shrink = min(1.0, WALL_SHARE * limit_s / sum(found)) if found else 1.0
-    return [shrink * each for each in found]
-
-
 class CaseRun:
     """The calls of one case: the input of each, their times, and when there are enough."""
 
@@ -185,7 +159,7 @@ class CaseRun:
         self.case = case
         self._stage = stage
         self._rules = rules
-        self._budget_s = budget_s
+        self.budget = Budget(budget_s)
         self._chance = chance
         self._spent_s = self._warming_s = 0.0
         more = stage.name is StageName.RANKED and rules.relative_error > 0
@@ -194,10 +168,6 @@ class CaseRun:
         self._settles = settles and stage.timed and rules.relative_error > 0
         """Whether warm-ups go on until the time of a call stays the same."""
         self._first_ns: list[float] = []
-        self._all_s = 0.0
-        """Seconds of all calls except the first, which may compile; of the next few without the calls themselves."""
-        self._called_s = self._beside_s = 0.0
-        self._charged = 0
         self._inputs = 0
         self._ns: list[float] = []
         self._own_ns: list[float] = []
@@ -233,9 +203,8 @@ class CaseRun:
         self._is_surprise = surprise is not None
         if surprise is not None:
             return surprise, False
-        is_slow = self._all_s + self._beside_s >= max(WARM_UP_S, WARM_UP_SHARE * self._budget_s)
         # Cases of slow calls are warm after the first: the others are needed as samples.
-        is_warm = self._inputs >= self._warmups or (is_slow and self.count >= PLACES)
+        is_warm = self._inputs >= self._warmups or (self.budget.is_slow and self.count >= PLACES)
         name, due = self.fresh(), is_warm
         # The first ranked input has the case's own seed, which is public: checked, never timed.
         return name, due and not (self._stage.name is StageName.RANKED and self._inputs == 1)
@@ -243,38 +212,14 @@ class CaseRun:
     @property
     def _is_over(self) -> bool:
         """Whether the case has used up its time: then only the required calls are still made."""
-        return self._stage.timed and self._all_s >= self._budget_s + WARM_UP_S
-
-    @property
-    def left_s(self) -> float:
-        """Seconds that are left for what follows the samples of a case."""
-        return max(0.0, AFTERWARDS * self._budget_s - self._all_s - self._beside_s)
-
-    @property
-    def call_s(self) -> float:
-        """Mean seconds of a call with its input and its check."""
-        return self._all_s / max(1, self._charged)
+        return self._stage.timed and self.budget.is_over
 
     @property
     def lacks_samples(self) -> str:
         """Why a case whose time is up has no score, empty if it may have one."""
-        count = len(self._ns)
-        if (
-            not self._is_strict
-            or count >= FEWEST_SAMPLES
-            or self._all_s < OVERTIME * self._budget_s + WARM_UP_S
-        ):
+        if not self._is_strict:
             return ""
-        slowed = f"{len(self.discarded_ns)} were taken while the device was slowed down; " * bool(
-            self.discarded_ns
-        )
-        is_ours = self._called_s < self._all_s / 2
-        return (
-            f"case {self.case.index} has {count} of the {FEWEST_SAMPLES} samples that a ranked time needs: {slowed}"
-            f"its budget is {self._budget_s:.1f} s, and {self.count} calls with their inputs and checks took "
-            f"{self._all_s:.1f} s, {self._called_s:.1f} s of it the calls alone. "
-            + ("Ask the task's author for smaller cases or a quicker generator." if is_ours else FASTER)
-        )
+        return self.budget.refusal(self.case.index, len(self._ns), len(self.discarded_ns))
 
     @property
     def _fewest(self) -> int:
@@ -287,10 +232,6 @@ class CaseRun:
         """Whether the case has no score without 16 samples."""
         ranks = self._stage.name is StageName.RANKED and self._stage.replayed is None
         return ranks and min(self._rules.min_samples, self._rules.max_samples) >= FEWEST_SAMPLES
-
-    def charge(self, spent_s: float) -> None:
-        """Count seconds that were spent for the case beside its calls."""
-        self._beside_s += spent_s
 
     def _surprise(self) -> SampleName | None:
         """Return an earlier input or a twin of one if it is time for a surprise, else None."""
@@ -356,11 +297,8 @@ class CaseRun:
     def _spend(self, called_s: float, spent_s: float) -> None:
         """Count the seconds of a call: the first ones at each place may compile and take as long as they like."""
         may_compile = not self._ns and len(self._first_ns) < PLACES
-        if may_compile and not self._first_ns:
-            return
-        self._all_s += spent_s - (called_s if may_compile else 0.0)
-        self._called_s += 0.0 if may_compile else called_s
-        self._charged += 1
+        if self._ns or self._first_ns:
+            self.budget.spend(called_s, spent_s, may_compile=may_compile)
 
     def _warm(self, ns: float, spent_s: float) -> None:
         """Record a warm-up, and add another while the times still change."""
@@ -392,7 +330,7 @@ class CaseRun:
         if len(self.discarded_ns) > most and len(self._ns) >= (self._fewest if self._is_strict else 1):
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        return clock.enough(self._ns, spent_s, self._rules, self._budget_s)
+        return clock.enough(self._ns, spent_s, self._rules, self.budget.seconds)
 
     def timing(self) -> Timing | None:
         """Return the measured times, None if there are none."""

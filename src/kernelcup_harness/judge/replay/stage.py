@@ -144,7 +144,7 @@ def charged(run: CaseRun, work: Work) -> None:
     """Do some work at the expense of a case's budget."""
     began = time.monotonic()
     work()
-    run.charge(time.monotonic() - began)
+    run.budget.charge(time.monotonic() - began)
 
 
 def one(room: Room, run: CaseRun, judging: Judging) -> None:

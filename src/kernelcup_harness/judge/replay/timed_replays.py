@@ -82,9 +82,9 @@ class TimedReplays(Replays):
         """
         places, slopes, kept = case.layout.places, [], not case.layout.writable_bytes
         # Each lays its inputs once, twice where calls write them, and makes one again for the check.
-        repeat_s = run.call_s * (places * (1 if kept else len(SERIES_PASSES)) + 1)
+        repeat_s = run.budget.call_s * (places * (1 if kept else len(SERIES_PASSES)) + 1)
         repeat_s += places * sum(SERIES_PASSES) * statistics.median(case.fired_ns) / 1e9
-        for number in range(min(SERIES_REPEATS, int(run.left_s / max(repeat_s, 1e-9)))):
+        for number in range(min(SERIES_REPEATS, int(run.budget.left_s / max(repeat_s, 1e-9)))):
             samples = [SampleName(input=FIRST_SERIES + number * PLACES + at) for at in range(places)]
             walls, inputs = [], list[Any]()
             for passes in SERIES_PASSES:
