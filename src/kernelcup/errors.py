@@ -33,7 +33,8 @@ KernelCupError
 │  │  └─ UnknownDevice      unknown_device
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
-│     └─ OwnHarnessNeeded   own_harness_needed
+│     ├─ OwnHarnessNeeded   own_harness_needed
+│     └─ TaskTooSlow        task_too_slow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout
@@ -260,6 +261,12 @@ class OwnHarnessNeeded(InvalidValue):
     """Only the task's own harness can judge it, and the request does not ask for it."""
 
     code = "own_harness_needed"
+
+
+class TaskTooSlow(InvalidValue):
+    """16 calls of the task's reference, with input and check, take longer than a ranked stage may."""
+
+    code = "task_too_slow"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,6 +34,7 @@ NEXT_STEPS = {
     "unknown_device": "name one of the devices in the message",
     "invalid_value": "change the value as the message says",
     "own_harness_needed": 'ask for the task\'s own harness ("harness": "own"), or change the task',
+    "task_too_slow": "make the benchmarks smaller, or generate_input and the check quicker",
     "invalid_task": "mend what `problems` lists and try again",
     "invalid_request": "change what `details` names; /api/v1/openapi.json has the form of each request",
     "method_not_allowed": "use a method that the header Allow names",

@@ -54,6 +54,20 @@ _LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 READ_WRITE, SHARED_AT = 3, 0x01 | 0x10
 
 
+class FakeClock:
+    """A clock that goes on only when a task's code says that it took some time."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+CLOCK = FakeClock()
+"""The clock of tests with slow tasks, which their code can reach."""
+
+
 class FakeWindow:
     """Host memory at the addresses of the window, and what a contestant has exported."""
 

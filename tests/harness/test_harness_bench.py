@@ -291,6 +291,7 @@ def test_the_report_has_the_state_of_the_device_and_where_the_time_went(
         "context",
         "canary",
         "overheads",
+        "reference",
         "load",
         "test",
         "ranked/calls",

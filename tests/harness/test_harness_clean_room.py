@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from fake_room import CALL_NS, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
+from fake_room import CALL_NS, CLOCK, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
 from harness_runs import quick_spec, run
 from inside import cases
 
 from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.judge.replay import match, timed_replays
+from kernelcup_harness.judge import reference_time
+from kernelcup_harness.judge.budget import Budget
+from kernelcup_harness.judge.replay import match, stage, timed_replays
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -356,6 +358,78 @@ def test_calls_that_take_longer_one_after_another_are_told(tmp_path: Path) -> No
     events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=Dawdles)
 
     assert findings(cases(events)[0]) == ["series_longer"]
+
+
+SLOW_INPUTS = """\
+import fake_room
+import torch
+
+
+def generate_input(size, seed):
+    fake_room.CLOCK.now_s += 0.5
+    return torch.randint(0, 1 << 20, (size,), generator=torch.Generator().manual_seed(seed))
+
+
+def ref_kernel(data):
+    fake_room.CLOCK.now_s += 0.1
+    return data * 2
+
+
+def check_implementation(data, output):
+    return torch.equal(ref_kernel(data), output)
+"""
+
+
+def slow_inputs(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> JobSpec:
+    """A ranked job whose inputs take half a second each by a clock that nobody waits for."""
+    for module in (stage, reference_time):
+        monkeypatch.setattr(module, "time", CLOCK)
+    monkeypatch.setattr(CLOCK, "now_s", 0.0)
+    values = {"sources": {"reference.py": SLOW_INPUTS}, "rules": MeasureRules(), "reference_s": [1.2] * 3}
+    sizes = [{"size": 8, "seed": 5}, {"size": 9, "seed": 5}, {"size": 10, "seed": 5}]
+    return ranked(HONEST, **{"benchmarks": sizes, **values, **changes})
+
+
+def test_a_stage_with_slow_inputs_has_all_samples_and_keeps_to_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, shared = judged_in_room(slow_inputs(monkeypatch), tmp_path)
+
+    for case in cases(events):
+        assert case.verdict is Verdict.ACCEPTED, case.message
+        assert case.timing is not None
+        assert len(case.timing.samples_ns) >= 16
+    assert ("series", 40) in shared.log
+    budget_s = 3 * 16 * 1.2
+    assert CLOCK.now_s <= 1.5 * budget_s
+
+
+def test_a_case_without_time_for_a_series_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "left_s", 0.0)
+    events, shared = judged_in_room(ranked(HONEST), tmp_path)
+
+    assert findings(cases(events)[0]) == ["no_series"]
+    assert not [entry for entry in shared.log if entry[0] == "series"]
+
+
+def test_a_stage_whose_inputs_are_too_slow_for_its_budget_says_how_many_samples_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, _ = judged_in_room(slow_inputs(monkeypatch, reference_s=[0.01] * 3), tmp_path)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.reason) == (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME)
+    assert "of the 16 samples" in case.message
+    assert "Ask the task's author" in case.message
+    assert CLOCK.now_s <= 40
+
+
+def test_the_judge_measures_a_reference_that_the_job_says_nothing_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, _ = judged_in_room(slow_inputs(monkeypatch, reference_s=[]), tmp_path)
+
+    assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED] * 3
 
 
 def test_inputs_that_differ_in_form_are_called(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kernelcup.tasks.scaffold import new_task
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.lint import main, null_submissions
-from kernelcup_harness.lint.messages import FROM_LINT
+from kernelcup_harness.lint.messages import FROM_LINT, CasePlace, ReferenceTimed
 from kernelcup_harness.lint.run import Gathered, next_message
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
 from kernelcup_harness.protocol.lint import CaseList, LintReport, Null, Severity
@@ -622,3 +622,22 @@ def test_the_tasks_that_ship_and_the_one_to_start_from_accept_no_null(name, tmp_
     spec = build_job_spec(task, job_id="lint", submission="", mode=Mode.LEADERBOARD, backend=Backend.EMULATED)
     outcome = weigh(task, whole_run(spec), place)
     assert (outcome.errors, outcome.warnings) == ([], [])
+
+
+def test_what_a_call_of_the_reference_takes_is_measured_for_timed_cases() -> None:
+    report = whole(
+        GENERATE,
+        REFERENCE,
+        CHECK,
+        benchmarks=[{"size": 8, "seed": 1}, {"size": 9, "seed": 1}],
+        hidden_benchmarks=[{"size": 10, "seed": 1}],
+    )
+    assert len(report.reference_s) == 3
+    assert all(0 < each < 10 for each in report.reference_s)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    gathered = Gathered(make_spec())
+    with pytest.raises(BrokenProtocol):
+        gathered.take(ReferenceTimed(at=CasePlace(list=CaseList.BENCHMARKS, index=0), seconds=seconds))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -14,13 +15,12 @@ import pytest
 
 from builders import make_spec
 from kernelcup_harness.judge.answers import Answer
+from kernelcup_harness.judge.budget import WARM_UP_S, Budget, budgets_s
 from kernelcup_harness.judge.schedule import (
-    WARM_UP_S,
     CaseRun,
     PlannedCase,
     Stage,
     captures,
-    case_budget_s,
     ends_stage,
     plan,
     turns,
@@ -196,14 +196,18 @@ def test_a_turn_does_not_end_before_a_case_that_fails() -> None:
         pytest.param({"cases": 1}, 10.0, id="all of it if it is the only one"),
         pytest.param({"cases": 0}, 10.0, id="a stage without cases"),
         pytest.param({"case_budget_s": 0.5}, 0.5, id="no more than the task allows a case"),
-        pytest.param({"limit_s": 2.5}, 0.4, id="four fifths of the stage's limit for all cases together"),
+        pytest.param({"limit_s": 2.5}, 0.3, id="three fifths of the stage's limit for all cases together"),
+        pytest.param({"cases": 2, "reference_s": [0.1, 0.1]}, 5.0, id="16 calls of a quick reference fit"),
+        pytest.param({"cases": 2, "reference_s": [0.5, 0.1]}, 8.0, id="16 calls of a slow reference"),
+        pytest.param({"cases": 2, "reference_s": [9.0]}, 60 * 144 / 149, id="as much as any stage may have"),
     ],
 )
 def test_a_case_is_sampled_for_its_share(changes: dict[str, Any], expected: float) -> None:
-    values = {"cases": 5, "limit_s": 100.0, "case_budget_s": 60.0} | changes
-    stage = replace(RANKED, cases=[CASE] * values["cases"], limit_s=values["limit_s"])
+    values = {"cases": 5, "limit_s": 100.0, "case_budget_s": 60.0, "reference_s": []} | changes
     rules = MeasureRules(stage_budget_s=10.0, case_budget_s=values["case_budget_s"])
-    assert case_budget_s(rules, stage) == pytest.approx(expected)
+    found = budgets_s(rules, values["cases"], values["reference_s"], values["limit_s"])
+    assert len(found) == values["cases"]
+    assert [*found, expected][0] == pytest.approx(expected)
 
 
 def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
@@ -222,27 +226,100 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
     assert made == [2, 10]
 
 
+@dataclass
+class Sampled:
+    """What became of a case whose calls all take as long."""
+
+    run: CaseRun
+    spent_s: float = 0.0
+    twins: int = 0
+    again: int = 0
+
+    @property
+    def samples(self) -> int:
+        timing = self.run.timing()
+        return 0 if timing is None else len(timing.samples_ns)
+
+
+def slow_case(seed: int, budget_s: float, *, stage: Stage = RANKED, call_s: float = 0.3) -> Sampled:
+    """Sample a case until it is finished or has no time left; its input and its check take nearly all of it."""
+    rules = replace(RULES, warmups=5, min_samples=20)
+    run = CaseRun(CASE, stage, rules, budget_s, random.Random(seed), settles=True)
+    found, seen = Sampled(run), set[SampleName]()
+    while not run.finished and not run.lacks_samples:
+        sample, counts = run.next_sample()
+        run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=call_s)
+        found.spent_s += call_s
+        found.twins, found.again = found.twins + sample.twin, found.again + (sample in seen)
+        seen.add(sample)
+    return found
+
+
 @pytest.mark.first_contact(10, "samples of a case whose calls take long stop at its share of the budget")
-def test_a_case_whose_calls_take_long_stops_at_its_budget() -> None:
-    made = []
+@pytest.mark.parametrize(
+    "stage", [RANKED, replace(RANKED, name=StageName.BENCHMARK)], ids=lambda s: s.name.value
+)
+def test_a_case_whose_calls_take_long_stops_at_its_budget(stage: Stage) -> None:
     for seed in range(20):
-        chance = random.Random(seed)
-        run = CaseRun(CASE, RANKED, replace(RULES, warmups=5, min_samples=20), 0.4, chance, settles=True)
-        spent_s, seen, twins, again = 0.0, set(), 0, 0
-        while not run.finished:
-            sample, counts = run.next_sample()
-            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.3)
-            spent_s += 0.3
-            twins, again = twins + sample.twin, again + (sample in seen)
-            seen.add(sample)
-        timing = run.timing()
-        assert timing is not None
-        assert len(timing.samples_ns) >= 2
-        # Right answers are not checked less for it.
-        assert twins >= 1
-        assert again >= 1
-        made.append(spent_s)
-    assert max(made) <= 0.3 * 9
+        found = slow_case(seed, 0.4, stage=stage)
+        assert bool(found.run.lacks_samples) is (stage is RANKED)
+        assert found.samples >= 2 or stage is RANKED
+        assert found.spent_s <= 0.3 * 9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_calls_as_slow_as_the_reference_get_sixteen_samples_and_all_checks(seed: int) -> None:
+    (budget_s,) = budgets_s(MeasureRules(), 1, [0.5])
+    found = slow_case(seed, budget_s, call_s=0.5)
+    assert found.run.lacks_samples == ""
+    assert found.samples >= 16
+    # Right answers are not checked less for it.
+    assert found.twins >= 1
+    assert found.again >= 1
+    assert found.spent_s <= 1.5 * budget_s
+
+
+def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -> None:
+    run = case_run(warmups=0, min_samples=16, max_samples=100, twins=0, repeats=0)
+    run.budget = Budget(2.0)
+    while not run.lacks_samples:
+        _, counts = run.next_sample()
+        run.add(Answer(ns=7e8, wall_ns=7e8), counts=counts, spent_s=0.75)
+    assert re.fullmatch(
+        r"case 0 has [0-9]+ of the 16 samples .* budget is 2.0 s, .* Make every call faster.*",
+        run.lacks_samples,
+    )
+
+
+def test_one_long_call_does_not_leave_a_case_with_few_samples() -> None:
+    run = case_run(warmups=3, min_samples=16, max_samples=100, twins=0, repeats=0)
+    run.budget = Budget(2.0)
+    while not run.finished:
+        _, counts = run.next_sample()
+        long_s = 2.3 if run.count == 5 else 0.01
+        run.add(Answer(ns=1e6, wall_ns=long_s * 1e9), counts=counts, spent_s=long_s)
+    assert run.lacks_samples == ""
+    assert len(timing_of(run).samples_ns) == 16
+
+
+def test_a_first_call_that_compiles_costs_no_samples() -> None:
+    run = case_run(warmups=3, min_samples=16, max_samples=100, twins=0, repeats=0)
+    run.budget = Budget(2.0)
+    while not run.finished:
+        _, counts = run.next_sample()
+        compiles_s = 30.0 if run.count < 3 else 0.01
+        run.add(Answer(ns=1e6, wall_ns=compiles_s * 1e9), counts=counts, spent_s=compiles_s)
+    assert len(timing_of(run).samples_ns) >= 16
+
+
+def test_a_device_that_is_slowed_down_by_its_work_does_not_leave_few_samples() -> None:
+    run = case_run(warmups=0, min_samples=16, max_samples=100, twins=0, repeats=0)
+    run.budget = Budget(1.0)
+    while not run.lacks_samples:
+        assert not run.finished
+        _, counts = run.next_sample()
+        run.add(Answer(ns=1e6, wall_ns=1e6), counts=counts, spent_s=0.01, slowed_down=run.count > 3)
+    assert "were taken while the device was slowed down" in run.lacks_samples
 
 
 # Plans

@@ -248,6 +248,7 @@ def test_every_key_of_the_configuration_is_documented():
         "sandbox",
         "popcorn",
         "calibration",
+        "judging",
         "webhooks",
         "local",
         "devices",
@@ -257,6 +258,7 @@ def test_every_key_of_the_configuration_is_documented():
     keys += [f"signin.{key}" for key in kernelcup.config.settings._SignIn.model_fields]
     keys += [f"popcorn.{key}" for key in kernelcup.config.settings._Popcorn.model_fields]
     keys += [f"calibration.{key}" for key in kernelcup.config.settings._Calibration.model_fields]
+    keys += [f"judging.{key}" for key in kernelcup.config.settings._Judging.model_fields]
     keys += [f"webhooks.{key}" for key in kernelcup.config.settings._Webhooks.model_fields]
     keys += [f"local.{key}" for key in kernelcup.config.settings._Local.model_fields]
     keys += [f"screen.{key}" for key in kernelcup.config.settings._Screen.model_fields]

@@ -189,6 +189,7 @@ def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTr
         slots=Slots(config.runtime_dir, config.slot_gpus),
         launcher=launcher or make_launcher(config),
         environ=os.environ,
+        stage_budget_s=config.stage_budget_s,
     )
 
 

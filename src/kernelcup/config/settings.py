@@ -71,6 +71,10 @@ class _Calibration(_Section):
     every_hours: float = Field(default=6, ge=0, le=720)
 
 
+class _Judging(_Section):
+    stage_budget_s: float = Field(default=60, ge=6, le=3600)
+
+
 class _Local(_Section):
     warm: int | None = Field(default=None, ge=0, le=64)
     refill: Literal["auto", "after", "beside"] = "auto"
@@ -113,6 +117,7 @@ class _File(_Section):
     local: _Local = _Local()
     popcorn: _Popcorn = _Popcorn()
     calibration: _Calibration = _Calibration()
+    judging: _Judging = _Judging()
     webhooks: _Webhooks = _Webhooks()
     devices: list[_Device] = []
 
@@ -169,6 +174,8 @@ class Config:
     """Additional environment variables for jobs: names, or prefixes with a ``*`` at the end."""
     calibrate_every: timedelta | None = timedelta(hours=6)
     """How often a service calibrates its devices; None for never."""
+    stage_budget_s: float = 60
+    """Longest budget of a ranked stage of a task with slow references; slower tasks get no leaderboard."""
     warm: int | None = None
     """The number of warm runners for each slot; None means one for each GPU slot and none for others."""
     refill_beside: bool | None = None
@@ -208,6 +215,7 @@ class Config:
             sandbox_required=settings.sandbox.required,
             sandbox_environment=tuple(settings.sandbox.environment),
             calibrate_every=timedelta(hours=settings.calibration.every_hours) or None,
+            stage_budget_s=settings.judging.stage_budget_s,
             warm=settings.local.warm,
             refill_beside={"auto": None, "after": False, "beside": True}[settings.local.refill],
             server=_server(settings.server, environ),

@@ -29,7 +29,10 @@ LATER_KEYS: Mapping[str, object] = {
 """Keys of tasks that were added after the first version, with their defaults."""
 
 LEAVES_SCORES = frozenset(
-    {"name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work", "hidden_work"}
+    {
+        *("name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work"),
+        *("hidden_work", "reference_s"),
+    }
 )
 """Keys of tasks that may change while results stay comparable; any other key may not."""
 
@@ -111,11 +114,14 @@ class Task:
     hidden_work: list[Work] = field(default_factory=list)
     seeds_below: int | None = None
     """An upper bound, exclusive, for all drawn seeds; None leaves it to the leaderboard."""
+    reference_s: list[float] = field(default_factory=list)
+    """Seconds of a call of the reference with input and check, for each of ``benchmarks``, then of
+    ``hidden_benchmarks``: measured when a leaderboard is made, and no part of the task's identity."""
 
     @property
     def content_hash(self) -> str:
         """SHA-256 (hex) over everything but the name: the identity of a task version."""
-        return self._hash_without({"name"})
+        return self._hash_without({"name", "reference_s"})
 
     def judging(self, harness: HarnessKind) -> str:
         """Return a hash that is equal for equal judging: only results with equal hashes rank together."""

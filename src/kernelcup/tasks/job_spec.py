@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernelcup.domain import Language, Task, TaskForm
 from kernelcup.errors import InvalidValue
 from kernelcup.tasks.manifest.reference import REFERENCE
@@ -23,8 +25,10 @@ FOLDER_RULES_WITHOUT_GPU = MeasureRules(max_samples=20, case_budget_s=1.5)
 # The older service checked ten inputs, warmed up ten times and timed a hundred calls.
 SINGLE_FILE_RULES = MeasureRules(checks=10, warmups=10, min_samples=100, max_samples=100, relative_error=0.0)
 SINGLE_FILE_RULES_WITHOUT_GPU = MeasureRules(
-    checks=10, warmups=10, min_samples=10, max_samples=100, relative_error=0.0, case_budget_s=10.0
+    checks=10, warmups=10, min_samples=16, max_samples=100, relative_error=0.0, case_budget_s=10.0
 )
+# An interpreted kernel may take seconds: a case has a score from two samples on.
+EMULATED_SAMPLES = 5
 
 
 def build_job_spec(
@@ -81,6 +85,7 @@ def build_job_spec(
         work=task.work,
         hidden_work=task.hidden_work if ranked else [],
         device=device,
+        reference_s=task.reference_s,
     )
 
 
@@ -106,5 +111,7 @@ def _limits(task: Task) -> Limits:
 def _rules(form: TaskForm, backend: Backend) -> MeasureRules:
     has_gpu = backend is Backend.CUDA
     if form is TaskForm.SINGLE_FILE:
-        return SINGLE_FILE_RULES if has_gpu else SINGLE_FILE_RULES_WITHOUT_GPU
-    return FOLDER_RULES if has_gpu else FOLDER_RULES_WITHOUT_GPU
+        rules = SINGLE_FILE_RULES if has_gpu else SINGLE_FILE_RULES_WITHOUT_GPU
+    else:
+        rules = FOLDER_RULES if has_gpu else FOLDER_RULES_WITHOUT_GPU
+    return replace(rules, min_samples=EMULATED_SAMPLES) if backend is Backend.EMULATED else rules

@@ -21,7 +21,7 @@ from kernelcup_harness.protocol import Parameters, Work, to_json
 WRITTEN = frozenset(
     {"name", "description", "lang", "form", "sources", "submission_name", "main", "cuda", "templates"}
     | {"tests", "benchmarks", "hidden_tests", "hidden_benchmarks", "limits", "devices", "harness"}
-    | {"work", "hidden_work"}
+    | {"work", "hidden_work", "reference_s"}
 )
 """Fields of a task that ``task.yml`` has in another form, or not at all; the others have a key of their name."""
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge import verdicts
 from kernelcup_harness.judge.aside import Aside
+from kernelcup_harness.judge.budget import budgets_s
 from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
 from kernelcup_harness.judge.schedule import (
     CaseRun,
     PlannedCase,
     Stage,
-    case_budget_s,
     ends_stage,
     plan,
     turns,
@@ -72,6 +72,7 @@ class Judge:
         self._bench: Audits | None = None
         self._callers: list[Caller] = []
         self._deadline = 0.0
+        self._reference_s: list[float] = []
         # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
         self._chance = random.Random(derive_seed(secret, "order"))
 
@@ -133,6 +134,7 @@ class Judge:
             same_dtype=spec.same_dtype,
             seeds_below=spec.seeds_below,
         )
+        self._task = task
         self._record_type = task.record_type
         callers = {}
         for role, channel in self._channels.items():
@@ -154,6 +156,7 @@ class Judge:
 
     def _load(self, stages: list[Stage]) -> bool:
         """Have the submission imported. Report a failure and return False if the import fails."""
+        from kernelcup_harness.judge import reference_time
         from kernelcup_harness.judge.requests import greet, load
 
         limit_s = self._spec.limits.import_s
@@ -166,6 +169,8 @@ class Judge:
             self._bench.before_load()
             self._open_session(stages)
             self._bench.measure_overheads(stages, self._calls_of)
+            with self._bench.watch.phase("reference"):
+                self._reference_s = reference_time.of_job(self._spec, stages, self._task, self._checks)
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
@@ -262,9 +267,13 @@ class Judge:
     def _runs(self, stage: Stage) -> list[CaseRun]:
         """Return the runs of a stage's cases, with no call made yet."""
         assert self._bench is not None
-        rules, budget_s = self._spec.rules, case_budget_s(self._spec.rules, stage)
+        rules, known = self._spec.rules, [] if stage.replayed is not None else self._reference_s
+        budgets = budgets_s(rules, len(stage.cases), known, stage.limit_s)
         settles = self._bench.watch.gpu and stage.name is StageName.RANKED
-        runs = [CaseRun(case, stage, rules, budget_s, self._chance, settles=settles) for case in stage.cases]
+        runs = [
+            CaseRun(case, stage, rules, budget_s, self._chance, settles=settles)
+            for case, budget_s in zip(stage.cases, budgets, strict=True)
+        ]
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
             run.noise_share = self._spec.device.noise_share if self._spec.device is not None else 0.0
@@ -341,6 +350,8 @@ class Judge:
             if ends is None:
                 raise
             raise ends from error
+        if run is not None and (text := run.lacks_samples):
+            return self._result(run, Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
         return None
 
     def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelcup_harness.judge.budget import WARM_UP_S, Budget
 from kernelcup_harness.protocol import (
+    FEWEST_SAMPLES,
     Audit,
     Backend,
     JobSpec,
@@ -33,8 +35,6 @@ MORE_WARMUPS = 3
 """A ranked case has fewer further warm-ups than this, drawn at random."""
 LATE_SURPRISE = 0.02
 """Probability that a late call of a case uses an earlier input or a near-twin of one."""
-WARM_UP_S = 0.15
-"""Time limit of the warm-ups of one case that wait for its time to settle."""
 PLACES = 4
 """Number of places at which inputs lie, in turns."""
 SETTLED_WITHIN = 0.02
@@ -43,8 +43,8 @@ SETTLED_OVER = 4
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
-FEWEST_SAMPLES = 2
-"""Least number of samples of a case whose time is up: with fewer, their precision is unknown."""
+FEWEST_UNRANKED = 2
+"""Least number of samples of any other timed case: with fewer, their precision is unknown."""
 LONGEST_TURN = 4
 """Most calls of one case in a row while other cases wait."""
 CHECKING_SAMPLES = 8
@@ -53,8 +53,6 @@ MOST_WATCHED = 32
 """Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
 """Probability that the next calls of a case are the witness's."""
-WALL_SHARE = 0.8
-"""Sampling stops at this share of a stage's time limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,12 +145,6 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
     return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
-def case_budget_s(rules: MeasureRules, stage: Stage) -> float:
-    """Return the seconds for the samples of one case of a stage."""
-    cases = max(1, len(stage.cases))
-    return min(rules.case_budget_s, rules.stage_budget_s / cases, WALL_SHARE * stage.limit_s / cases)
-
-
 class CaseRun:
     """The calls of one case: the input of each, their times, and when there are enough."""
 
@@ -169,7 +161,7 @@ class CaseRun:
         self.case = case
         self._stage = stage
         self._rules = rules
-        self._budget_s = budget_s
+        self.budget = Budget(budget_s)
         self._chance = chance
         self._spent_s = self._warming_s = 0.0
         more = stage.name is StageName.RANKED and rules.relative_error > 0
@@ -178,8 +170,6 @@ class CaseRun:
         self._settles = settles and stage.timed and rules.relative_error > 0
         """Whether warm-ups go on until the time of a call stays the same."""
         self._first_ns: list[float] = []
-        self._all_s = 0.0
-        """Seconds of all calls except the first, which may compile."""
         self._inputs = 0
         self._ns: list[float] = []
         self._own_ns: list[float] = []
@@ -215,14 +205,36 @@ class CaseRun:
         surprise = self._surprise()
         if surprise is not None:
             return surprise, False
-        name, due = self.fresh(), self._inputs > self._warmups or self._is_over
+        # Cases of slow calls are warm after the first: the others are needed as samples.
+        is_warm = self._inputs >= self._warmups or (self.budget.is_slow and self.count >= PLACES)
+        name, due = self.fresh(), is_warm
         # The first ranked input has the case's own seed, which is public: checked, never timed.
         return name, due and not (self._stage.name is StageName.RANKED and self._inputs == 1)
 
     @property
     def _is_over(self) -> bool:
         """Whether the case has used up its time: then only the required calls are still made."""
-        return self._stage.timed and self._all_s >= self._budget_s + WARM_UP_S
+        return self._stage.timed and self.budget.is_over
+
+    @property
+    def lacks_samples(self) -> str:
+        """Why a case whose time is up has no score, empty if it may have one."""
+        if not self._is_strict:
+            return ""
+        counted = self.watched_ns if self.is_watched else self._ns
+        return self.budget.refusal(self.case.index, len(counted), len(self.discarded_ns))
+
+    @property
+    def _fewest(self) -> int:
+        """Least number of samples of a case whose time is up."""
+        fewest = max(1, min(self._rules.min_samples, self._rules.max_samples))
+        return FEWEST_SAMPLES if self._is_strict else min(FEWEST_UNRANKED, fewest)
+
+    @property
+    def _is_strict(self) -> bool:
+        """Whether the case has no score without 16 samples."""
+        ranks = self._stage.name is StageName.RANKED and self._stage.replayed is None
+        return ranks and min(self._rules.min_samples, self._rules.max_samples) >= FEWEST_SAMPLES
 
     def _surprise(self) -> SampleName | None:
         """Return an earlier input or a twin of one if it is time for a surprise, else None."""
@@ -233,7 +245,8 @@ class CaseRun:
             due = next((kinds for kinds in self._surprises.values() if kinds), None)
         if due:
             return self._earlier(due.pop())
-        if self._stage.timed and self._inputs > self._warmups and self._chance.random() < LATE_SURPRISE:
+        late = self._stage.timed and self._inputs > self._warmups and not self._is_over
+        if late and self._chance.random() < LATE_SURPRISE:
             return self._earlier(self._chance.random() < 0.5)
         return None
 
@@ -255,7 +268,7 @@ class CaseRun:
 
         Its time is discarded where the device was slowed down by heat or its power supply.
         """
-        self._all_s += spent_s if self.count else 0.0
+        self._spend(answer.wall_ns / 1e9, spent_s)
         self.count += 1
         self.profile, self.trace = answer.profile, answer.trace
         if not self._stage.timed:
@@ -273,6 +286,12 @@ class CaseRun:
         self._own_ns.append(answer.own_ns)
         if clock_mhz is not None:
             self.clocks_mhz.append(clock_mhz)
+
+    def _spend(self, called_s: float, spent_s: float) -> None:
+        """Count the seconds of a call: the first ones at each place may compile and take as long as they like."""
+        may_compile = not self._ns and len(self._first_ns) < PLACES
+        if self._ns or self._first_ns:
+            self.budget.spend(called_s, spent_s, may_compile=may_compile)
 
     def _warm(self, ns: float, spent_s: float) -> None:
         """Record a warm-up, and add another while the times still change."""
@@ -300,13 +319,13 @@ class CaseRun:
         if self.is_watched:
             return len(self._ns) >= CHECKING_SAMPLES and self._is_watched_enough
         if self._is_over:
-            fewest = min(FEWEST_SAMPLES, max(1, self._rules.min_samples))
-            return len(self._ns) >= fewest and not any(self._surprises.values())
+            return len(self._ns) >= self._fewest
         # If every call is slowed down, sampling would never end and run into the wrong verdict: the time limit.
-        if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
+        most = MOST_DISCARDED * max(1, self._rules.min_samples)
+        if len(self.discarded_ns) > most and len(self._ns) >= (self._fewest if self._is_strict else 1):
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        return clock.enough(self._ns, spent_s, self._rules, self._budget_s)
+        return clock.enough(self._ns, spent_s, self._rules, self.budget.seconds)
 
     @property
     def watch_is_due(self) -> bool:
@@ -323,11 +342,11 @@ class CaseRun:
         count = len(self.watched_ns)
         if count < self._rules.min_samples or count >= MOST_WATCHED:
             return count >= MOST_WATCHED
-        return self._is_over or clock.enough(self.watched_ns, self._spent_s, self._rules, self._budget_s)
+        return self._is_over or clock.enough(self.watched_ns, self._spent_s, self._rules, self.budget.seconds)
 
     def add_watched(self, times_ns: Sequence[float], spent_s: float, *, slowed_down: bool) -> None:
         """Count calls that the witness measured. Their times are discarded where the device was slowed down."""
-        self._all_s += spent_s
+        self.budget.watch(spent_s)
         self._spent_s += spent_s
         (self.discarded_ns if slowed_down else self.watched_ns).extend(times_ns)
 

@@ -10,7 +10,8 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from kernelcup_harness.lint.messages import (
     LintJob,
     NullAccepted,
     PoorSeeds,
+    ReferenceTimed,
 )
 from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
-from kernelcup_harness.protocol import JobSpec
+from kernelcup_harness.protocol import FEWEST_SAMPLES, JobSpec
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import End, pack, unpack
@@ -37,6 +39,7 @@ SAMPLES = 3
 # Only this many parts of an answer are tried one by one.
 STEP_S = 20.0
 """Time for trying seeds or the reference alone: no further case is begun afterwards."""
+TIMED = (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS)
 
 
 def main(runner_fd: str, parent: str) -> None:
@@ -79,12 +82,14 @@ class TaskLint:
         self._cases = cases_of(spec)
         self._below = spec.seeds_below
         self._runner = runner
+        # A call that is quicker than this fits into any budget.
+        self._enough_s = spec.rules.stage_budget_s / max(1, len(self._cases)) / FEWEST_SAMPLES
 
     def run(self, *, nulls: bool) -> None:
         """Try case after case, until the task's own code fails."""
         from kernelcup_harness.judge.task import TaskFault
 
-        steps = [self._seeds, self._nulls if nulls else self._answers]
+        steps = [self._seeds, self._nulls if nulls else self._answers, self._times]
         try:
             for step in steps:
                 step()
@@ -117,10 +122,21 @@ class TaskLint:
             self._case = case
             CaseLint(self._task, case, self._runner).run()
 
-    def _in_time(self) -> Iterator[Case]:
+    def _times(self) -> None:
+        from kernelcup_harness.judge import reference_time
+
+        timed = [case for case in self._cases if case.list in TIMED]
+        for case in self._in_time(timed):
+            took_s = reference_time.seconds(
+                self._task, partial(self._make, case, case.seed(1)), self._enough_s
+            )
+            at = CasePlace(list=case.list, index=case.index)
+            self._runner.send(pack(ReferenceTimed(at=at, seconds=took_s)))
+
+    def _in_time(self, cases: Sequence[Case] | None = None) -> Iterator[Case]:
         """Yield the cases for which there is time, at least the first."""
         until = time.monotonic() + STEP_S
-        for number, case in enumerate(self._cases):
+        for number, case in enumerate(self._cases if cases is None else cases):
             if number and time.monotonic() > until:
                 return
             self._case = case

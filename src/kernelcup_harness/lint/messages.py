@@ -77,4 +77,13 @@ class CaseTried(Message):
     notes: Annotated[list[Line], Most(MOST_NOTES)]
 
 
-FROM_LINT: tuple[type[Message], ...] = (CaseTried, NullAccepted, PoorSeeds, Fault, End)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReferenceTimed(Message):
+    """What a call of the reference takes, with its input and its check."""
+
+    type: ClassVar[str] = "reference"
+    at: CasePlace
+    seconds: float
+
+
+FROM_LINT: tuple[type[Message], ...] = (CaseTried, NullAccepted, PoorSeeds, ReferenceTimed, Fault, End)

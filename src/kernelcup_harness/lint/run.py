@@ -5,9 +5,11 @@ Its messages go into the report only if they name an existing case.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
+from itertools import takewhile
 from typing import Any
 
 from kernelcup_harness.isolation import environment as surroundings
@@ -21,6 +23,7 @@ from kernelcup_harness.lint.messages import (
     LintJob,
     NullAccepted,
     PoorSeeds,
+    ReferenceTimed,
 )
 from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy
 from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
@@ -142,6 +145,7 @@ class Gathered:
         self._notes: list[str] = []
         self._closed: set[tuple[CaseList, int]] = set()
         self._seeds: tuple[int | None, bool, str] = (None, False, "")
+        self._reference_s: dict[tuple[CaseList, int], float] = {}
         self._fault_at: tuple[CaseList, int] | None = None
         self.fault = ""
 
@@ -155,6 +159,10 @@ class Gathered:
                 if not FEWEST_SEEDS <= message.below < MOST_SEEDS:
                     raise BrokenProtocol("an invalid bound of seeds")
                 self._seeds = (message.below, message.poor, message.why)
+            case ReferenceTimed():
+                if not 0 <= message.seconds < math.inf:
+                    raise BrokenProtocol("a time that is none")
+                self._reference_s[self._place(message.at)] = message.seconds
             case CaseTried():
                 self._take_case(message)
             case NullAccepted():
@@ -210,7 +218,18 @@ class Gathered:
             seeds_below=below,
             seeds_poor=poor,
             seeds_why=why,
+            reference_s=self._times(),
         )
+
+    def _times(self) -> list[float]:
+        """Return the seconds of timed cases up to the first that was not measured."""
+        places = [
+            (name, index)
+            for name in (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS)
+            for index in range(len(self._cases[name]))
+        ]
+        known = takewhile(self._reference_s.__contains__, places)
+        return [self._reference_s[place] for place in known]
 
     def _is_exception(self, finding: LintFinding, *, right: bool) -> bool:
         """Return whether a test may accept a null because other cases refuse the same kind.

@@ -37,7 +37,9 @@ from kernelcup_harness.protocol.report import (
     Timing,
 )
 from kernelcup_harness.protocol.spec import (
+    FEWEST_SAMPLES,
     FEWEST_SEEDS,
+    WALL_SHARE,
     DeviceFacts,
     JobSpec,
     Limits,
@@ -52,9 +54,11 @@ from kernelcup_harness.protocol.spec import (
 )
 
 __all__ = [
+    "FEWEST_SAMPLES",
     "FEWEST_SEEDS",
     "NOT_REPLAYED",
     "PROTOCOL_VERSION",
+    "WALL_SHARE",
     "Audit",
     "Backend",
     "Calibration",

@@ -84,6 +84,9 @@ class LintReport:
     seeds_why: str = ""
     """What larger seeds do to the inputs."""
     findings: list[LintFinding] = field(default_factory=list)
+    reference_s: list[float] = field(default_factory=list)
+    """Seconds of a call of the reference with input and check, for each benchmark, then each hidden one; shorter if
+    there was no time for all."""
     tried: int = 0
     """Number of answers given to the checker."""
     notes: list[str] = field(default_factory=list)

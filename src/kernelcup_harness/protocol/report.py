@@ -73,7 +73,7 @@ class Finding:
 
     code: str
     """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
-    ``wide_interval``, ``duel_spoilt``. Reports of older versions have others."""
+    ``no_series``, ``wide_interval``, ``duel_spoilt``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

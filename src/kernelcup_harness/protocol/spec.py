@@ -16,6 +16,10 @@ from kernelcup_harness.protocol.enums import (
     StageName,
 )
 
+FEWEST_SAMPLES = 16
+"""A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
+WALL_SHARE = 0.6
+"""Largest budget as a share of a stage's time limit: a stage may take half as long again."""
 FEWEST_SEEDS = 1 << 20
 """Smallest allowed ``seeds_below``: fewer seeds could be tried one by one."""
 
@@ -45,14 +49,18 @@ class MeasureRules:
     checks: int = 1
     """Checked calls for each test case, each on a fresh input after the first."""
     warmups: int = 3
-    min_samples: int = 5
+    min_samples: int = 16
+    """A ranked case that does not get 16 samples in its budget has no score, unless this asks for fewer."""
     max_samples: int = 100
     relative_error: float = 0.005
     """Stop once half the width of the 95 % interval is below this share of the time, or 50 ns; 0: never."""
     case_budget_s: float = 8.0
-    """Stop a case after this much wall-clock time; if warm-ups and checks used it up, after two samples."""
+    """Largest share of ``stage_budget_s`` for one case."""
     stage_budget_s: float = 6.0
-    """Wall-clock time for all cases of a timed stage together, calibration and audits included."""
+    """Wall-clock time for all cases of a timed stage together, audits included; a case whose reference is slow gets
+    more than its share."""
+    most_stage_s: float = 60.0
+    """Longest budget of a stage whose references the judge itself finds slow."""
     repeats: int = 1
     """Calls of a timed case that repeat an earlier input at random moments: checked, not timed."""
     twins: int = 2
@@ -167,6 +175,9 @@ class JobSpec:
     """The least work of each of ``benchmarks``, in their order; empty if the task declares none."""
     hidden_work: list[Work] = field(default_factory=list)
     """The same for ``hidden_benchmarks``."""
+    reference_s: list[float] = field(default_factory=list)
+    """Seconds for one input, the reference's answer and its check, for each of ``benchmarks``, then of
+    ``hidden_benchmarks``; empty if it was not measured, and then the judge measures it before the import."""
     device: DeviceFacts | None = None
     """The capabilities of the device, from the calibration in force."""
     rival: str | None = None

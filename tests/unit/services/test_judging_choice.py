@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, make_actor, make_task
-from kernelcup.domain import OPERATOR, BoardSettings, Role, Task
-from kernelcup.errors import Conflict, OwnHarnessNeeded
+from builders import NOW, make_actor, make_device, make_task
+from kernelcup.domain import OPERATOR, BoardSettings, Role, StageLimits, Task
+from kernelcup.errors import Conflict, OwnHarnessNeeded, TaskTooSlow
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import update_board
 from kernelcup.services.boards.judging import MadeBoard
+from kernelcup.services.boards.local_trial import check_budget
 from kernelcup.services.boards.trial import Tried
+from kernelcup.storage.boards import task_versions
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode
 
@@ -143,3 +145,40 @@ def test_the_bound_of_a_job(key: int | None, proposed: int | None, below: int | 
 def test_a_task_without_the_key_keeps_its_identity() -> None:
     known = "d0893daf1297602f1e58bdae741e6168ff013944e869afc976ce648f7e8d9030"
     assert make_task().content_hash == known
+
+
+def test_a_version_keeps_the_times_of_its_reference_for_the_judge_alone(db) -> None:
+    made(db, make_task(), trial=FakeTrial(Tried(reference_s=(0.5,))))
+    board = boards.get_board(db, "double")
+    with db.read() as session:
+        assert task_versions.load(session, board.task_hash).reference_s == [0.5]
+    assert boards.get_task(db, "double").reference_s == []
+
+
+def test_newer_times_of_an_equal_version_replace_older_ones(db) -> None:
+    made(db, make_task(), trial=FakeTrial(Tried(reference_s=(0.5,))))
+    made(db, make_task(), trial=FakeTrial(), name="second")
+    made(db, make_task(), trial=FakeTrial(Tried(reference_s=(0.7,))), name="third")
+    with db.read() as session:
+        assert task_versions.load(session, make_task().content_hash).reference_s == [0.7]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "reference_s", "text"),
+    [
+        (180, [2.0, 2.0], "at most 60 s here. Make the benchmarks smaller"),
+        (80, [3.5], "Set it to at least 94"),
+    ],
+)
+def test_a_task_whose_reference_is_too_slow_to_rank_is_refused(
+    limit_s: int, reference_s: list[float], text: str
+) -> None:
+    task = make_task(limits=StageLimits(ranked_s=limit_s))
+    with pytest.raises(TaskTooSlow, match=text) as raised:
+        check_budget(task, reference_s, make_device(backend=Backend.CUDA), 60.0)
+    assert raised.value.code == "task_too_slow"
+
+
+def test_a_reference_that_fits_or_is_emulated_is_not_refused() -> None:
+    check_budget(make_task(), [1.0, 1.0], make_device(backend=Backend.CUDA), 60.0)
+    check_budget(make_task(), [9.0], make_device(backend=Backend.EMULATED), 60.0)

@@ -74,7 +74,7 @@ def test_hidden_cases_go_along_only_when_it_counts(mode):
     [
         (TaskForm.FOLDER, Backend.CUDA, MeasureRules()),
         (TaskForm.FOLDER, Backend.CPU, MeasureRules(max_samples=20, case_budget_s=1.5)),
-        (TaskForm.FOLDER, Backend.EMULATED, MeasureRules(max_samples=20, case_budget_s=1.5)),
+        (TaskForm.FOLDER, Backend.EMULATED, MeasureRules(min_samples=5, max_samples=20, case_budget_s=1.5)),
         (
             TaskForm.SINGLE_FILE,
             Backend.CUDA,
@@ -84,13 +84,18 @@ def test_hidden_cases_go_along_only_when_it_counts(mode):
             TaskForm.SINGLE_FILE,
             Backend.EMULATED,
             MeasureRules(
-                checks=10, warmups=10, min_samples=10, max_samples=100, relative_error=0.0, case_budget_s=10
+                checks=10, warmups=10, min_samples=5, max_samples=100, relative_error=0.0, case_budget_s=10
             ),
         ),
     ],
 )
 def test_form_and_backend_set_the_rules(form, backend, rules):
     assert spec(task(form=form), backend=backend).rules == rules
+
+
+def test_the_times_of_the_reference_reach_the_judge():
+    assert spec(task(reference_s=[0.5, 1.5])).reference_s == [0.5, 1.5]
+    assert task(reference_s=[0.5]).content_hash == task().content_hash
 
 
 def test_a_single_file_is_checked_against_the_reference_output():

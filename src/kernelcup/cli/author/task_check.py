@@ -92,7 +92,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     """Try the task's inputs and reference with large seeds, and, with ``nulls``, its checker on null
     submissions.
 
-    Return None if nothing of the task can be run here. Raise ``LaunchError``.
+    Return None if nothing of the task can be run here. Raise ``LaunchError`` or ``TaskTooSlow``.
     """
     import os
 
@@ -100,7 +100,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     from kernelcup.cli.show.working import working
     from kernelcup.launchers.local import lint
     from kernelcup.launchers.local.gpu_locks import Slots
-    from kernelcup.services.boards.local_trial import trial_spec
+    from kernelcup.services.boards.local_trial import check_budget, trial_spec
     from kernelcup.tasks.loader import load_task
     from kernelcup.tasks.null_report import weigh
 
@@ -114,6 +114,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     what = f"{task.name}: inputs, reference" + (" and null submissions" if nulls else "")
     with working(f"{what} on {device.name}"):
         report = lint.run_lint(spec, device, slots, environ=os.environ, nulls=nulls)
+    check_budget(task, report.reference_s, device, settings.stage_budget_s)
     return weigh(task, report, place, nulls=nulls)
 
 

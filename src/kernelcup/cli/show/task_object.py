@@ -14,5 +14,5 @@ def without_hidden(task: Task) -> dict[str, object]:
     body["hidden_tests"] = len(task.hidden_tests)
     body["hidden_benchmarks"] = len(task.hidden_benchmarks)
     # The traffic of a hidden case would reveal its size.
-    del body["hidden_work"]
+    del body["hidden_work"], body["reference_s"]
     return {**body, "content_hash": task.content_hash}

@@ -121,6 +121,7 @@ def make_board(
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not create leaderboards.
         OwnHarnessNeeded: Only the task's own harness can judge it, and ``harness`` does not ask for it.
+        TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
         InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
         Conflict: The name is taken.
     """
@@ -135,6 +136,7 @@ def make_board(
     check_free(db, name)
     judged = choose_judging(task, harness, chosen, trial)
     check_proofs(judged.harness, settings, devices=chosen, known=known_devices)
+    task = dataclasses.replace(task, reference_s=list(judged.reference_s))
     with db.write(durable=True) as session:
         board_id = boards.insert(
             session,
@@ -189,9 +191,10 @@ def visible_task(db: Database, name: str, viewer: Actor = OPERATOR) -> VisibleTa
     with db.read() as session:
         board = find_board(session, name, viewer)
         task = task_versions.load(session, board.task_hash)
-    shown = task
+    # Times of another machine, those of hidden cases among them.
+    shown = dataclasses.replace(task, reference_s=[])
     if not access.inspects_board(viewer, board):
-        shown = dataclasses.replace(task, hidden_tests=[], hidden_benchmarks=[])
+        shown = dataclasses.replace(shown, hidden_tests=[], hidden_benchmarks=[])
     return VisibleTask(
         board=board,
         task=shown,

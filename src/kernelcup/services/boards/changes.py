@@ -16,7 +16,7 @@ from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services.boards import boards as board_rules
 from kernelcup.services.boards.board_events import check_event
 from kernelcup.services.boards.judgeable import check_judgeable
-from kernelcup.services.boards.judging import check_harness, new_bound
+from kernelcup.services.boards.judging import check_harness, try_version
 from kernelcup.services.boards.task_diff import CaseChange, FileChange, TaskChanges, compare
 from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.services.results import news as news_of_results
@@ -164,8 +164,9 @@ def update_board(
         Conflict: The leaderboard changed since the preview, a removed device has submissions, or the update
             reveals something.
         InvalidValue: A setting cannot be used.
+        TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
     """
-    bound = _bound(db, actor, name, task, trial)
+    bound, task = _tried(db, actor, name, task, trial)
     with db.write(durable=True) as session:
         boards.lock_with_jobs(session, name)
         board = board_rules.find_managed(session, name, actor)
@@ -254,15 +255,20 @@ def _changed(
     return changed
 
 
-def _bound(
+def _tried(
     db: Database, actor: Actor, name: str, task: Task | None, trial: TaskTrial | None
-) -> int | Keep | None:
-    """Return the bound of seeds for a new task version, found before anything is locked."""
+) -> tuple[int | Keep | None, Task | None]:
+    """Return the bound of seeds for a new task version, and the version with the times of its reference.
+
+    Both are found before anything is locked.
+    """
     with db.read() as session:
         board = board_rules.find_managed(session, name, actor)
     if task is None or trial is None or task.content_hash == board.task_hash:
-        return KEEP
-    return KEEP if (found := new_bound(task, board, trial)) is None else found.seeds_below
+        return KEEP, task
+    if (found := try_version(task, board, trial)) is None:
+        return KEEP, task
+    return found.seeds_below, dataclasses.replace(task, reference_s=list(found.reference_s))
 
 
 def _preview(

@@ -7,7 +7,7 @@ on request. Every entry point that creates a leaderboard includes the notes in i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelcup.domain import Language, Leaderboard, Task
 from kernelcup.errors import InvalidValue, OwnHarnessNeeded
@@ -25,6 +25,7 @@ class Judging:
     harness: HarnessKind
     seeds_below: int | None = None
     notes: tuple[str, ...] = ()
+    reference_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +44,7 @@ def choose_judging(
     Raises:
         InvalidValue: The harness that was asked for cannot judge the task, or none can.
         OwnHarnessNeeded: Only the task's own harness can, and ``wanted`` does not ask for it.
+        TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
     """
     kind = wanted or propose_harness(task)
     if kind is HarnessKind.OWN:
@@ -60,14 +62,17 @@ def choose_judging(
         harness=kind,
         seeds_below=None if tried is None or task.seeds_below is not None else tried.seeds_below,
         notes=(standard_note(task, tried, asked=asked), *trial_notes(task, tried)),
+        reference_s=tried.reference_s if tried else (),
     )
 
 
-def new_bound(task: Task, board: Leaderboard, trial: TaskTrial) -> Tried | None:
-    """Try a new version of a leaderboard's task; return None if no bound of seeds can be found."""
-    if board.harness is HarnessKind.OWN or task.seeds_below is not None:
+def try_version(task: Task, board: Leaderboard, trial: TaskTrial) -> Tried | None:
+    """Try a new version of a leaderboard's task; return None if that cannot be done. Raise ``TaskTooSlow``."""
+    if board.harness is HarnessKind.OWN:
         return Tried()
-    return trial.try_task(task, board.devices, solutions=False)
+    tried = trial.try_task(task, board.devices, solutions=False)
+    bounded = task.seeds_below is not None
+    return replace(tried, seeds_below=None) if tried is not None and bounded else tried
 
 
 def propose_harness(task: Task) -> HarnessKind:

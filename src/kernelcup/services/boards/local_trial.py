@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kernelcup.domain import Device, Task
-from kernelcup.errors import LaunchCancelled, LaunchError
+from kernelcup.errors import LaunchCancelled, LaunchError, TaskTooSlow
 from kernelcup.launchers.base import Launcher
 from kernelcup.launchers.local import lint
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.services.boards.trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Verdict
+from kernelcup_harness.protocol import (
+    FEWEST_SAMPLES,
+    WALL_SHARE,
+    Backend,
+    HarnessKind,
+    JobSpec,
+    Mode,
+    Verdict,
+)
 
 LIMIT_S = 120
 """The limit for all inputs and answers of the reference, and for all tests of one template."""
@@ -35,15 +44,23 @@ class LocalTrial:
         slots: Their slots.
         launcher: The launcher for them.
         environ: The environment; only allowed variables are passed on.
+        stage_budget_s: Longest budget of a ranked stage.
     """
 
     def __init__(
-        self, *, devices: Sequence[Device], slots: Slots, launcher: Launcher, environ: Mapping[str, str]
+        self,
+        *,
+        devices: Sequence[Device],
+        slots: Slots,
+        launcher: Launcher,
+        environ: Mapping[str, str],
+        stage_budget_s: float = 60.0,
     ) -> None:
         self._devices = {device.name: device for device in devices}
         self._slots = slots
         self._launcher = launcher
         self._environ = environ
+        self._stage_budget_s = stage_budget_s
 
     def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
         """Try a task for these devices; return None if it cannot be tried now."""
@@ -72,8 +89,12 @@ class LocalTrial:
         fault = "" if device is STAND_IN else found.fault
         if solutions and not fault and device is not STAND_IN:
             fault = self._templates_fault(task, device)
+        # Emulated times say nothing of a device.
+        reference_s = () if device.backend is Backend.EMULATED else tuple(found.reference_s)
+        check_budget(task, reference_s, device, self._stage_budget_s)
         return Tried(
             fault=fault,
+            reference_s=reference_s,
             seeds_below=found.seeds_below,
             seeds_poor=found.seeds_poor,
             seeds_why=found.seeds_why,
@@ -96,6 +117,23 @@ class LocalTrial:
         with patience(2 * LIMIT_S) as cancelled:
             done = self._launcher.run(spec, device, on_event=lambda _: None, cancelled=cancelled)
         return done.report.verdict
+
+
+def check_budget(task: Task, reference_s: Sequence[float], device: Device, most_s: float) -> None:
+    """Raise ``TaskTooSlow`` if 16 samples of each benchmark do not fit into a ranked stage of ``most_s``."""
+    needed_s, limit_s = FEWEST_SAMPLES * sum(reference_s), WALL_SHARE * task.limits.ranked_s
+    if needed_s <= min(most_s, limit_s) or device.backend is Backend.EMULATED:
+        return
+    if needed_s <= most_s:
+        has = f"ranked_timeout: {task.limits.ranked_s} leaves {limit_s:.0f} s for them"
+        instead = f"Set it to at least {math.ceil(needed_s / WALL_SHARE)}"
+    else:
+        has = f"a ranked stage has at most {most_s:g} s here"
+        instead = "Make the benchmarks smaller, or generate_input and the check quicker"
+    raise TaskTooSlow(
+        f"Task {task.name!r} is too slow to be ranked on {device.name!r}: {FEWEST_SAMPLES} calls of its reference "
+        f"for each benchmark, with input and check, take {needed_s:.0f} s, and {has}. {instead}."
+    )
 
 
 def trial_spec(

@@ -21,6 +21,8 @@ class Tried:
     """Whether even the smallest allowed bound makes poorer inputs."""
     seeds_why: str = ""
     """The effect of larger seeds, in words."""
+    reference_s: tuple[float, ...] = ()
+    """Seconds of a call of the reference with input and check, benchmark by benchmark; empty if not measured."""
 
 
 class TaskTrial(Protocol):
@@ -31,5 +33,8 @@ class TaskTrial(Protocol):
 
         Args:
             solutions: Whether each template that the task's own harness accepts must pass as well.
+
+        Raises:
+            TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
         """
         ...

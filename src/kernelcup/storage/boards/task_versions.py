@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import TypeVar
 
-from sqlalchemy import Select, bindparam, delete, exists, select
+from sqlalchemy import Select, bindparam, delete, exists, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import Language, RankingBy, Task
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def save(session: Session, task: Task, *, now: datetime) -> str:
-    """Store a task unless an equal one exists, and return its hash."""
+    """Store a task unless an equal one exists, and return its hash; newer times of its reference replace older ones."""
     insert_if_absent(
         session,
         TaskVersionRow,
@@ -29,6 +29,9 @@ def save(session: Session, task: Task, *, now: datetime) -> str:
         body=dict(task.to_json()),
         created_at=now,
     )
+    if task.reference_s:
+        mine = TaskVersionRow.hash == task.content_hash
+        session.execute(update(TaskVersionRow).where(mine).values(body=dict(task.to_json())))
     return task.content_hash
 
 

@@ -143,7 +143,14 @@ def preparing(room: Room, stage: Stage, runs: Sequence[CaseRun]) -> Generator[tu
         yield run, "capture", partial(room.capture, run)
     yield runs[0], "export", room.load
     for run in runs:
-        yield run, "verify", partial(room.verify, run)
+        yield run, "verify", partial(charged, run, partial(room.verify, run))
+
+
+def charged(run: CaseRun, work: Work) -> None:
+    """Do some work at the expense of a case's budget."""
+    began = time.monotonic()
+    work()
+    run.budget.charge(time.monotonic() - began)
 
 
 def one(room: Room, run: CaseRun, judging: Judging) -> None:

@@ -47,7 +47,6 @@ EMPTIES = 48
 """Empty graphs that are timed before anything is loaded: their mean is subtracted from every time of the gun."""
 LEAST_OFFSET_NS, MOST_OFFSET_NS = 500.0, 30_000.0
 """An empty graph takes 3.2 to 3.7 us on an H200."""
-
 MOST_LATE = 3
 """Calls of a case that may not be ready in time."""
 WATCH_NS, ROUND_NS = 12e6, 1.5e6
@@ -55,6 +54,9 @@ WATCH_NS, ROUND_NS = 12e6, 1.5e6
 LONGEST_WATCHED_NS = 10e6
 WALL_SLACK_NS = 150_000.0
 """How far the judge's own time of a long call may exceed the gun's, an empty graph's subtracted from both."""
+NO_SERIES = Finding(
+    code="no_series", text="its calls one after another were not timed: the case's budget was used up"
+)
 LEAST_NS = 100.0
 """Shorter times cannot be distinguished from zero: the scatter of the clock itself."""
 
@@ -191,9 +193,9 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         run.offset_ns = self.offset_ns
         gun_ns = max(LEAST_NS, estimates.robust(run.gun_ns))
-        series_ns = self._series_ns(case)
+        series_ns = self._series_ns(case, run)
         self._asked(Check(), Checked)
-        longer = longer_among_many(gun_ns, series_ns)
+        longer = NO_SERIES if series_ns is None else longer_among_many(gun_ns, series_ns)
         score_ns, level = gun_ns, TrustLevel.REPLAYED
         if run.watched_ns:
             forged = difference(run.watched_ns, run.gun_ns)
@@ -211,22 +213,33 @@ class TimedReplays(Replays):
             findings=[longer] if longer is not None else [],
         )
 
-    def _series_ns(self, case: Case) -> float:
-        """Return the time of a call in a series, by the timer's host clock; the order of places changes each time."""
-        places, slopes = case.layout.places, []
-        for number in range(SERIES_REPEATS):
+    def _series_ns(self, case: Case, run: CaseRun) -> float | None:
+        """Return the time of a call in a series, by the timer's host clock; the order of places changes each time.
+
+        As many series are made as the case's budget has time for; None if that is none.
+        """
+        places, slopes, kept = case.layout.places, [], not case.layout.writable_bytes
+        # Each lays its inputs once, twice where calls write them, and makes one again for the check.
+        repeat_s = run.budget.call_s * (places * (1 if kept else len(SERIES_PASSES)) + 1)
+        repeat_s += places * sum(SERIES_PASSES) * statistics.median(case.fired_ns) / 1e9
+        for number in range(min(SERIES_REPEATS, int(run.budget.left_s / max(repeat_s, 1e-9)))):
             samples = [SampleName(input=FIRST_SERIES + number * PLACES + at) for at in range(places)]
-            walls = []
+            walls, inputs = [], list[Any]()
             for passes in SERIES_PASSES:
-                inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
+                if inputs and kept:
+                    for at in range(places):
+                        self._spread(case, at, self._pattern())
+                    self._mapping.settle()
+                else:
+                    inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
                 request = FireSeries(places=[case.first + at for at in order])
                 walls += times_of([self._asked(request, SeriesFired).ns])
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
-            if not case.layout.writable_bytes:
+            if kept:
                 self._check_after_series(case, order[-1], samples, inputs)
-        return min(slopes)
+        return min(slopes, default=None)
 
     def _check_after_series(
         self, case: Case, at: int, samples: Sequence[SampleName], inputs: Sequence[Any]
