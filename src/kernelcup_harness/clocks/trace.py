@@ -128,22 +128,21 @@ def total(stretches: Sequence[Stretch]) -> Work:
     return Work(sum(each.dispatches for each in stretches), sum(each.instructions for each in stretches))
 
 
-def calls(stretches: Sequence[Stretch], before: Work, after: Work, rounds: int) -> list[list[Stretch]]:
+def calls(stretches: Sequence[Stretch], works: Sequence[tuple[Work, Work]]) -> list[list[Stretch]]:
     """Return the stretches of each call.
 
     Args:
         stretches: What a watch saw.
-        before: The judge's work before each call.
-        after: The judge's work after each call.
-        rounds: The number of calls.
+        works: The judge's work before and after each call.
 
     Raises:
         Unreadable: There is anything but this work and one call in each round.
     """
     rest, found = list(stretches), []
-    for number in range(rounds):
+    for number, (before, after) in enumerate(works):
         rest = without(rest, before, f"before call {number}")
-        length = next((at for at in range(1, len(rest) + 1) if begins_with(rest[at:], after, before)), None)
+        then = works[number + 1][0] if number + 1 < len(works) else None
+        length = next((at for at in range(1, len(rest) + 1) if begins_with(rest[at:], after, then)), None)
         if length is None:
             raise Unreadable(f"call {number} and the copy of its answer cannot be told apart: {shown(rest)}")
         found.append(rest[:length])
@@ -153,13 +152,13 @@ def calls(stretches: Sequence[Stretch], before: Work, after: Work, rounds: int) 
     return found
 
 
-def begins_with(stretches: Sequence[Stretch], work: Work, more: Work) -> bool:
-    """Return whether stretches begin with some work, and then end or go on with ``more``."""
+def begins_with(stretches: Sequence[Stretch], work: Work, then: Work | None) -> bool:
+    """Return whether stretches begin with some work, and go on with ``then`` or end."""
     length = length_of(stretches, work)
     if length is None:
         return False
     rest = stretches[length:]
-    return not rest or length_of(rest, more) is not None
+    return not rest if then is None else length_of(rest, then) is not None
 
 
 def without(stretches: Sequence[Stretch], work: Work, where: str) -> list[Stretch]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from kernelcup_harness.protocol import FEWEST_SAMPLES, WALL_SHARE, MeasureRules
 
+CALLS_OF_BUDGET = FEWEST_SAMPLES + 8
+"""Calls that have to fit: the samples, and those that warm up and check the clock."""
 OVERTIME = 1.5
 """A case that lacks samples goes on to this multiple of its budget."""
 AFTERWARDS = 1.2
@@ -20,7 +22,7 @@ WARM_UP_SHARE = 1 / 16
 def budgets_s(
     rules: MeasureRules, cases: int, reference_s: Sequence[float] = (), limit_s: float = math.inf
 ) -> list[float]:
-    """Return the seconds of each case of a timed stage: its share, or those of 16 calls of a slow reference.
+    """Return the seconds of each case of a timed stage: its share, or those of 24 calls of a slow reference.
 
     Args:
         rules: The rules of the job.
@@ -29,7 +31,7 @@ def budgets_s(
         limit_s: The time limit of the stage.
     """
     share = min(rules.case_budget_s, rules.stage_budget_s / max(1, cases))
-    needed = [FEWEST_SAMPLES * each for each in reference_s[:cases]]
+    needed = [CALLS_OF_BUDGET * each for each in reference_s[:cases]]
     found = [max(share, each) for each in needed] + [share] * (cases - len(needed))
     shrink = min(1.0, WALL_SHARE * limit_s / sum(found)) if found else 1.0
     return [shrink * each for each in found]

@@ -47,8 +47,8 @@ FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
 LONGEST_TURN = 4
 """Most calls of one case in a row while other cases wait."""
-CHECKING_SAMPLES = 8
-"""Calls by the start gun that check the witness."""
+CHECKING_SAMPLES, SLOW_CHECKING_SAMPLES = 8, 4
+"""Calls by the start gun that check the witness, and those of cases that have little time."""
 MOST_WATCHED = 32
 """Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
@@ -317,7 +317,7 @@ class CaseRun:
         if any(self._surprises.values()):
             return False
         if self.is_watched:
-            return len(self._ns) >= CHECKING_SAMPLES and self._is_watched_enough
+            return len(self._ns) >= self._checking and self._is_watched_enough
         if self._is_over:
             return len(self._ns) >= self._fewest
         # If every call is slowed down, sampling would never end and run into the wrong verdict: the time limit.
@@ -328,11 +328,16 @@ class CaseRun:
         return clock.enough(self._ns, spent_s, self._rules, self.budget.seconds)
 
     @property
+    def _checking(self) -> int:
+        """Calls by the start gun that check the witness."""
+        return SLOW_CHECKING_SAMPLES if self.budget.is_slow else CHECKING_SAMPLES
+
+    @property
     def watch_is_due(self) -> bool:
         """Whether the next calls are the witness's: at random among the others."""
         if not self.is_watched or self._is_watched_enough or not self._ns:
             return False
-        return len(self._ns) >= CHECKING_SAMPLES or self._chance.random() < WATCH_SHARE
+        return len(self._ns) >= self._checking or self._chance.random() < WATCH_SHARE
 
     @property
     def _is_watched_enough(self) -> bool:

@@ -16,6 +16,7 @@ from kernelcup_harness.judge.answers import CallFailed, Forged
 from kernelcup_harness.judge.checks import Wrong
 from kernelcup_harness.judge.replay.clean_room import CleanRoom
 from kernelcup_harness.judge.replay.rival import NO_TIME, NotHeld, RivalFailed
+from kernelcup_harness.judge.replay.timed_replays import Taken
 from kernelcup_harness.judge.replay.timer_line import TimerFailed
 from kernelcup_harness.judge.schedule import CaseRun, Stage
 from kernelcup_harness.judge.task import TaskFault
@@ -32,6 +33,8 @@ LONGEST_ROUND_S = 12.0
 LEAST_SHARE, SLACK_NS = 0.9, 200.0
 """If a side's calls in a duel take less than this share of its fastest call before, and so much less, it has failed:
 its kernel or the clock works otherwise in duels."""
+WATCHED_PAIRS = 2
+"""Pairs in one watch."""
 LOADING_S = 2.0
 """If all loads would take longer than this, each side is loaded less often."""
 SIDES = ("submission", "rival")
@@ -77,6 +80,7 @@ class Match:
         self._runs: list[CaseRun] = []
         self._sets: tuple[list[int], list[int]] = ([0], [1])
         """The timer's numbers of the captures of both sides; the submission's first one is there already."""
+        self._inputs = 0
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
         self.finding: Finding | None = None
@@ -146,17 +150,20 @@ class Match:
 
     def _fought(self, runs: Sequence[CaseRun]) -> DuelResult:
         fastest_ns = [(self._mine.fastest_ns(run), self._rival.fastest_ns(run)) for run in runs]
-        empty_ns = self._mine.offset_ns
+        watched = all(self._mine.watches(run) and self._rival.watches(run) for run in runs)
+        empty_ns = 0.0 if watched else self._mine.offset_ns
         pairs: list[list[duels.Pair]] = [[] for _ in runs]
         until = time.monotonic() + LONGEST_S
+        take = self._watched_round if watched else self._round
 
         def more(first: int, count: int) -> list[float]:
             for number in range(first, first + count, len(self._sets[0])):
                 if number and time.monotonic() > until:
                     break
-                self._round(runs, number, pairs)
+                take(runs, number, pairs)
             for fastest, taken in zip(fastest_ns, pairs, strict=True):
-                compare_with_before(fastest, taken, empty_ns)
+                if not watched:
+                    compare_with_before(fastest, taken, empty_ns)
             return duels.over_cases([duels.log_ratios(taken[first:], empty_ns) for taken in pairs])
 
         found, ratios = duels.decide(more, error=self._error, loads=len(self._sets[0]))
@@ -171,20 +178,65 @@ class Match:
             if not number and (time.monotonic() - began) * loads > LONGEST_ROUND_S:
                 raise NotHeld("its inputs and checks take too long")
 
+    def _watched_round(self, runs: Sequence[CaseRun], first: int, pairs: list[list[duels.Pair]]) -> None:
+        """Add a pair of each load for each case, by the witness."""
+        loads, began = len(self._sets[0]), time.monotonic()
+        for number in range(first, first + loads, WATCHED_PAIRS):
+            for run, taken in zip(runs, pairs, strict=True):
+                taken += self._watched_pairs(run, range(number, min(number + WATCHED_PAIRS, first + loads)))
+            if not number and (time.monotonic() - began) * loads > LONGEST_ROUND_S * WATCHED_PAIRS:
+                raise NotHeld("its inputs and checks take too long")
+
+    def _watched_pairs(self, run: CaseRun, numbers: Sequence[int]) -> list[duels.Pair]:
+        """Return the times of one call of each side for each number, as the witness saw them."""
+        rooms, witness, loads = (self._mine, self._rival), self._mine.witness, len(self._sets[0])
+        assert witness is not None
+        for room in rooms:
+            room.learn(run, self._fresh())
+        while True:
+            taken: tuple[list[Taken], list[Taken]] = ([], [])
+            order, rounds = [], []
+            for number in numbers:
+                at = self._chance.randrange(self._mine.places_of(run))
+                for who in self._order(number):
+                    load = self._sets[who][number % loads]
+                    order.append((number, who))
+                    rounds.append(rooms[who].round_of(run, at, self._fresh(), taken[who], load))
+            found = witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
+            if found:
+                times = dict(zip(order, found, strict=True))
+                return [(times[number, 0], times[number, 1]) for number in numbers]
+
+    def _check_taken(self, run: CaseRun, taken: tuple[list[Taken], list[Taken]]) -> None:
+        for who, answers in enumerate(taken):
+            for each in answers:
+                with self._blaming(who):
+                    (self._mine, self._rival)[who].check_taken(run, each)
+
+    def _fresh(self) -> SampleName:
+        """Return an input that neither side has seen."""
+        self._inputs += 1
+        return SampleName(input=FIRST_INPUT + self._inputs)
+
+    def _order(self, number: int) -> tuple[int, int]:
+        """Return who goes first: it changes from call to call, and for each load from round to round."""
+        return (0, 1) if (number + number // len(self._sets[0])) % 2 else (1, 0)
+
     def _pair(self, run: CaseRun, number: int) -> duels.Pair:
         """Return the times of one call of each side, with new inputs at the same place."""
         loads, pair = len(self._sets[0]), [0.0, 0.0]
         at = self._chance.randrange(self._mine.places_of(run))
-        # The side that goes first changes from call to call, and for each load from round to round.
-        for who in (0, 1) if (number + number // loads) % 2 else (1, 0):
-            sample = SampleName(input=FIRST_INPUT + 2 * number + who)
-            pair[who] = self._call(who, run, sample, self._sets[who][number % loads], at)
+        for who in self._order(number):
+            load = self._sets[who][number % loads]
+            with self._blaming(who):
+                pair[who] = (self._mine, self._rival)[who].turn(run, self._fresh(), load=load, at=at)
         return pair[0], pair[1]
 
-    def _call(self, who: int, run: CaseRun, sample: SampleName, load: int, at: int) -> float:
-        """Return the time of one call. Raise :class:`Spoilt` if it fails."""
+    @contextmanager
+    def _blaming(self, who: int) -> Iterator[None]:
+        """Raise :class:`Spoilt` for a call of one side that fails."""
         try:
-            return (self._mine, self._rival)[who].turn(run, sample, load=load, at=at)
+            yield
         except Forged:
             # An earlier call did it, of either side.
             raise

@@ -51,8 +51,6 @@ class Case:
     """Times of all calls whose answer was checked, the clock's own share included."""
     wall_ns: list[float] = field(default_factory=list)
     """The judge's own times of these calls, from the request to the reply."""
-    is_learned: bool = False
-    """Whether the witness knows the judge's own work beside a call."""
     late: int = 0
     """Calls that were not ready in time: each was repeated with another input."""
 
@@ -104,6 +102,11 @@ class Replays:
     def contestant_is_gone(self) -> None:
         """Note that from now on a wrong replay is the submission's own fault."""
         self._alone = True
+
+    @property
+    def witness(self) -> Witness | None:
+        """What watches calls, None without one."""
+        return self._witness
 
     def has_twins(self, run: CaseRun) -> bool:
         """Return whether inputs with one element of each tensor changed are still inputs of the task."""

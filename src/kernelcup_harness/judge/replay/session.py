@@ -141,7 +141,9 @@ class Session:
         try:
             self._steps.timed("open", self._room.open)()
             if rival is not None:
-                other = make(caller=rival.caller, contestant=Line(rival.channel), role="rival")
+                other = make(
+                    caller=rival.caller, contestant=Line(rival.channel), role="rival", witness=self._witness
+                )
                 self._rooms.append(other)
                 other.open()
                 self._match = Match(self._room, other, rival.load, chance, rival.error)

@@ -50,21 +50,15 @@ class Sweep:
 class Round:
     """One call of a watch, in parts; each part ends when the device has done it."""
 
+    key: tuple[str, int]
+    """The side and the case: the judge's own work is the same for all calls of these."""
+    nodes: int
+    """The number of nodes of its graph."""
     before: Callable[[], None]
     """Writes the input, and sweeps the cache."""
     call: Callable[[], None]
     after: Callable[[], None]
     """Copies the answer."""
-
-
-@dataclass(slots=True)
-class Known:
-    """The judge's own work beside each call of a case, as the witness counts it."""
-
-    before: trace.Work
-    after: trace.Work
-    unreadable: int = 0
-    """Watches that could not be read."""
 
 
 class Witness:
@@ -78,7 +72,10 @@ class Witness:
     def __init__(self, channel: Channel, sweep: Callable[[], None] | None = None) -> None:
         self._line = TimerLine(channel)
         self._sweep = sweep
-        self._known: dict[int, Known] = {}
+        self._known: dict[tuple[str, int], tuple[trace.Work, trace.Work]] = {}
+        """The judge's own work before and after a call, as the witness counts it."""
+        self._unreadable = 0
+        """Watches in a row that could not be read."""
 
     def greet(self, timeout_s: float) -> str:
         """Wait for its hello; return why it cannot see the counters, empty if it can. Raise ``TimerFailed``."""
@@ -90,28 +87,29 @@ class Witness:
             self._sweep = Sweep()
         self._sweep()
 
-    def learn(self, case: int, parts: Round) -> None:
-        """Watch the judge's own work for a case, without a call. Raise :class:`WitnessFailed`."""
+    def knows(self, key: tuple[str, int]) -> bool:
+        """Return whether the judge's own work beside a call is known."""
+        return key in self._known
+
+    def learn(self, parts: Round) -> None:
+        """Watch the judge's own work beside a call, without the call. Raise :class:`WitnessFailed`."""
         for _ in range(TRIES):
             works = self._learned(parts)
             if len(works) == 4 and works[:2] == works[2:]:
-                self._known[case] = Known(before=works[0], after=works[1])
+                self._known[parts.key] = works[0], works[1]
                 return
         raise WitnessFailed(f"the device does other work beside the judge's: {works}")
 
-    def watch(self, case: int, rounds: Sequence[Round], check: Callable[[], None], nodes: int) -> list[float]:
+    def watch(self, rounds: Sequence[Round], check: Callable[[], None]) -> list[float]:
         """Return the nanoseconds of each call; nothing if the watch was unreadable.
 
         Args:
-            case: The number of the case.
             rounds: One for each call.
             check: Called when the watch is over, while the witness reads what it has seen.
-            nodes: The number of nodes of each call's graph.
 
         Raises:
-            WitnessFailed: Too many watches were unreadable.
+            WitnessFailed: Too many watches in a row were unreadable.
         """
-        known = self._known[case]
         self._begin()
         for each in rounds:
             each.before()
@@ -120,13 +118,14 @@ class Witness:
         self._end()
         check()
         try:
-            found = trace.calls(self._seen(), known.before, known.after, len(rounds))
+            found = trace.calls(self._seen(), [self._known[each.key] for each in rounds])
         except trace.Unreadable as error:
-            known.unreadable += 1
-            if known.unreadable >= TRIES:
+            self._unreadable += 1
+            if self._unreadable >= TRIES:
                 raise WitnessFailed(f"the witness: {error}") from error
             return []
-        return [trace.span_ns(each, nodes) for each in found]
+        self._unreadable = 0
+        return [trace.span_ns(call, each.nodes) for call, each in zip(found, rounds, strict=True)]
 
     def _learned(self, parts: Round) -> list[trace.Work]:
         self._begin()
