@@ -39,6 +39,8 @@ from kernelcup_harness.wire.channel import Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Dismissed, pack
 
 EMPTY_NS, CALL_NS = 4_000, 9_000
+NODES = 1
+"""Nodes of each graph."""
 TOTAL_BYTES = 1 << 30
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
@@ -226,18 +228,26 @@ class FakeEngine:
 
     def load(self, data: bytes) -> Rebuilt:
         self._sets.append(self._shared.graphs[json.loads(data)["name"]])
-        return Rebuilt(list(range(len(self._sets[-1]))), ["a priority of kernel f"], list(self.foreign))
+        count = len(self._sets[-1])
+        return Rebuilt(list(range(count)), [NODES] * count, ["a priority of kernel f"], list(self.foreign))
 
-    def fire(self, group: int, place: int) -> int:
+    def fire(self, group: int, place: int) -> int | None:
         self._shared.log.append(("fire", group, place))
+        self._run(group, place)
+        return EMPTY_NS + self.lasts_ns
+
+    def launch(self, group: int, place: int) -> None:
+        self._shared.log.append(("launch", group, place))
+        self._run(group, place)
+
+    def _run(self, group: int, place: int) -> None:
         before = [self._shared.view(*each).clone() for each in self._read_only]
         self._sets[group][place]()
         for was, each in zip(before, self._read_only, strict=True):
             if not torch.equal(was, self._shared.view(*each)):
                 raise DriverError("cuStreamSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
-        return EMPTY_NS + self.lasts_ns
 
-    def empty(self) -> int:
+    def empty(self) -> int | None:
         self._shared.log.append(("empty",))
         return EMPTY_NS
 

@@ -97,7 +97,7 @@ def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> Non
     assert case.timing is not None
     assert case.timing.audit is not None
     assert case.timing.audit.level is TrustLevel.REPLAYED
-    assert told(events) == {"replayed": True, "left_out": ["a priority of kernel f"]}
+    assert told(events) == {"replayed": True, "left_out": ["a priority of kernel f"], "witnessed": False}
     # Raw samples are kept; what an empty graph takes is taken off.
     assert set(case.timing.samples_ns) == {float(EMPTY_NS + CALL_NS)}
     assert case.timing.offset_ns == EMPTY_NS
@@ -107,7 +107,7 @@ def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> Non
     assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission"]]
 
 
-def test_each_place_is_replayed_before_the_contestant_goes_and_an_empty_graph_beside_each_sample(
+def test_empty_graphs_are_timed_before_anything_is_loaded_and_each_place_is_replayed_once(
     tmp_path: Path,
 ) -> None:
     events, shared = judged_in_room(ranked(HONEST), tmp_path)
@@ -115,7 +115,8 @@ def test_each_place_is_replayed_before_the_contestant_goes_and_an_empty_graph_be
     (case,) = cases(events)
     fired = [entry for entry in shared.log if entry[0] == "fire"]
     assert {entry[2] for entry in fired[:4]} == {0, 1, 2, 3}
-    assert shared.log.count(("empty",)) == timed_replays.EMPTIES * (len(fired) - 4)
+    assert shared.log[: timed_replays.EMPTIES] == [("empty",)] * timed_replays.EMPTIES
+    assert shared.log.count(("empty",)) == timed_replays.EMPTIES
     assert case.checks == len(fired)
     assert shared.log[-1] == ("check",)
 
@@ -400,8 +401,8 @@ def test_a_stage_with_slow_inputs_has_all_samples_and_keeps_to_its_budget(
         assert case.timing is not None
         assert len(case.timing.samples_ns) >= 16
     assert ("series", 40) in shared.log
-    budget_s = 3 * 16 * 1.2
-    assert CLOCK.now_s <= 1.5 * budget_s
+    budget_s = 3 * 24 * 1.2
+    assert CLOCK.now_s <= 1.2 * budget_s
 
 
 def test_a_case_without_time_for_a_series_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,13 +35,13 @@ def _no_compiler_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (Mode.TEST, Backend.CUDA, (workers.SUBMISSION,)),
         (Mode.PROFILE, Backend.CUDA, (workers.SUBMISSION,)),
-        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER)),
-        (Mode.LEADERBOARD, Backend.CUDA, (workers.SUBMISSION, workers.TIMER)),
+        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
+        (Mode.LEADERBOARD, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
         (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION,)),
         (Mode.LEADERBOARD, Backend.EMULATED, (workers.SUBMISSION,)),
     ],
 )
-def test_timed_jobs_of_a_gpu_have_a_timer(
+def test_timed_jobs_of_a_gpu_have_a_timer_and_a_witness(
     tmp_path: Path, mode: Mode, backend: Backend, roles: tuple[str, ...]
 ) -> None:
     assert planned(job(mode, backend), tmp_path)._roles == roles
@@ -50,13 +50,17 @@ def test_timed_jobs_of_a_gpu_have_a_timer(
 @pytest.mark.parametrize(
     ("mode", "backend", "roles"),
     [
-        (Mode.LEADERBOARD, Backend.CUDA, (workers.SUBMISSION, workers.RIVAL, workers.TIMER)),
-        (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION, workers.RIVAL)),
-        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER)),
+        (
+            Mode.LEADERBOARD,
+            Backend.CUDA,
+            (workers.SUBMISSION, workers.RIVAL, workers.TIMER, workers.WITNESS),
+        ),
+        (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION,)),
+        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
         (Mode.TEST, Backend.CPU, (workers.SUBMISSION,)),
     ],
 )
-def test_a_ranked_job_with_a_rival_has_a_process_for_it(
+def test_a_ranked_job_of_a_gpu_with_a_rival_has_a_process_for_it(
     tmp_path: Path, mode: Mode, backend: Backend, roles: tuple[str, ...]
 ) -> None:
     spec = job(mode, backend, rival=RIVAL, rival_name="rival.py")
@@ -69,7 +73,7 @@ def test_a_sample_that_is_judged_again_needs_no_timer(tmp_path: Path) -> None:
     assert planned(spec, tmp_path)._roles == (workers.SUBMISSION,)
 
 
-def test_each_process_is_given_its_own_code_only_and_the_timer_none(tmp_path: Path) -> None:
+def test_each_process_is_given_its_own_code_only_and_the_clocks_none(tmp_path: Path) -> None:
     spec = job(
         Mode.LEADERBOARD,
         Backend.CUDA,
@@ -79,7 +83,7 @@ def test_each_process_is_given_its_own_code_only_and_the_timer_none(tmp_path: Pa
     )
     run = planned(spec, tmp_path)
     shares = {role: run._share(role, None) for role in run._roles}
-    assert shares[workers.TIMER].files == {}
+    assert shares[workers.TIMER].files == shares[workers.WITNESS].files == {}
     assert shares[workers.SUBMISSION].files == {"helper.py": "public", "submission.py": HONEST}
     assert shares[workers.RIVAL].files == {"helper.py": "public", "rival.py": RIVAL}
 
@@ -93,7 +97,7 @@ def test_processes_with_code_of_users_know_whether_calls_are_captured(
     assert told == (set(workers.USER_CODE) if captures else set())
 
 
-def test_the_timer_runs_no_code_of_users() -> None:
-    assert workers.TIMER not in workers.USER_CODE
-    assert set(workers.ROLES) == {*workers.USER_CODE, workers.TIMER}
+def test_the_clocks_run_no_code_of_users() -> None:
+    assert not {workers.TIMER, workers.WITNESS} & {*workers.USER_CODE}
+    assert set(workers.ROLES) == {*workers.USER_CODE, workers.TIMER, workers.WITNESS}
     assert len(set(workers.USER_IDS.values())) == len(workers.USER_IDS) == len(workers.ROLES) + 1

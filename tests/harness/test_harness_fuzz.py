@@ -26,6 +26,7 @@ from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
 from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.timer import main
+from kernelcup_harness.timer.rebuild import Rebuilt
 from kernelcup_harness.window import window
 from kernelcup_harness.window.layout import HEAPS, INPUTS, WRITABLE, Layout
 from kernelcup_harness.window.messages import (
@@ -256,15 +257,18 @@ class Engine:
         assert region.address + region.bytes <= window.WINDOW + window.WINDOW_BYTES
         os.fstat(fd)
 
-    def load(self, _data: bytes) -> tuple[int, list[str]]:
-        return 4, []
+    def load(self, _data: bytes) -> Rebuilt:
+        return Rebuilt([1, 2, 3, 4], [1] * 4)
 
-    def fire(self, group: int, place: int) -> int:
+    def fire(self, group: int, place: int) -> int | None:
         assert group in range(2)
         assert place in range(4)
         return 5
 
-    def empty(self) -> int:
+    def launch(self, group: int, place: int) -> None:
+        self.fire(group, place)
+
+    def empty(self) -> int | None:
         return 1
 
     def series(self, calls: Any) -> int:
@@ -282,6 +286,7 @@ def test_requests_to_the_timer() -> None:
         {"type": "fire", "capture": 1, "place": 3},
         {"type": "fire_empty", "repeat": 2},
         {"type": "fire_series", "places": [0, 1, 2]},
+        {"type": "launch", "capture": 1, "place": 3},
         {"type": "check"},
     ]
     fds: list[int] = []
@@ -306,7 +311,7 @@ def test_requests_to_the_timer() -> None:
 
     answer.count = 0  # type: ignore[attr-defined]
     before = len(os.listdir("/proc/self/fd"))
-    taken, refused = feed(answer, frames, main.Failed, count=15_000, seed=5)
+    taken, refused = feed(answer, frames, main.Failed, count=16_000, seed=5)
     assert taken > 500
     assert refused > 5_000
     assert len(os.listdir("/proc/self/fd")) == before
@@ -326,7 +331,7 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     }
     replies = [
         {"type": "fired", "ns": [5, 6]},
-        {"type": "loaded", "places": 4, "dropped": ["a priority"]},
+        {"type": "loaded", "nodes": [1, 1, 1, 1], "dropped": ["a priority"], "foreign": []},
         {"type": "checked"},
         {"type": "refused", "name": "bad_graph", "text": "no"},
     ]

@@ -88,7 +88,7 @@ class FakeDriver:
         answer = getattr(self, f"_{name}", None)
         if answer is not None:
             return int(answer(*arguments))
-        if hasattr(arguments[0], "_obj"):
+        if arguments and hasattr(arguments[0], "_obj"):
             self._handles += 1
             arguments[0]._obj.value = self._handles
         return 0

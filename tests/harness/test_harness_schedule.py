@@ -197,9 +197,9 @@ def test_a_turn_does_not_end_before_a_case_that_fails() -> None:
         pytest.param({"cases": 0}, 10.0, id="a stage without cases"),
         pytest.param({"case_budget_s": 0.5}, 0.5, id="no more than the task allows a case"),
         pytest.param({"limit_s": 2.5}, 0.3, id="three fifths of the stage's limit for all cases together"),
-        pytest.param({"cases": 2, "reference_s": [0.1, 0.1]}, 5.0, id="16 calls of a quick reference fit"),
-        pytest.param({"cases": 2, "reference_s": [0.5, 0.1]}, 8.0, id="16 calls of a slow reference"),
-        pytest.param({"cases": 2, "reference_s": [9.0]}, 60 * 144 / 149, id="as much as any stage may have"),
+        pytest.param({"cases": 2, "reference_s": [0.1, 0.1]}, 5.0, id="24 calls of a quick reference fit"),
+        pytest.param({"cases": 2, "reference_s": [0.5, 0.1]}, 12.0, id="24 calls of a slow reference"),
+        pytest.param({"cases": 2, "reference_s": [9.0]}, 60 * 216 / 221, id="as much as any stage may have"),
     ],
 )
 def test_a_case_is_sampled_for_its_share(changes: dict[str, Any], expected: float) -> None:
