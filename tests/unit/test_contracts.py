@@ -25,7 +25,11 @@ PLANTED = {
         "kernelcup_harness.timer.rebuild",
         "kernelcup_harness.contestant.noop",
     ),
-    "The timer sees nothing that needs torch": ("kernelcup_harness.timer.start_gun", "torch"),
+    "Timer and witness see nothing that needs torch": ("kernelcup_harness.clocks.trace", "torch"),
+    "Only the witness reads the device's counters": (
+        "kernelcup_harness.judge.budget",
+        "kernelcup_harness.device.nvidia.pm_sampling",
+    ),
     "The control plane enters the harness by its protocol": (
         "kernelcup.services.stats",
         "kernelcup_harness.__main__",
