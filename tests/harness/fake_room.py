@@ -18,14 +18,16 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from fake_device import FakeDevice, FakeSampler
 from inside import SECRET, closing_memory, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from kernelcup_harness.audit.bench import Bench
+from kernelcup_harness.clocks.witness import Witness
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.judge.main import Judge
-from kernelcup_harness.judge.replay import mapping
+from kernelcup_harness.judge.replay import mapping, witnessed
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.timer import main
 from kernelcup_harness.timer.rebuild import Rebuilt
@@ -79,6 +81,8 @@ class FakeWindow:
         self.regions: dict[int, int] = {}
         self.graphs: dict[str, list[Callable[[], None]]] = {}
         self.log: list[Any] = []
+        self.gpu = FakeDevice()
+        """What the device does by its own timer."""
 
     def total_bytes(self) -> int:
         return TOTAL_BYTES
@@ -100,7 +104,8 @@ class FakeWindow:
         return torch.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), dtype=torch.uint8)
 
     def settle(self) -> None:
-        """Nothing is asynchronous here."""
+        """Nothing is asynchronous here, but the device works."""
+        self.gpu.settle()
 
     def close_region(self, address: int) -> None:
         if address in self.regions:
@@ -213,12 +218,12 @@ class FakeEngine:
     """Times by a constant; notices who writes what was attached for reading."""
 
     foreign: tuple[str, ...] = ()
+    lasts_ns = CALL_NS
 
     def __init__(self, shared: FakeWindow) -> None:
         self._shared = shared
         self._read_only: list[tuple[int, int]] = []
         self._sets: list[list[Callable[[], None]]] = []
-        self.lasts_ns = CALL_NS
 
     def attach(self, region: SharedRegion, fd: int) -> None:
         assert os.fstat(fd).st_size == region.bytes
@@ -239,6 +244,11 @@ class FakeEngine:
     def launch(self, group: int, place: int) -> None:
         self._shared.log.append(("launch", group, place))
         self._run(group, place)
+        self._shared.gpu.work(self.shows_ns(group))
+
+    def shows_ns(self, _group: int) -> int:
+        """Return how long the device is busy with a call."""
+        return self.lasts_ns
 
     def _run(self, group: int, place: int) -> None:
         before = [self._shared.view(*each).clone() for each in self._read_only]
@@ -304,21 +314,33 @@ def judged_in_room(
     hands: type[FakeHands] = FakeHands,
     engine: type[FakeEngine] | None = FakeEngine,
     rival: type[FakeHands] = FakeHands,
+    sampler: type[FakeSampler] | None = None,
 ) -> tuple[list[dict[str, Any]], FakeWindow]:
-    """Run a job whose calls are replayed; return the judge's events, and what happened in the window."""
+    """Run a job whose calls are replayed; return the judge's events, and what happened in the window.
+
+    With a sampler there is a witness.
+    """
     runner_end, judge_end = socket.socketpair()
     files = dict(spec.sources) | {spec.submission_name: spec.submission}
     if spec.rival is not None:
         files[spec.rival_name] = spec.rival
     channels, theirs, threads = {}, {}, {}
-    with fake_window() as shared, patch.object(mapping, "GpuMapping", lambda _part: shared):
+    with (
+        fake_window() as shared,
+        patch.object(mapping, "GpuMapping", lambda _part: shared),
+        patch.object(witnessed, "Sweep", lambda: shared.gpu.sweep),
+        patch.object(witnessed, "time", shared.gpu),
+    ):
         contestants = ("submission", *(("rival",) if spec.rival is not None else ()))
-        for role in (*contestants, "timer"):
+        for role in (*contestants, "timer", *(("witness",) if sampler else ())):
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
             theirs[role] = Channel(other, max_bytes=16 << 20)
         times = main.Timer(theirs["timer"], engine(shared) if engine else None, "" if engine else "no device")
         threads["timer"] = threading.Thread(target=ending, args=(times, theirs["timer"]))
+        if sampler is not None:
+            watches = Witness(theirs["witness"], lambda: sampler(shared.gpu))
+            threads["witness"] = threading.Thread(target=watches.serve)
         for role in contestants:
             has = {"submission": hands, "rival": rival}.get(role, lambda _shared: None)(shared)
             threads[role] = threading.Thread(target=serve, args=(theirs[role], has))

@@ -1,0 +1,346 @@
+"""The witness's process: what it answers, what it refuses by name, and what the judge makes of it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fake_device import COPY, COPY_NS, SWEEP, FakeDevice, FakeSampler, Locked
+
+from kernelcup_harness import witness_process
+from kernelcup_harness.clocks import trace
+from kernelcup_harness.clocks.witness import MOST_SAMPLES, Sampler, Witness
+from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
+from kernelcup_harness.judge.replay import witnessed
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
+from kernelcup_harness.judge.replay.witnessed import Round, WitnessFailed
+from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.messages import (
+    MOST_STRETCHES,
+    Refused,
+    Seen,
+    Stopped,
+    StopWatch,
+    Tell,
+    Watch,
+    Watching,
+)
+from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Message, pack, unpack
+
+KEY = ("submission", 0)
+CALL_NS = 9_000
+
+
+@contextmanager
+def serving(make: Callable[[], Sampler]) -> Iterator[Channel]:
+    """A witness in a thread; yield the judge's end of its channel."""
+    ours, theirs = socket.socketpair()
+    other = Channel(theirs, max_bytes=1 << 20, max_fds=0)
+    thread = threading.Thread(target=lambda: Witness(other, make).serve())
+    thread.start()
+    try:
+        yield Channel(ours, max_bytes=1 << 20, max_fds=0)
+    finally:
+        ours.close()
+        thread.join()
+        theirs.close()
+
+
+@pytest.fixture
+def device() -> FakeDevice:
+    """What is watched."""
+    return FakeDevice()
+
+
+@pytest.fixture
+def line(device: FakeDevice) -> Iterator[TimerLine]:
+    """The judge's line to a witness of a device."""
+    with serving(lambda: FakeSampler(device)) as channel:
+        found = TimerLine(channel)
+        assert found.greet(5.0) == ""
+        yield found
+
+
+def ask(line: TimerLine, request: Message, expected: type[Message]) -> Any:
+    """Ask within the time that a test has."""
+    return line.ask(request, expected, timeout_s=30.0)
+
+
+def watched(line: TimerLine, work: Callable[[], None]) -> Seen:
+    """Have some work watched."""
+    ask(line, Watch(), Watching)
+    work()
+    ask(line, StopWatch(), Stopped)
+    return ask(line, Tell(), Seen)
+
+
+def test_the_witness_says_what_the_device_did_in_a_watch(line: TimerLine, device: FakeDevice) -> None:
+    device.sweep()
+    seen = watched(line, lambda: device.work(CALL_NS, trace.Work(3, 30)))
+
+    ((start, end, *work),) = seen.stretches
+    assert end - start == pytest.approx(CALL_NS)
+    assert work == [3, 30]
+    assert watched(line, lambda: None).stretches == []
+
+
+def test_what_was_seen_can_be_told_again_until_the_next_watch(line: TimerLine, device: FakeDevice) -> None:
+    seen = watched(line, lambda: device.work(CALL_NS))
+
+    assert ask(line, Tell(), Seen) == seen
+
+
+def test_a_watch_that_is_too_long_is_refused_and_the_next_one_is_not(
+    line: TimerLine, device: FakeDevice
+) -> None:
+    with pytest.raises(TimerRefused, match="too long") as refused:
+        watched(line, lambda: device.sleep(MOST_SAMPLES * trace.INTERVAL_NS / 1e9 + 1e-3))
+
+    assert refused.value.name is Failure.NOT_SEEN
+    assert len(watched(line, lambda: device.work(CALL_NS)).stretches) == 1
+
+
+def test_more_stretches_than_a_message_holds_are_refused(line: TimerLine, device: FakeDevice) -> None:
+    def often() -> None:
+        for _ in range(MOST_STRETCHES + 1):
+            device.work(10)
+
+    with pytest.raises(TimerRefused, match="not idle") as refused:
+        watched(line, often)
+    assert refused.value.name is Failure.NOT_SEEN
+
+
+class Skipping(FakeSampler):
+    """Loses samples without a word."""
+
+    def read(self) -> list[Any]:
+        return super().read()[::2]
+
+
+def test_samples_that_are_missing_are_refused(device: FakeDevice) -> None:
+    with serving(lambda: Skipping(device)) as channel:
+        line = TimerLine(channel)
+        line.greet(5.0)
+        with pytest.raises(TimerRefused, match="missing") as refused:
+            watched(line, lambda: device.work(CALL_NS))
+    assert refused.value.name is Failure.NOT_SEEN
+
+
+def test_locked_counters_are_told_in_the_hello_and_with_each_refusal(device: FakeDevice) -> None:
+    with serving(lambda: Locked(device)) as channel:
+        line = TimerLine(channel)
+        assert "INSUFFICIENT_PRIVILEGES" in line.greet(5.0)
+        for request, expected in ((Watch(), Watching), (StopWatch(), Stopped), (Tell(), Seen)):
+            with pytest.raises(TimerRefused, match="INSUFFICIENT_PRIVILEGES") as refused:
+                ask(line, request, expected)
+            assert refused.value.name is Failure.NOT_SEEN
+
+
+def test_a_library_that_lacks_a_function_is_told_in_the_hello() -> None:
+    def lacking() -> Sampler:
+        raise AttributeError("undefined symbol: cuptiPmSamplingEnable")
+
+    with serving(lacking) as channel:
+        assert "cuptiPmSamplingEnable" in TimerLine(channel).greet(5.0)
+
+
+@pytest.mark.parametrize(
+    "frame", [{"type": "fire", "capture": 0, "place": 0}, {"type": "watch", "more": 1}, {"type": "what"}, {}]
+)
+def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
+    line: TimerLine, device: FakeDevice, frame: dict[str, Any]
+) -> None:
+    refused = unpack(Refused, line.reply(frame, timeout_s=30.0))
+
+    assert refused.name is Failure.BAD_REQUEST
+    assert len(watched(line, lambda: device.work(CALL_NS)).stretches) == 1
+
+
+def test_without_a_watch_there_is_nothing_to_tell(line: TimerLine) -> None:
+    with pytest.raises(TimerRefused, match="no watch") as refused:
+        ask(line, Tell(), Seen)
+    assert refused.value.name is Failure.BAD_REQUEST
+
+
+def test_the_witness_has_no_torch_and_no_context() -> None:
+    code = (
+        "import sys, kernelcup_harness.witness_process; "
+        "print([each for each in sys.modules if each == 'torch' or each == 'kernelcup_harness.window.driver'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_machine_without_counters_has_a_witness_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def refuse(counters: Any, *, interval_ns: int, most: int) -> Sampler:
+        asked.append((counters, interval_ns, most))
+        raise NoCounters("no counters here")
+
+    monkeypatch.setattr(witness_process, "Sampler", refuse)
+    with serving(witness_process.sampler) as channel:
+        assert TimerLine(channel).greet(5.0) == "no counters here"
+    assert asked == [(trace.COUNTERS, trace.INTERVAL_NS, MOST_SAMPLES)]
+
+
+# The judge's side
+
+
+@pytest.fixture
+def judges(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[witnessed.Witness]:
+    """The judge's witness of a device."""
+    monkeypatch.setattr(witnessed, "time", device)
+    with serving(lambda: FakeSampler(device)) as channel:
+        found = witnessed.Witness(channel, device.sweep)
+        assert found.greet(5.0) == ""
+        yield found
+
+
+def parts(
+    device: FakeDevice, call: Callable[[], None] | None = None, *, key: tuple[str, int] = KEY, nodes: int = 1
+) -> Round:
+    """A call on a device, with the judge's work beside it."""
+
+    def before() -> None:
+        device.sweep()
+        device.settle()
+
+    work = call or (lambda: device.work(CALL_NS))
+    return Round(key=key, nodes=nodes, before=before, call=work, after=device.settle)
+
+
+def test_the_judges_own_work_is_learned_without_a_call(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    judges.learn(parts(device, lambda: pytest.fail("a call was made")))
+
+    assert judges.knows(KEY)
+    assert not judges.knows(("rival", 0))
+    assert judges._known[KEY] == (SWEEP, COPY)
+
+
+def test_work_that_differs_from_time_to_time_cannot_be_learned(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    more = iter(range(1, 100))
+
+    def before() -> None:
+        device.work(COPY_NS, trace.Work(next(more), 1))
+
+    with pytest.raises(WitnessFailed, match="other work beside the judge's"):
+        judges.learn(Round(key=KEY, nodes=1, before=before, call=lambda: None, after=device.settle))
+    assert not judges.knows(KEY)
+
+
+def test_another_programs_kernel_while_learning_costs_a_watch(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    device.haunted = True
+    judges.learn(parts(device))
+
+    assert judges._known[KEY] == (SWEEP, COPY)
+
+
+def test_calls_of_a_watch_have_their_times_and_answers_are_checked_once_it_is_over(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    judges.learn(parts(device))
+    checked: list[int] = []
+    calls = [parts(device, lambda ns=ns: device.work(ns)) for ns in (7_000, 12_000)]  # type: ignore[misc]
+    found = judges.watch(calls, lambda: checked.append(len(device.kernels)))
+
+    assert found == pytest.approx([each - trace.SPAN_NS for each in (7_000, 12_000)])
+    assert checked == [len(device.kernels)]
+
+
+def test_a_graph_with_more_dispatches_than_nodes_has_its_preamble_added(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    judges.learn(parts(device))
+    call = parts(device, lambda: device.work(CALL_NS, trace.Work(3, 9)), nodes=2)
+
+    assert judges.watch([call], lambda: None) == pytest.approx(
+        [CALL_NS - trace.SPAN_NS + trace.PREAMBLE_NS]
+    )
+
+
+def haunt(device: FakeDevice) -> None:
+    """Make a call beside which another program's kernel runs."""
+    device.work(CALL_NS)
+    device.haunted = True
+
+
+def test_three_unreadable_watches_in_a_row_are_the_machines_error(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    judges.learn(parts(device))
+    bad, good = parts(device, lambda: haunt(device)), parts(device)
+
+    assert judges.watch([bad], lambda: None) == []
+    assert judges.watch([bad], lambda: None) == []
+    # One that can be read ends the row.
+    assert len(judges.watch([good], lambda: None)) == 1
+    assert judges.watch([bad], lambda: None) == []
+    assert judges.watch([bad], lambda: None) == []
+    with pytest.raises(WitnessFailed, match="cannot be told apart"):
+        judges.watch([bad], lambda: None)
+
+
+def test_a_watch_of_two_sides_has_the_work_of_each(judges: witnessed.Witness, device: FakeDevice) -> None:
+    rival = ("rival", 0)
+    judges.learn(parts(device))
+    judges.learn(Round(key=rival, nodes=1, before=device.sweep, call=lambda: None, after=two_copies(device)))
+    mine = parts(device)
+    theirs = Round(
+        key=rival,
+        nodes=1,
+        before=device.sweep,
+        call=lambda: device.work(5_000),
+        after=two_copies(device),
+    )
+
+    assert judges.watch([mine, theirs], lambda: None) == pytest.approx(
+        [CALL_NS - trace.SPAN_NS, 5_000 - trace.SPAN_NS]
+    )
+    with pytest.raises(KeyError):
+        judges.watch([parts(device, key=("rival", 1))], lambda: None)
+
+
+def two_copies(device: FakeDevice) -> Callable[[], None]:
+    """The copies of an answer of two tensors."""
+    return lambda: (device.work(COPY_NS, COPY), device.work(COPY_NS, COPY))[0]
+
+
+class Lying:
+    """A witness that answers nonsense."""
+
+    def __init__(self, stretches: list[list[float]]) -> None:
+        self.stretches = stretches
+
+    def serve(self, channel: Channel) -> None:
+        """Answer one watch."""
+        for reply in (Watching(), Stopped(), Seen(stretches=self.stretches)):
+            frame = channel.receive()
+            channel.send({"id": frame["id"], **pack(reply)})
+
+
+def test_stretches_that_are_none_are_the_machines_error(device: FakeDevice) -> None:
+    ours, theirs = socket.socketpair()
+    other = Channel(theirs, max_bytes=1 << 20, max_fds=0)
+    thread = threading.Thread(target=Lying([[1.0, 2.0, 3.0]]).serve, args=(other,))
+    thread.start()
+    found = witnessed.Witness(Channel(ours, max_bytes=1 << 20, max_fds=0), device.sweep)
+    with pytest.raises(TimerFailed, match="without stretches"):
+        found.watch([], lambda: None)
+    thread.join()
+    ours.close()
+    theirs.close()

@@ -1,0 +1,519 @@
+"""Whole jobs whose times are the witness's: the start gun only checks them."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_device import FakeSampler, Locked
+from fake_room import CALL_NS, EMPTY_NS, FakeEngine, judged_in_room
+from harness_runs import quick_spec
+from inside import cases
+
+from kernelcup_harness.clocks.trace import SPAN_NS
+from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.replay import match, replays, timed_replays
+from kernelcup_harness.judge.schedule import CHECKING_SAMPLES
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    DuelResult,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    Reason,
+    TrustLevel,
+    Verdict,
+    from_json,
+)
+from kernelcup_harness.timer.start_gun import StampForged
+
+RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
+SEEN_NS = CALL_NS - SPAN_NS
+VERIFIED = 4
+"""Calls that are made while the contestant is still there."""
+
+
+def ranked(**changes: Any) -> JobSpec:
+    """A ranked job of one case, or of those that are given."""
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
+    return quick_spec(HONEST, **(values | changes))
+
+
+def judged(
+    folder: Path,
+    engine: type[FakeEngine] = FakeEngine,
+    sampler: type[FakeSampler] | None = FakeSampler,
+    **changes: Any,
+) -> tuple[list[dict[str, Any]], Any]:
+    """Judge a job with a witness."""
+    return judged_in_room(ranked(**changes), folder, engine=engine, sampler=sampler)
+
+
+def told(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the report says of the clean room."""
+    (found,) = [
+        event["environment"]["clean_room"] for event in events if "clean_room" in event.get("environment", {})
+    ]
+    return dict(found)
+
+
+def ended(events: list[dict[str, Any]]) -> tuple[str, str, str]:
+    """How the ranked stage ended: verdict, reason and message."""
+    (end,) = [each for each in events if each["type"] == "stage_end" and each["name"] == "ranked"]
+    return end["verdict"], end["reason"], end["message"]
+
+
+def accepted(events: list[dict[str, Any]]) -> CaseResult:
+    """The only case of a job that was accepted."""
+    (case,) = cases(events)
+    assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
+    return case
+
+
+def fired(shared: Any) -> int:
+    """How many calls the start gun has timed."""
+    return sum(entry[0] == "fire" for entry in shared.log)
+
+
+def test_times_of_the_witness_rank(tmp_path: Path) -> None:
+    events, shared = judged(tmp_path)
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.audit is not None
+    assert timing.audit.level is TrustLevel.WITNESSED
+    assert timing.audit.findings == []
+    assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
+    assert timing.samples_ns == pytest.approx([SEEN_NS] * len(timing.samples_ns), abs=2)
+    assert len(timing.samples_ns) >= RULES.min_samples
+    assert timing.gun_ns == [CALL_NS] * len(timing.gun_ns)
+    assert len(timing.gun_ns) >= CHECKING_SAMPLES
+    assert told(events) == {"replayed": True, "left_out": ["a priority of kernel f"], "witnessed": True}
+    assert [entry[0] for entry in shared.log].count("launch") == len(timing.samples_ns)
+
+
+def test_each_watched_call_has_an_input_of_its_own_and_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    real = Checks.make_input
+
+    def noted(self: Checks, place: Any, sample: Any) -> Any:
+        made.append(("input", sample.input, sample.twin))
+        return real(self, place, sample)
+
+    monkeypatch.setattr(Checks, "make_input", noted)
+    events, shared = judged(tmp_path)
+
+    case = accepted(events)
+    assert case.timing is not None
+    assert case.checks == fired(shared) + len(case.timing.samples_ns)
+    own = {each[1] for each in made if each[1] < 1 << 20}
+    assert len(own) >= len(case.timing.samples_ns) + CHECKING_SAMPLES
+
+
+def test_all_cases_of_a_job_are_watched(tmp_path: Path) -> None:
+    sizes = [{"size": 100, "seed": 1}, {"size": 7_000, "seed": 2}]
+    events, _ = judged(tmp_path, benchmarks=sizes)
+
+    for case in cases(events):
+        assert case.timing is not None
+        assert case.timing.audit is not None
+        assert case.timing.audit.level is TrustLevel.WITNESSED
+
+
+class Late(FakeEngine):
+    """Is busy with a call for longer than its start gun says."""
+
+    longer_ns = 0
+
+    def shows_ns(self, group: int) -> int:
+        return super().shows_ns(group) + self.longer_ns
+
+
+def disagreeing(longer_ns: int) -> type[FakeEngine]:
+    """An engine whose calls keep the device busy for so much longer than the gun says."""
+    return type("Disagreeing", (Late,), {"longer_ns": longer_ns})
+
+
+@pytest.mark.parametrize("longer_ns", [900, 5_000, 90_000, -2_200, -8_000])
+def test_a_gun_that_disagrees_with_the_witness_was_forged(tmp_path: Path, longer_ns: int) -> None:
+    events, _ = judged(tmp_path, disagreeing(longer_ns))
+
+    verdict, reason, message = ended(events)
+    assert (verdict, reason) == (Verdict.REJECTED, Reason.FORGED_TIME)
+    assert f"by the hardware's counters a call takes {(SEEN_NS + longer_ns) / 1e3:.2f} us" in message
+    assert f"by the clock {CALL_NS / 1e3:.2f} us" in message
+    assert cases(events) == []
+
+
+@pytest.mark.parametrize("longer_ns", [400, 100, -100, -1_500])
+def test_a_gun_that_agrees_changes_nothing(tmp_path: Path, longer_ns: int) -> None:
+    events, _ = judged(tmp_path, disagreeing(longer_ns))
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.score_ns == pytest.approx(SEEN_NS + longer_ns, abs=2)
+
+
+def firing(says: Any) -> type[FakeEngine]:
+    """An engine whose gun says something else once the contestant is gone."""
+
+    class Fires(FakeEngine):
+        def fire(self, group: int, place: int) -> int | None:
+            honest = super().fire(group, place)
+            return says if fired(self._shared) > VERIFIED + 2 else honest
+
+    return Fires
+
+
+@pytest.mark.parametrize("sampler", [FakeSampler, None])
+@pytest.mark.parametrize("says", [-5_000, 0, EMPTY_NS - 1_600, 10**12])
+def test_times_that_are_impossible_were_forged(tmp_path: Path, says: int, sampler: Any) -> None:
+    events, _ = judged(tmp_path, firing(says), sampler)
+
+    verdict, reason, message = ended(events)
+    assert (verdict, reason) == (Verdict.REJECTED, Reason.FORGED_TIME)
+    assert f"{says} ns of a call of " in message
+
+
+def test_a_call_may_be_as_short_as_an_empty_graph(tmp_path: Path) -> None:
+    events, _ = judged(tmp_path, type("Short", (FakeEngine,), {"lasts_ns": 0}), None)
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.score_ns == timed_replays.LEAST_NS
+
+
+class Rewritten(FakeEngine):
+    """Finds an end time written again."""
+
+    def check(self) -> None:
+        raise StampForged("an end time was written again after it had been read")
+
+
+def test_an_end_time_that_was_written_again_was_forged(tmp_path: Path) -> None:
+    events, _ = judged(tmp_path, Rewritten)
+
+    assert ended(events)[:2] == (Verdict.REJECTED, Reason.FORGED_TIME)
+
+
+class Haunted(FakeEngine):
+    """Shares the device with another program in its first watches."""
+
+    watches = 0
+    seen = 0
+
+    def launch(self, group: int, place: int) -> None:
+        super().launch(group, place)
+        if self.seen < self.watches:
+            self._shared.gpu.haunted = True
+        self.seen += 1
+
+
+def test_three_unreadable_watches_in_a_row_are_the_machines_error(tmp_path: Path) -> None:
+    events, shared = judged(tmp_path, type("Always", (Haunted,), {"watches": 1_000}))
+
+    verdict, reason, _ = ended(events)
+    assert (verdict, reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+    launches = [entry[0] for entry in shared.log].count("launch")
+    assert launches == 3 * 4
+
+
+def test_a_watch_that_another_program_disturbs_is_made_again(tmp_path: Path) -> None:
+    events, shared = judged(tmp_path, type("Once", (Haunted,), {"watches": 4}))
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
+    assert [entry[0] for entry in shared.log].count("launch") == len(timing.samples_ns) + 4
+
+
+def test_without_counters_calls_are_replayed_and_the_report_says_why(tmp_path: Path) -> None:
+    events, shared = judged(tmp_path, sampler=Locked)
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.audit is not None
+    assert (timing.audit.level, timing.score_ns) == (TrustLevel.REPLAYED, CALL_NS)
+    assert timing.gun_ns == []
+    found = told(events)
+    assert (found["replayed"], found["witnessed"]) == (True, False)
+    assert "INSUFFICIENT_PRIVILEGES" in found["not_witnessed"]
+    assert not [entry for entry in shared.log if entry[0] == "launch"]
+
+
+class Blind(FakeSampler):
+    """Loses its counters when the first watch is read."""
+
+    def read(self) -> Any:
+        super().read()
+        raise NoCounters("samples were lost: the watch was too long")
+
+
+def test_counters_that_are_lost_during_a_job_are_the_machines_error(tmp_path: Path) -> None:
+    events, _ = judged(tmp_path, sampler=Blind)
+
+    assert ended(events)[:2] == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+
+
+# Calls that were not ready in time
+
+
+def being_late(numbers: set[int]) -> type[FakeEngine]:
+    """An engine where some of the calls that follow the contestant's end are not ready in time, by number."""
+
+    class IsLate(FakeEngine):
+        def fire(self, group: int, place: int) -> int | None:
+            honest = super().fire(group, place)
+            return None if fired(self._shared) - VERIFIED - 1 in numbers else honest
+
+    return IsLate
+
+
+def inputs_of_ranked_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note the inputs that are made for single calls."""
+    made: list[int] = []
+    real = replays.Replays._laid
+
+    def noted(self: Any, case: Any, at: int, sample: Any) -> Any:
+        made.append(-1 if sample.twin else sample.input)
+        return real(self, case, at, sample)
+
+    monkeypatch.setattr(replays.Replays, "_laid", noted)
+    return made
+
+
+def test_a_late_call_is_made_again_with_an_input_that_it_has_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = inputs_of_ranked_calls(monkeypatch)
+    events, _ = judged(tmp_path, being_late({5, 6}), None)
+
+    case = accepted(events)
+    assert case.timing is not None
+    assert set(case.timing.samples_ns) == {float(EMPTY_NS + CALL_NS)}
+    late, again, again_late = made[VERIFIED + 5 : VERIFIED + 8]
+    before = made[: VERIFIED + 5]
+    assert len({late, again, again_late}) == 3
+    assert not {again, again_late} & {*before, late, -1}
+
+
+def test_the_answer_of_a_late_call_is_checked(tmp_path: Path) -> None:
+    class WrongIfLate(FakeEngine):
+        def fire(self, group: int, place: int) -> int | None:
+            self._shared.log.append(("fire", group, place))
+            if fired(self._shared) > VERIFIED + 5:
+                # The pattern stays where the answer is due.
+                return None
+            self._run(group, place)
+            return EMPTY_NS + self.lasts_ns
+
+    events, _ = judged(tmp_path, WrongIfLate, None)
+
+    (case,) = cases(events)
+    assert case.verdict is Verdict.WRONG_ANSWER
+
+
+def test_three_late_calls_of_a_case_are_the_machines_error(tmp_path: Path) -> None:
+    events, shared = judged(tmp_path, being_late({2, 7, 9}), None)
+
+    assert ended(events)[:2] == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+    assert fired(shared) == VERIFIED + 10
+
+
+def test_late_calls_are_counted_case_by_case(tmp_path: Path) -> None:
+    class LateTwice(FakeEngine):
+        """Two calls of each case are late; its places tell the cases apart."""
+
+        def fire(self, group: int, place: int) -> int | None:
+            honest = super().fire(group, place)
+            own = [each for each in self._shared.log if each[0] == "fire" and each[2] // 4 == place // 4]
+            return None if len(own) in (VERIFIED + 2, VERIFIED + 4) else honest
+
+    events, _ = judged(tmp_path, LateTwice, None, benchmarks=[{"size": n, "seed": n} for n in (8, 32, 64)])
+
+    assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED] * 3
+
+
+# Long calls
+
+LONG_NS = 12_000_000
+
+
+class Walled(FakeEngine):
+    """Takes some time by the judge's clock, which may differ from what the gun says."""
+
+    lasts_ns = LONG_NS
+    wall_ns = LONG_NS
+    round_trip_ns = 80_000
+
+    def fire(self, group: int, place: int) -> int | None:
+        self._shared.gpu.now_ns += self.wall_ns + EMPTY_NS + self.round_trip_ns
+        return super().fire(group, place)
+
+    def empty(self) -> int | None:
+        self._shared.gpu.now_ns += EMPTY_NS + self.round_trip_ns
+        return super().empty()
+
+
+@pytest.mark.parametrize(
+    ("wall_ns", "score_ns"),
+    [
+        pytest.param(LONG_NS, LONG_NS, id="both clocks agree"),
+        pytest.param(LONG_NS + 100_000, LONG_NS, id="within the slack"),
+        pytest.param(20_000_000, 20_000_000 - timed_replays.WALL_SLACK_NS, id="the gun says less"),
+    ],
+)
+def test_long_calls_rank_by_the_longer_of_gun_and_wall_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wall_ns: int, score_ns: float
+) -> None:
+    rooms: list[Any] = []
+    engine = type("Long", (Walled,), {"wall_ns": wall_ns})
+
+    class Noted(engine):  # type: ignore[misc, valid-type]
+        def __init__(self, shared: Any) -> None:
+            super().__init__(shared)
+            rooms.append(shared)
+
+    clock = SimpleNamespace(perf_counter_ns=lambda: rooms[0].gpu.now_ns)
+    for module in (replays, timed_replays):
+        monkeypatch.setattr(module, "time", clock)
+    events, shared = judged(tmp_path, Noted)
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.audit is not None
+    assert timing.audit.level is TrustLevel.WITNESSED
+    assert timing.score_ns == pytest.approx(score_ns)
+    assert not [entry for entry in shared.log if entry[0] == "launch"]
+
+
+# Duels
+
+
+def duel(events: list[dict[str, Any]]) -> DuelResult:
+    """The outcome of the duel of a job."""
+    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
+    return from_json(DuelResult, found)
+
+
+class Apart(FakeEngine):
+    """Both sides take as long by the gun; only the witness sees how long the rival really takes."""
+
+    rival_ns = 0
+
+    def shows_ns(self, group: int) -> int:
+        is_rival = self._sets[group] is not self._sets[0]
+        return super().shows_ns(group) + (self.rival_ns if is_rival else 0)
+
+
+RIVAL = {"rival": HONEST, "rival_name": "rival.py"}
+
+
+@pytest.mark.parametrize(("rival_ns", "verdict"), [(900, "faster"), (-900, "slower"), (0, "tied")])
+def test_a_duel_is_decided_by_what_the_witness_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rival_ns: int, verdict: str
+) -> None:
+    if not rival_ns:
+        monkeypatch.setattr(match, "LONGEST_S", 0.0)
+    events, shared = judged(tmp_path, type("Rivals", (Apart,), {"rival_ns": rival_ns}), **RIVAL)
+
+    accepted(events)
+    found = duel(events)
+    assert (found.verdict, found.rival_message) == (verdict, "")
+    assert found.ratio == pytest.approx(SEEN_NS / (SEEN_NS + rival_ns), rel=1e-3)
+    # All loads of both sides take part.
+    assert {entry[1] for entry in shared.log if entry[0] == "launch"} == set(range(32))
+
+
+def in_duel(*, rival: bool, fails: Any) -> type[FakeEngine]:
+    """An engine where one watched call of one side fails in the duel."""
+
+    class Fails(FakeEngine):
+        calls = 0
+
+        def launch(self, group: int, place: int) -> None:
+            its = (self._sets[group] is not self._sets[0]) == rival
+            self.calls += len(self._sets) > 2
+            if its and self.calls in (9, 10):
+                fails(self)
+            else:
+                super().launch(group, place)
+
+    return Fails
+
+
+def leave_out(engine: FakeEngine) -> None:
+    """Do as if the call was made: the pattern stays where the answer is due."""
+    engine._shared.gpu.work(CALL_NS)
+
+
+@pytest.mark.parametrize(("rival", "verdict"), [(True, ""), (False, "failed")])
+def test_a_side_with_a_wrong_answer_in_a_watched_duel_has_lost_and_a_person_looks_at_it(
+    tmp_path: Path, rival: bool, verdict: str
+) -> None:
+    events, _ = judged(tmp_path, in_duel(rival=rival, fails=leave_out), **RIVAL)
+
+    accepted(events)
+    found = duel(events)
+    assert found.verdict == verdict
+    assert f"in turns the {'rival' if rival else 'submission'}'s answers are wrong" in found.rival_message
+    held = [each["finding"] for each in events if each["type"] == "finding"]
+    assert [each["quarantines"] for each in held] == [True]
+
+
+def test_a_watched_duel_that_another_program_disturbs_is_not_held(tmp_path: Path) -> None:
+    class InDuel(FakeEngine):
+        def launch(self, group: int, place: int) -> None:
+            super().launch(group, place)
+            self._shared.gpu.haunted = len(self._sets) > 2
+
+    events, _ = judged(tmp_path, InDuel, **RIVAL)
+
+    accepted(events)
+    assert duel(events).verdict == "not_held"
+    assert "the witness" in duel(events).rival_message
+
+
+def test_without_counters_a_duel_goes_by_the_gun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match, "LONGEST_S", 0.0)
+    events, shared = judged(tmp_path, type("Rivals", (Apart,), {"rival_ns": 900}), Locked, **RIVAL)
+
+    assert duel(events).verdict == "tied"
+    assert not [entry for entry in shared.log if entry[0] == "launch"]
+
+
+def test_the_clocks_own_share_is_the_mean_of_many_empty_graphs(tmp_path: Path) -> None:
+    class Scattered(FakeEngine):
+        def empty(self) -> int | None:
+            count = sum(entry[0] == "empty" for entry in self._shared.log)
+            return int(super().empty() or 0) + (count % 5 - 2) * 10
+
+    events, shared = judged(tmp_path, Scattered, None)
+
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.offset_ns == pytest.approx(EMPTY_NS, abs=5)
+    assert statistics.fmean(timing.samples_ns) == EMPTY_NS + CALL_NS
+    assert shared.log.count(("empty",)) == timed_replays.EMPTIES
+
+
+@pytest.mark.parametrize("empty_ns", [400, 31_000])
+def test_a_clock_whose_empty_graph_is_implausible_times_nothing(
+    tmp_path: Path, empty_ns: int
+) -> None:
+    class Implausible(FakeEngine):
+        def empty(self) -> int | None:
+            return empty_ns
+
+    events, _ = judged(tmp_path, Implausible)
+
+    assert told(events)["reason"] == "no_timer"
+    assert f"an empty graph takes {empty_ns} ns" in told(events)["text"]
