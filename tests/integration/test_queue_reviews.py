@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
 from sqlalchemy import update
 
 from builders import look_at, make_actor, make_audit, make_board, make_case, make_report, make_stage
@@ -284,18 +281,6 @@ def test_rejected_code_is_only_held_where_it_was_rejected(judging) -> None:
     decide(judging, quarantine(judging, judging.judge(1000, board="double")), "rejected")
     assert judging.job(judging.judge(1000, board="other")).state is JobState.DONE
     assert judging.job(judging.judge(1000, board="double", content=FLAGGED)).state is JobState.DONE
-
-
-def test_code_that_was_rejected_before_an_upgrade_is_held_afterwards(judging) -> None:
-    decide(judging, quarantine(judging, judging.judge(1000)), "rejected")
-    with judging.db.write() as session:
-        migration = importlib.import_module("kernelcup.storage.migrations.versions.0015_reviews_by_code")
-        with Operations.context(MigrationContext.configure(session.connection())) as op:
-            op.drop_index("ix_reviews_code_hash", "reviews")
-            op.drop_column("reviews", "code_hash")
-            migration.upgrade()
-    again = judging.judge(900, user="bob")
-    assert judging.job(again).reason == "a person rejected the same code before"
 
 
 def test_a_decision_is_made_once_and_a_rejected_result_can_be_looked_at_again(judging) -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from alembic.script import ScriptDirectory
-from sqlalchemy import insert, text
 
 from builders import make_board, make_task
 from hand_judging import Judging
-from kernelcup.domain import OPERATOR, RankingBy, StageLimits
+from kernelcup.domain import OPERATOR, StageLimits
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.results import standings
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.tables import BestRow
 from kernelcup_harness.protocol import HarnessKind
 
 OTHER = make_task(benchmarks=[{"size": 4096, "seed": 2}])
@@ -118,35 +114,3 @@ def test_a_first_place_of_an_earlier_version_is_no_rival(judging) -> None:
     change(judging, OTHER)
     judging.judge(900, user="bob")
     assert judging.ranking() == [("bob", 900)]
-
-
-@pytest.mark.first_contact(
-    11, "a database of the version before loses its mixed standings when it is upgraded"
-)
-def test_an_upgrade_ends_mixed_standings(judging) -> None:
-    db = judging.db
-    old, kept = judging.judge(1000), judging.judge(1500)
-    change(judging, make_task(ranking_by=RankingBy.GEOM))
-    new = judging.judge(5000, user="bob")
-    with db.write() as session:
-        # As it was: both versions ranked together, and nothing said what was judged by what.
-        (run_id,) = session.scalars(text(f"SELECT id FROM runs WHERE job_id = {judging.job(kept).id}"))
-        user_id = judging.job(old).user_id
-        values = {
-            "leaderboard_id": 1,
-            "device": "H100",
-            "user_id": user_id,
-            "score_s": 1e-6,
-            "run_id": run_id,
-        }
-        session.execute(insert(BestRow).values(**values, submission_id=kept.id))
-        for table in ("runs", "leaderboards"):
-            session.execute(text(f"UPDATE {table} SET judging = ''"))
-        for table in ("runs", "bests"):
-            column = "at_floor BOOLEAN NOT NULL DEFAULT FALSE"
-            session.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
-    migration = ScriptDirectory(str(migrate.MIGRATIONS)).get_revision("0008").module
-    with db.write() as session:
-        migration.fill(session.connection())
-    assert judging.ranking() == [("bob", 5000)]
-    assert judging.run(new).judging != judging.run(kept).judging

@@ -41,11 +41,6 @@ class TrustRule(StrEnum):
     REPLAYED = "replayed"
     """Only replayed times rank; others are kept and shown."""
 
-    @classmethod
-    def _missing_(cls, value: object) -> TrustRule | None:
-        """Read the word of earlier versions."""
-        return cls.REPLAYED if value == "audited" else None
-
 
 class DuelOutcome(StrEnum):
     """The outcome of a new best result's duel against the previous leader."""

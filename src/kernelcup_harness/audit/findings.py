@@ -22,9 +22,7 @@ THROTTLED_SHARE = 0.2
 """Share of discarded samples from which it is reported."""
 LEVELS = (
     TrustLevel.REPLAYED,
-    TrustLevel.AUDITED,
     TrustLevel.WALL_CLOCK,
-    TrustLevel.BOUNDED,
     TrustLevel.SELF_MEASURED,
 )
 """From the best to the worst."""

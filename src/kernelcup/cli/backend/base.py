@@ -122,9 +122,6 @@ class Backend(Protocol):
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
 
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart: a hundred at most."""
-
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank: a hundred at most."""
 

@@ -152,10 +152,6 @@ class LocalBackend:
         """Return a ranking."""
         return rank.standings(self._db, board, device, limit=limit)
 
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart."""
-        return rank.older_standings(self._db, board, device)
-
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank."""
         return rank.unranked_standings(self._db, board, device)
