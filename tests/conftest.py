@@ -39,17 +39,6 @@ def pytest_report_header() -> str:
     return f"databases: {', '.join(DATABASES)}{hint}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Write the clauses that tests show into their results, for ``scripts/show/first-contact``."""
-    for item in items:
-        for marker in item.iter_markers("first_contact"):
-            point, clause = marker.args
-            held = "held" if marker.kwargs.get("held") else ""
-            item.user_properties.append(("first_contact", f"{point}|{held}|{clause}"))
-            if "FIRST_CONTACT_LIST" in os.environ:
-                sys.stdout.write(f"clause: {point}|{held}|{clause}\n")
-
-
 @pytest.fixture(autouse=True)
 def _logs_go_nowhere_afterwards() -> Iterator[None]:
     """Take away the handlers that commands set up: they write to streams that end with their test."""

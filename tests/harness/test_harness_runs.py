@@ -335,7 +335,6 @@ def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     assert "exit code 3" in report.message
 
 
-@pytest.mark.first_contact(20, "Triton's absence is named as the cause where a Triton submission fails")
 def test_a_submission_that_fails_for_want_of_triton_is_told_so(warm: Run) -> None:
     absent = "import sys\nsys.modules['triton'] = None\n"
     report = warm(quick_spec(f"{absent}import triton\ndef custom_kernel(data):\n    return data * 2\n"))

@@ -72,7 +72,6 @@ def test_every_timed_case_meets_an_old_input_and_a_twin() -> None:
         assert any(sample.twin for sample, _counts in made)
 
 
-@pytest.mark.first_contact(3, "a run has two near-twins or more, of different inputs")
 @pytest.mark.parametrize("cases", [1, 2, 3])
 def test_a_run_meets_two_twins_of_different_inputs(cases: int) -> None:
     for seed in range(100):
@@ -276,7 +275,6 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
     assert made == [2, 10]
 
 
-@pytest.mark.first_contact(10, "samples of a case whose calls take long stop at its share of the budget")
 def test_a_case_whose_calls_take_long_stops_at_its_budget() -> None:
     made = []
     for seed in range(20):

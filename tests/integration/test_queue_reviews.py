@@ -58,7 +58,6 @@ def review_tags_of(judging: Judging, submission) -> list[str]:
     return tags
 
 
-@pytest.mark.first_contact(8, "a run that ends badly after an audit found something waits for a person")
 def test_what_an_audit_has_found_is_held_although_the_run_failed_later(judging) -> None:
     submission = judging.submit()
     found = [Finding(code="below_floor", text="too fast", quarantines=True)]
@@ -144,7 +143,6 @@ def test_what_earns_no_score_waits_for_nobody(judging) -> None:
     assert reviews.open_reviews(judging.db, OPERATOR) == []
 
 
-@pytest.mark.first_contact(8, "what an audit has found survives any later end of the run")
 @pytest.mark.parametrize(
     "verdict", [Verdict.WRONG_ANSWER, Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.INTERNAL_ERROR]
 )
@@ -156,7 +154,6 @@ def test_what_an_audit_has_found_waits_for_a_person_however_the_run_ends(judging
     assert [each["code"] for each in review.evidence["findings"]] == ["below_floor"]
 
 
-@pytest.mark.first_contact(8, "what an audit has found survives any later end of the run")
 def test_what_the_audit_of_a_rejudge_found_is_held_although_its_machine_failed(judging) -> None:
     submission = judging.judge(1000)
     rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock())
@@ -259,7 +256,6 @@ def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
     assert failure(view) == "H100: a person rejected this result: copied from #7"
 
 
-@pytest.mark.first_contact(33, "rejected code does not rank when it is sent again, whoever sends it")
 def test_rejected_code_waits_for_a_person_when_it_is_sent_again(judging) -> None:
     first = judging.judge(1000)
     review = quarantine(judging, first)
@@ -275,7 +271,6 @@ def test_rejected_code_waits_for_a_person_when_it_is_sent_again(judging) -> None
     assert judging.ranking() == [("eve", 800), ("bob", 900)]
 
 
-@pytest.mark.first_contact(33, "rejected code does not rank when it is sent again, whoever sends it")
 def test_rejected_code_is_only_held_where_it_was_rejected(judging) -> None:
     make_board(judging.db, name="other")
     decide(judging, quarantine(judging, judging.judge(1000, board="double")), "rejected")

@@ -32,7 +32,6 @@ def remark_of(judging: Judging, submission) -> str:
     return next(iter(beside(judging.db, view).values())).remark
 
 
-@pytest.mark.first_contact(11, "results of an earlier task version leave the standings when the task changes")
 def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None:
     judging.judge(1000), judging.judge(2000, user="bob")
     change(judging, OTHER)
@@ -43,7 +42,6 @@ def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None
     assert [each.user for each in standings.history(judging.db, "double", "H100")] == ["bob"]
 
 
-@pytest.mark.first_contact(11, "results come back into the standings as they are judged again")
 @pytest.mark.parametrize("only_best", [False, True])
 def test_results_come_back_as_they_are_judged_again(judging, only_best: bool) -> None:
     judging.judge(1500), judging.judge(1000)
@@ -55,9 +53,6 @@ def test_results_come_back_as_they_are_judged_again(judging, only_best: bool) ->
     assert judging.ranking() == [("ada", 7000)]
 
 
-@pytest.mark.first_contact(
-    11, "a change of texts and limits, on which judging does not depend, moves no result", held=True
-)
 def test_other_texts_and_limits_move_no_result(judging) -> None:
     judging.judge(1000)
     changed = {
@@ -70,7 +65,6 @@ def test_other_texts_and_limits_move_no_result(judging) -> None:
     assert judging.ranking() == [("ada", 1000), ("bob", 2000)]
 
 
-@pytest.mark.first_contact(11, "results of an earlier version rank again once the task is what it was")
 def test_results_rank_again_once_the_task_is_what_it_was(judging) -> None:
     judging.judge(1000)
     change(judging, OTHER)
@@ -79,7 +73,6 @@ def test_results_rank_again_once_the_task_is_what_it_was(judging) -> None:
     assert judging.ranking() == [("ada", 1000)]
 
 
-@pytest.mark.first_contact(11, "what is judged while the task changes does not rank among later results")
 def test_what_is_judged_while_the_task_changes_does_not_rank(judging) -> None:
     submission = judging.submit()
     lease = judging.claim()
@@ -90,14 +83,12 @@ def test_what_is_judged_while_the_task_changes_does_not_rank(judging) -> None:
     assert "judged against an earlier version of the task" in remark_of(judging, submission)
 
 
-@pytest.mark.first_contact(11, "results under another harness do not rank together either")
 def test_results_under_another_harness_do_not_rank_together(judging) -> None:
     judging.judge(1000)
     change(judging, changes=BoardChanges(harness=HarnessKind.OWN))
     assert judging.ranking() == []
 
 
-@pytest.mark.first_contact(11, "the author of a result of an earlier version is told why it does not rank")
 def test_an_author_is_told_why_a_result_does_not_rank(judging) -> None:
     submission = judging.judge(1000)
     assert remark_of(judging, submission) == ""
@@ -105,9 +96,6 @@ def test_an_author_is_told_why_a_result_does_not_rank(judging) -> None:
     assert "It ranks once it is judged again." in remark_of(judging, submission)
 
 
-@pytest.mark.first_contact(
-    11, "a first place of an earlier version keeps nobody from the first place by a duel"
-)
 def test_a_first_place_of_an_earlier_version_is_no_rival(judging) -> None:
     change(judging, changes=BoardChanges(duel=True))
     judging.judge(1000)

@@ -109,9 +109,6 @@ def test_what_is_wrong_is_named_with_file_and_key(load, text: str, problem: str)
     assert re.search(rf"kernelcup\.toml:\d+:\d+: {re.escape(problem)}", str(caught.value))
 
 
-@pytest.mark.first_contact(
-    24, "errors in kernelcup.toml have line and column, and say what was probably meant"
-)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kernelcup.screen.bounded import BoundedScreen
 from kernelcup.screen.run import screen
 from kernelcup.services.submissions.screening import is_native
@@ -18,14 +16,12 @@ def test_a_process_of_its_own_finds_the_same() -> None:
     assert look("kernel.cu", native) == screen(native, is_native=True)
 
 
-@pytest.mark.first_contact(29, "the screen has a process of its own and bounded time")
 def test_a_look_that_takes_too_long_is_ended_and_says_so() -> None:
     found = BoundedScreen(is_native, limit_s=0.001)("kernel.py", CHEAT)
     assert found.tags == ("no_answer",)
     assert found.findings[0].explanation == "The screen had not ended after 0.001 s."
 
 
-@pytest.mark.first_contact(29, "the screen has a process of its own and bounded memory")
 def test_a_look_that_takes_too_much_memory_is_ended_and_says_so() -> None:
     found = BoundedScreen(is_native, memory_bytes=1 << 20)("kernel.py", "x = 1\n" * 150_000)
     assert found.tags == ("no_answer",)

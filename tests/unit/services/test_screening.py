@@ -67,7 +67,6 @@ def finish(db, screening: Screening | None = None) -> JobState:
     return show_submission(db, lease.job.submission_id).jobs[0].job.state
 
 
-@pytest.mark.first_contact(29, "the screen leaves the request: it looks at a submission while that is judged")
 def test_a_submission_is_screened_when_it_is_judged(db, clock) -> None:
     make_board(db)
     submission = make_submission(db, content=CHEAT.encode())
@@ -94,7 +93,6 @@ def test_a_submission_is_looked_at_once(db, clock) -> None:
     assert seen == ["kernel.py"]
 
 
-@pytest.mark.first_contact(29, "ban and limits come before anything that takes long")
 def test_a_file_of_a_banned_user_costs_nothing(db) -> None:
     make_board(db)
     make_submission(db)
@@ -105,7 +103,6 @@ def test_a_file_of_a_banned_user_costs_nothing(db) -> None:
     assert time.thread_time() - before < 5
 
 
-@pytest.mark.first_contact(29, "ban and limits come before anything that takes long")
 def test_a_file_over_a_limit_costs_nothing(db) -> None:
     make_board(db)
     limits.add_limit(db, OPERATOR, text="1/hour", now=NOW)
@@ -116,14 +113,12 @@ def test_a_file_over_a_limit_costs_nothing(db) -> None:
     assert time.thread_time() - before < 5
 
 
-@pytest.mark.first_contact(29, "a leaderboard that holds back tags holds back what the screen has not seen")
 def test_what_was_not_looked_at_does_not_rank_where_tags_are_held_back(db) -> None:
     make_board(db, review_tags=("streams",))
     make_submission(db)
     assert finish(db) is JobState.QUARANTINED
 
 
-@pytest.mark.first_contact(29, "the tags that a look beside the judging finds hold back the result")
 def test_tags_count_before_a_result_ranks(db) -> None:
     make_board(db, review_tags=("streams",))
     finding = Finding(tag="streams", line=5, column=5, source="", explanation="")
@@ -140,7 +135,6 @@ def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
     assert states == [JobState.QUARANTINED, JobState.DONE]
 
 
-@pytest.mark.first_contact(29, "a file that keeps the screen too long is held back where tags are")
 def test_a_file_that_the_screen_cannot_finish_is_held_back(db) -> None:
     make_board(db, review_tags=("streams",))
     make_submission(db)

@@ -37,7 +37,6 @@ def kernelcup_words(line: str) -> list[str] | None:
     return None if at is None else words[at + 1 :]
 
 
-@pytest.mark.first_contact(23, "how-to pages use no curl and no jq where a command exists")
 @pytest.mark.parametrize("page", [page for page in HOW_TO if page.name not in ALLOWED_CURL], ids=str)
 def test_how_to_pages_use_commands(page: Path) -> None:
     used = [line for line in shell_lines(page) if re.search(r"\b(?:curl|jq)\b", line)]
@@ -45,7 +44,6 @@ def test_how_to_pages_use_commands(page: Path) -> None:
     assert "$API" not in page.read_text()
 
 
-@pytest.mark.first_contact(23, "every command and option of a how-to page exists", held=True)
 @pytest.mark.parametrize("page", [*HOW_TO, DOCS / "quickstart.md"], ids=str)
 def test_every_command_of_a_page_exists(page: Path) -> None:
     known = cli_docs.commands()
@@ -60,13 +58,11 @@ def test_every_command_of_a_page_exists(page: Path) -> None:
         assert given - options - {"--help", "-h"} == set(), line
 
 
-@pytest.mark.first_contact(23, "pipx install is promised nowhere before there is a package")
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=str)
 def test_no_page_promises_a_package(page: Path) -> None:
     assert "pipx" not in page.read_text()
 
 
-@pytest.mark.first_contact(23, "the index has a row for every how-to page and every explanation")
 def test_the_index_leads_everywhere() -> None:
     index = (DOCS / "index.md").read_text()
     pages = [*HOW_TO, *sorted((DOCS / "explanation").glob("*.md"))]
@@ -83,7 +79,6 @@ def microseconds(ns: float) -> str:
     return f"{ns / 1000:.2f}"
 
 
-@pytest.mark.first_contact(23, "the page on do_bench has a table and an example of stored figures only")
 def test_the_figures_beside_do_bench_are_stored() -> None:
     text = (DOCS / "explanation/your-do-bench-number.md").read_text()
     stored = json.loads((RESULTS / "replay-kinds-h100.json").read_text())
@@ -100,7 +95,6 @@ def test_the_figures_beside_do_bench_are_stored() -> None:
         assert f"| {name} | {microseconds(cold)} | {microseconds(warm)} |" in text
 
 
-@pytest.mark.first_contact(23, "how times are measured takes two pages and a picture")
 def test_timing_takes_two_pages_and_a_picture() -> None:
     page = (DOCS / "explanation/how-timing-works.md").read_text()
     assert len(page.split()) < 1_250
