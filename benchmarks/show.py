@@ -14,13 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
-
 import clean_room_figures as figures
 import timing_path
 from time_common import read
 
+HERE = Path(__file__).resolve().parent
 FILES = ("jobs", "attacks", "bias", "duels", "throughput")
 MARKS = {True: "pass", False: "FAIL", None: "----"}
 

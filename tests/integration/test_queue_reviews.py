@@ -171,7 +171,7 @@ def test_the_screen_and_the_clock_may_both_object(judging) -> None:
     assert review.evidence["tags"] == tags
     assert review.evidence["findings"]
     assert review.reason.startswith("it is faster than")
-    assert review.reason.endswith(f"the static screen found {', '.join(tags)}")
+    assert review.reason.endswith(f"a second opinion found {', '.join(tags)}")
 
 
 def test_the_next_best_takes_its_place(judging) -> None:

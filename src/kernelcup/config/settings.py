@@ -162,7 +162,7 @@ class Config:
     configured_devices: tuple[Device, ...]
     environ: Mapping[str, str]
     kernelguard: bool = False
-    """Whether the static screen asks ``kernelguard`` for a second opinion."""
+    """Whether ``kernelguard`` is asked for a second opinion on submissions."""
     sandbox_required: bool
     """Whether ranked runs are refused on a machine without a sandbox."""
     sandbox_environment: tuple[str, ...]

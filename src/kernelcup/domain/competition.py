@@ -119,7 +119,7 @@ class BoardSettings:
     max_file_bytes: int | None = None
     """The board's own size limit for submissions; None for the platform's."""
     review_tags: Sequence[str] = ()
-    """Tags of the static screen with which a ranked result must be reviewed before it counts."""
+    """Tags of a second opinion with which a ranked result must be reviewed before it counts."""
     trust: TrustRule = TrustRule.ANY
     """Which times rank."""
     duel: bool = False

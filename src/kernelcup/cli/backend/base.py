@@ -105,7 +105,7 @@ class Backend(Protocol):
         """Return the newest submissions."""
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return the static screen's findings. Only where :attr:`server` is None."""
+        """Return a second opinion's findings. Only where :attr:`server` is None."""
 
     def code(self, submission_id: int) -> str:
         """Return a submission's text."""

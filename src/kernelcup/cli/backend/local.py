@@ -125,7 +125,7 @@ class LocalBackend:
         return [submission_info(service.show_submission(self._db, each.id)) for each in found]
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return the static screen's findings."""
+        """Return a second opinion's findings."""
         return service.screening_of(self._db, submission_id)
 
     def code(self, submission_id: int) -> str:

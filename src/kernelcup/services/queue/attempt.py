@@ -44,7 +44,7 @@ from kernelcup.services.queue.progress import (
 )
 from kernelcup.services.results import duels
 from kernelcup.services.results.duels import Rival
-from kernelcup.services.submissions.screening import Look, Looking, screen_file
+from kernelcup.services.submissions.screening import Look, Looking
 from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue.jobs import Lease
@@ -72,7 +72,7 @@ class Attempt:
         tell: Callable[[Progress], None],
         clock: Callable[[], datetime],
         max_attempts: int,
-        look: Look = screen_file,
+        look: Look | None = None,
     ) -> None:
         self.lease = lease
         self.cancelled = threading.Event()
@@ -217,8 +217,8 @@ class Attempt:
     def _spec(self) -> JobSpec:
         load = self._load()
         self._rival = load.rival
-        if not load.is_screened:
-            self._looking = Looking(self._look, load.submission.file_name, load.code)
+        if self._look is not None and not load.is_screened:
+            self._looking = Looking(self._look, load.code)
         spec = build_job_spec(
             load.task,
             job_id=lifecycle.job_name(self.lease),

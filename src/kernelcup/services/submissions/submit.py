@@ -78,7 +78,7 @@ def submit(
     leaderboard and access to it, its size limit and pause, file type, opening and deadline, devices and their
     pauses, limits. Each refusal is a ``UserError`` with a code of its own. The checks happen in the transaction
     that stores the submission, which excludes other submissions of the same user; before it, only the file is
-    read. The static screen runs while the submission is judged.
+    read. A second opinion is asked for while the submission is judged.
 
     Args:
         user: The actor who submits, or the name of the user for whom the operator submits, who is created if
