@@ -1,7 +1,6 @@
 """What a request costs does not grow with what others, or the same person, did before.
 
-Cost is counted in calls of functions, which is the same on every machine; ``benchmarks/service_growth.py``
-measures the time.
+Cost is counted in calls of functions, which is the same on every machine.
 """
 
 from __future__ import annotations
