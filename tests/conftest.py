@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
+import homes
 from database_kinds import (
     DATABASES,
     POSTGRES,
@@ -28,6 +29,7 @@ from kernelcup.storage.engine.database import Database
 from quick_engines import share_statements
 from warm_harness import Run, waiting
 
+homes.move_out()
 # How long an example takes depends on what else the machine does.
 settings.register_profile("kernelcup", deadline=None)
 settings.load_profile("kernelcup")

@@ -38,7 +38,7 @@ def answers_of(body: str, *arguments: str) -> dict[str, Any]:
         [sys.executable, "-I", "-c", START + body + END, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-3000:]

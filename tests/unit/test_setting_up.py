@@ -71,7 +71,7 @@ def chosen(index: str, *options: str, commands: Path) -> tuple[str, str]:
         env={**{k: v for k, v in os.environ.items() if "proxy" not in k.lower()}, "PATH": str(commands)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
         check=True,
     )
     return done.stdout.strip(), done.stderr
