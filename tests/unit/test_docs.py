@@ -366,3 +366,9 @@ def test_the_changelog_has_the_version():
     from kernelcup import __version__
 
     assert __version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_glossary_has_each_word_once():
+    words = re.findall(r"^\| \*\*([^*]+)\*\*[^|]*\|", read(REFERENCE.parent / "glossary.md"), re.MULTILINE)
+    assert len(words) > 30
+    assert [word for word in words if words.count(word) > 1] == []

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -290,3 +291,22 @@ def test_no_module_of_ours_warns_when_it_is_imported() -> None:
 def test_the_type_checker_refuses_what_is_deprecated() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
     assert "deprecated" in settings["enable_error_code"]
+
+
+def test_hooks_watch_paths_that_exist() -> None:
+    hooks = YAML(typ="safe").load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    (watched,) = [hook["files"] for hook in hooks if "files" in hook]
+    paths = watched.removeprefix("^(").removesuffix(")").replace("\\", "").split("|")
+    assert paths
+    for path in paths:
+        assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file(), path
+
+
+def test_the_source_distribution_has_what_its_tests_read() -> None:
+    included = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
+        "sdist"
+    ]
+    tops = {"benchmarks", "docs", "scripts", "requirements", "tests", ".ci", ".pre-commit-config.yaml"}
+    tops |= {"CONTRIBUTING.md", "README.md", "CHANGELOG.md", "SECURITY.md", "mkdocs.yml", "Makefile"}
+    assert tops - set(included["include"]) == set()
+    assert [path for path in included["include"] if not (ROOT / path).exists()] == []

@@ -1,7 +1,7 @@
 """The first schema: all tables.
 
-Until release 0.1.0 it is what ``storage/tables`` says. The release writes it out (docs/how-to/release.md): from then
-on the tables change by further migrations only.
+Until release 0.1.0 it is what ``storage/tables`` says. The release writes it out ("Release" in CONTRIBUTING.md):
+from then on the tables change by further migrations only.
 """
 
 from __future__ import annotations
