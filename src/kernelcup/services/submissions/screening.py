@@ -11,7 +11,7 @@ Look = Callable[[str], Screening]
 """Returns the findings in a text; never raises, and ends in time."""
 
 
-class Looking:
+class SecondOpinion:
     """The screening of a file in the background of its judging."""
 
     def __init__(self, look: Look, code: str) -> None:
