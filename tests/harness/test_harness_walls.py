@@ -75,7 +75,6 @@ def test_a_ranked_time_is_by_the_wall_clock(tmp_path: Path, backend: Backend) ->
     assert case.timing.overhead_ns > 0
 
 
-@pytest.mark.first_contact(9, "on a processor a false clock changes no time that is ranked")
 def test_a_false_clock_changes_its_own_figure_only() -> None:
     (case,) = run(ranked(FALSE_CLOCK)).report.stages[-1].cases
     assert case.timing is not None

@@ -38,8 +38,6 @@ PORT = 47615
 ABSTRACT = "\0kernelcup-attack-target"
 NEXT_JOB_STARTS_WITHIN_S = 10.0
 
-POINTS = {"V21": 1, "V22": 3, "V23": 5}
-"""Attacks that show a point of the first-contact issue."""
 
 judged: dict[str, RunReport] = {}
 
@@ -79,16 +77,9 @@ def about(report: RunReport) -> str:
     return "\n".join([*lines, f"seed {report.secret_seed}"])
 
 
-def cases(found: list[Attack], *, shown: bool = False) -> list[object]:
-    """Return attacks as parameters with readable names; ``shown`` names the clause that each shows."""
-    return [pytest.param(attack, id=attack.name, marks=clauses(attack) if shown else ()) for attack in found]
-
-
-def clauses(attack: Attack) -> list[pytest.MarkDecorator]:
-    """Return which clause of the first-contact issue an attack shows, if it shows one."""
-    point = POINTS.get(attack.id)
-    clause = f"the attack is refused: {attack.family}"
-    return [] if point is None else [pytest.mark.first_contact(point, clause)]
+def cases(found: list[Attack]) -> list[object]:
+    """Return attacks as parameters with readable names."""
+    return [pytest.param(attack, id=attack.name) for attack in found]
 
 
 @pytest.fixture
@@ -124,7 +115,7 @@ def accepted(report: RunReport) -> None:
 
 
 @pytest.mark.usefixtures("somebody_to_talk_to")
-@pytest.mark.parametrize("attack", cases(IN_ONE_JOB, shown=True))
+@pytest.mark.parametrize("attack", cases(IN_ONE_JOB))
 def test_an_attack_is_not_accepted(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     refused_as_expected(attack, judge(attack, attack.file))

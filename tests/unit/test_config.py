@@ -48,6 +48,16 @@ def test_the_environment_overrides_the_file(load) -> None:
     assert config.database_url == "sqlite:///b.db"
 
 
+def test_the_address_of_the_documentation_is_a_setting(load) -> None:
+    assert load("").server.docs == "https://kernelcup.readthedocs.io"
+    assert (
+        load("[server]\ndocs = 'https://docs.example.org/cup'\n").server.docs
+        == "https://docs.example.org/cup"
+    )
+    with pytest.raises(ConfigError):
+        load("[server]\ndocs = 'https://docs.example.org/'\n")
+
+
 def test_the_file_can_be_named_in_the_environment(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
         Config.load(None, {"KERNELCUP_CONFIG": str(tmp_path / "none.toml")})
@@ -109,9 +119,6 @@ def test_what_is_wrong_is_named_with_file_and_key(load, text: str, problem: str)
     assert re.search(rf"kernelcup\.toml:\d+:\d+: {re.escape(problem)}", str(caught.value))
 
 
-@pytest.mark.first_contact(
-    24, "errors in kernelcup.toml have line and column, and say what was probably meant"
-)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -235,10 +235,8 @@ def make_dispatcher(
     Args:
         serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
     """
-    from kernelcup.screen.bounded import BoundedScreen
     from kernelcup.services.machines.device_clocks import misnamed
     from kernelcup.services.queue.dispatcher import Dispatcher
-    from kernelcup.services.submissions.screening import is_native
 
     check_devices(config)
     if faults := misnamed(db, config.devices):
@@ -255,12 +253,12 @@ def make_dispatcher(
         launchers=launchers,
         on_progress=on_progress,
         calibrate_every=config.calibrate_every,
-        look=BoundedScreen(is_native, second_opinion=second_opinion(config)),
+        look=second_opinion(config),
     )
 
 
 def second_opinion(config: Config) -> KernelGuard | None:
-    """Return the configured second opinion of the static screen, None if there is none or it is not installed."""
+    """Return the configured second opinion for reviewers, None if there is none or it is not installed."""
     from kernelcup.screen.kernelguard import KernelGuard
 
     return KernelGuard.if_installed() if config.kernelguard else None

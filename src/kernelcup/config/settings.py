@@ -80,10 +80,14 @@ class _Local(_Section):
     refill: Literal["auto", "after", "beside"] = "auto"
 
 
+DOCS = "https://kernelcup.readthedocs.io"
+
+
 class _Server(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
+    docs: str = Field(default=DOCS, pattern=r"^https?://[^\s]*[^/\s]$")
     trusted_proxies: list[str] = []
     processes: int = Field(default=1, ge=1, le=64)
 
@@ -138,6 +142,8 @@ class ServerSettings:
     port: int = 8000
     url: str | None = None
     """The service's public URL, for example ``https://cup.example.org``; None means host and port."""
+    docs: str = DOCS
+    """Where the documentation is, without a trailing slash."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses whose ``X-Forwarded-*`` headers are trusted."""
     processes: int = 1
@@ -167,7 +173,7 @@ class Config:
     configured_devices: tuple[Device, ...]
     environ: Mapping[str, str]
     kernelguard: bool = False
-    """Whether the static screen asks ``kernelguard`` for a second opinion."""
+    """Whether ``kernelguard`` is asked for a second opinion on submissions."""
     sandbox_required: bool
     """Whether ranked runs are refused on a machine without a sandbox."""
     sandbox_environment: tuple[str, ...]

@@ -21,7 +21,6 @@ from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.domain.results import Result, Run, Score, Standing
 from kernelcup.domain.tasks import (
-    LATER_KEYS,
     LEAVES_SCORES,
     CudaConfig,
     Language,
@@ -33,7 +32,6 @@ from kernelcup_harness.protocol import RankingBy
 
 __all__ = [
     "LARGEST_ID",
-    "LATER_KEYS",
     "LEAVES_SCORES",
     "NOBODY",
     "OPERATOR",

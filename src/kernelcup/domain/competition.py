@@ -41,11 +41,6 @@ class TrustRule(StrEnum):
     REPLAYED = "replayed"
     """Only replayed times rank; others are kept and shown."""
 
-    @classmethod
-    def _missing_(cls, value: object) -> TrustRule | None:
-        """Read the word of earlier versions."""
-        return cls.REPLAYED if value == "audited" else None
-
 
 class DuelOutcome(StrEnum):
     """The outcome of a new best result's duel against the previous leader."""
@@ -129,7 +124,7 @@ class BoardSettings:
     max_file_bytes: int | None = None
     """The board's own size limit for submissions; None for the platform's."""
     review_tags: Sequence[str] = ()
-    """Tags of the static screen with which a ranked result must be reviewed before it counts."""
+    """Tags of a second opinion with which a ranked result must be reviewed before it counts."""
     trust: TrustRule = TrustRule.ANY
     """Which times rank."""
     duel: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from kernelcup_harness.protocol import estimates
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters
@@ -93,11 +93,6 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
     """Observations that are shown with the time."""
 
-    past_keys: ClassVar[frozenset[str]] = frozenset(
-        "armed handshake_ns handshake_slack_ns slope_ns slope_slack_ns slope_calls slope_walls_ns noop_ns "
-        "noop_before_ns".split()
-    )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
@@ -128,8 +123,6 @@ class Timing:
     """Clock of the device at each sample, empty if it is not known."""
     audit: Audit | None = None
     """The ranked time; ranked cases only."""
-
-    past_keys: ClassVar[frozenset[str]] = frozenset({"wall_ns", "late_ns", "handshakes_ns"})
 
     @property
     def raw_ns(self) -> float:
@@ -262,11 +255,6 @@ class Calibration:
     """Temperature of the chip at the end."""
     device_name: str = ""
     """Empty for the processor."""
-
-    past_keys: ClassVar[frozenset[str]] = frozenset(
-        "offset_ns own_empty_ns empty_pair_ns empty_kernel_ns spin_line spin_points ring_slopes_ns handshake_ns "
-        "handshake_residual_ns handshake_p99_ns".split()
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -149,7 +149,6 @@ def repository_of(folder: Path, **problem: object) -> str:
     return str(folder)
 
 
-@pytest.mark.first_contact(14, "the exit code of a sync tells that a problem has no leaderboard")
 @pytest.mark.parametrize(
     ("problem", "told"),
     [({"gpus": ["B200"]}, "'B200' is not configured here"), ({"deadline": "2020-01-01"}, "UTC has passed")],
@@ -168,7 +167,6 @@ def test_a_sync_that_makes_nothing_does_not_end_with_0(
     assert (shown["devices"], shown["deadline"]) == (["emulated"], "2099-01-01T23:59:59+00:00")
 
 
-@pytest.mark.first_contact(14, "a sync names the device that it leaves out")
 def test_a_sync_names_the_device_that_it_leaves_out(command: Command, home: Path) -> None:
     source = repository_of(home.parent / "repo", gpus=["B200", "emulated"])
     ended = command("board", "sync", source)

@@ -386,7 +386,6 @@ def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Pa
     assert command("submissions", "list", "--json").body == {"submissions": []}
 
 
-@pytest.mark.first_contact(16, "config check and doctor refuse the devices that serve refuses")
 @pytest.mark.parametrize(
     ("device", "told"),
     [
@@ -432,7 +431,6 @@ def test_the_check_of_the_configuration_misses_a_database_server(command: Comman
     assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
 
 
-@pytest.mark.first_contact(16, "config check refuses a machine without PyTorch, as serve does")
 def test_the_check_of_the_configuration_misses_torch(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

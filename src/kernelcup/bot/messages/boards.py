@@ -9,7 +9,6 @@ from typing import Any
 import discord
 
 from kernelcup.bot.messages import texts
-from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import duration, percent, rank_text, trust_text
@@ -54,7 +53,6 @@ def ranking_embed(
     offset: int,
     link: str | None = None,
     frozen: str = "",
-    older: Sequence[Json] = (),
     unranked: Sequence[Json] = (),
     final: Json | None = None,
 ) -> discord.Embed:
@@ -62,7 +60,6 @@ def ranking_embed(
 
     Args:
         frozen: A note for frozen standings, else empty.
-        older: Results that an older clock measured, listed separately.
         unranked: Results of a level that the leaderboard does not rank.
         final: The final of a closed leaderboard, with its official order.
     """
@@ -76,9 +73,6 @@ def ranking_embed(
     )
     if final is not None:
         embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
-    if older:
-        told = "Apart from the ranking until `/admin rejudge` judges them again."
-        embed.add_field(name=OLDER_CLOCK.capitalize(), value=_apart(older, told), inline=False)
     if unranked:
         told = "This leaderboard ranks replayed times only; the author's report says why a time is not."
         embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)

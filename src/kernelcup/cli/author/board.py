@@ -138,16 +138,14 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     from kernelcup.cli.author.task import describe
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
-    from kernelcup.cli.show.older import count_older, older_text
     from kernelcup.reporting.finals import as_object as final_object
 
     board = backend.board(name)
-    older = count_older(backend, board)
     finals = [
         each for device in board.devices if (each := find_final(backend, board.name, device)) is not None
     ]
     if as_json:
-        told = {**as_object(board), "older_results": older, "finals": list(map(final_object, finals))}
+        told = {**as_object(board), "finals": list(map(final_object, finals))}
         told |= {"task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return
@@ -156,8 +154,6 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     if board.notice:
         typer.echo(plain(f"Mind: {board.notice}"))
     typer.echo(rules_text(board))
-    if older:
-        typer.echo(plain(older_text(board.name, older, backend.option)))
     for final in finals:
         print_final(terminal.console(), final)
     typer.echo("")

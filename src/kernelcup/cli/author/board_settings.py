@@ -45,7 +45,7 @@ SizeOption = Annotated[
 ReviewTagOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--review-tag", help="A static-screen tag that sends ranked results to review; may be repeated."
+        "--review-tag", help="A tag of a second opinion that sends ranked results to review; may be repeated."
     ),
 ]
 TrustOption = Annotated[

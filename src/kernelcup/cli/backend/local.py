@@ -125,7 +125,7 @@ class LocalBackend:
         return [submission_info(service.show_submission(self._db, each.id)) for each in found]
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return the static screen's findings."""
+        """Return a second opinion's findings."""
         return service.screening_of(self._db, submission_id)
 
     def code(self, submission_id: int) -> str:
@@ -151,10 +151,6 @@ class LocalBackend:
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
         return rank.standings(self._db, board, device, limit=limit)
-
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart."""
-        return rank.older_standings(self._db, board, device)
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank."""

@@ -134,10 +134,6 @@ class ServerBackend:
         """Return a ranking."""
         return self._api.standings(board, device, limit=limit)
 
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart."""
-        return self._api.older_standings(board, device)
-
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank."""
         return self._api.unranked_standings(board, device)

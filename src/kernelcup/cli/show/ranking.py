@@ -12,6 +12,7 @@ from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, Score, Standing
 from kernelcup.reporting.phrases import (
+    UNRANKED,
     duration,
     interval_text,
     rank_text,
@@ -31,6 +32,12 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
         out.print(Text(f"{title}: no one is ranked yet", style="bold"))
         return
     places_table(out, title, places)
+
+
+def print_unranked(out: Console, board: str, device: str, places: Sequence[Standing]) -> None:
+    """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
+    if places:
+        places_table(out, f"{board} on {device}, not ranked", places, (UNRANKED,), ranked=False)
 
 
 def places_table(
