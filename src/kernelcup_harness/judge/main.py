@@ -16,6 +16,8 @@ from kernelcup_harness.judge import verdicts
 from kernelcup_harness.judge.aside import Aside
 from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
 from kernelcup_harness.judge.schedule import (
+    HIDDEN,
+    SUBMISSION,
     CaseRun,
     PlannedCase,
     Stage,
@@ -66,10 +68,9 @@ class Judge:
         self._channels = {role: each for role, each in contestants.items() if role != TIMER}
         self._timer = contestants.get(TIMER)
         self._session: Session | None = None
-        self._channel = contestants["submission"]
         self._make_audits = make_audits
         self._bench: Audits | None = None
-        self._callers: list[Caller] = []
+        self._callers: dict[str, Caller] = {}
         self._deadline = 0.0
         # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
         self._chance = random.Random(derive_seed(secret, "order"))
@@ -79,7 +80,7 @@ class Judge:
         try:
             self._judge()
         finally:
-            for caller in self._callers:
+            for caller in self._callers.values():
                 caller.close()
             if self._session is not None:
                 self._session.close()
@@ -133,16 +134,14 @@ class Judge:
             seeds_below=spec.seeds_below,
         )
         self._record_type = task.record_type
-        callers = {}
+        gpu, result_bytes = devices.on_gpu(), spec.limits.result_bytes
         for role, channel in self._channels.items():
             channel.busy_s = devices.busy_s()
-            callers[role] = Caller(channel, task.record_type, spec.limits.result_bytes, gpu=devices.on_gpu())
-            self._callers.append(callers[role])
-        self._caller, self._rival_caller = callers["submission"], callers.get("rival")
+            self._callers[role] = Caller(channel, task.record_type, result_bytes, gpu=gpu)
         return self._make_audits(
             spec,
             checks=self._checks,
-            callers=callers,
+            callers=self._callers,
             channels=self._channels,
             tell=self._runner.tell,
             remaining=self._remaining,
@@ -170,20 +169,22 @@ class Judge:
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
-                load(self._channel, self._spec.submission_name, limit_s)
+                load(self._submissions, self._spec.submission_name, limit_s)
         except RunEnds as end:
             self._runner.end_with(StageName.IMPORT, end)
-            return False
-        except ChannelClosed:
-            self._runner.end(StageName.IMPORT, Verdict.RUNTIME_ERROR, Reason.EXITED, verdicts.LOST, lost=True)
             return False
         self._runner.end(StageName.IMPORT)
         return True
 
+    @property
+    def _submissions(self) -> dict[str, Channel]:
+        """The channels to the contestants with the submission."""
+        return {role: self._channels[role] for role in (SUBMISSION, HIDDEN) if role in self._channels}
+
     def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
         """Return what makes the calls of a case: through the window if its inputs lie there."""
         calls = self._session.calls(stage, case) if self._session is not None else None
-        return calls or self._caller
+        return calls or self._callers[case.role]
 
     def _open_session(self, stages: list[Stage]) -> None:
         """Place the submission's memory where its calls can be replayed."""
@@ -191,11 +192,11 @@ class Judge:
             return
         assert self._bench is not None
         rival = None
-        if self._rival_caller is not None:
+        if "rival" in self._channels:
             from kernelcup_harness.judge.replay.session import Rival
 
             rival = Rival(
-                caller=self._rival_caller,
+                caller=self._callers["rival"],
                 channel=self._channels["rival"],
                 load=self._bench.load_rival,
                 error=self._spec.rival_error,
@@ -203,8 +204,7 @@ class Judge:
         self._session.open(
             rival=rival,
             checks=self._checks,
-            caller=self._caller,
-            contestant=self._channel,
+            contestants={role: (self._callers[role], each) for role, each in self._submissions.items()},
             chance=self._chance,
             remaining=self._remaining,
             record_type=self._record_type,
@@ -217,7 +217,8 @@ class Judge:
         """Run the cases of a stage and return whether all were accepted."""
         self._runner.begin(stage.name, stage.limit_s, len(stage.cases))
         self._deadline = time.monotonic() + stage.limit_s
-        self._caller.waited_s = 0.0
+        for caller in self._callers.values():
+            caller.waited_s = 0.0
         worst: CaseResult | None = None
         try:
             for result in self._results(stage):
@@ -227,13 +228,26 @@ class Judge:
                 if ends_stage(stage, result.verdict):
                     break
         except RunEnds as end:
-            self._runner.end_with(stage.name, end)
+            self._runner.end_with(stage.name, end, met_hidden=self._has_met_hidden)
             return False
         if worst is None:
             self._runner.end(stage.name)
         else:
-            self._runner.end(stage.name, worst.verdict, worst.reason, worst.message)
+            role = HIDDEN if worst.hidden else SUBMISSION
+            self._runner.end(
+                stage.name,
+                worst.verdict,
+                worst.reason,
+                worst.message,
+                role=role,
+                met_hidden=worst.met_hidden,
+            )
         return worst is None
+
+    @property
+    def _has_met_hidden(self) -> bool:
+        """Whether what runs public cases has met hidden ones."""
+        return self._session is not None and self._session.has_met_hidden
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
         """Yield the result of each case of a stage as it finishes."""
@@ -331,14 +345,17 @@ class Judge:
             run = self._bench.dueling or run
             assert run is not None
             run.failed_on = run.current
-            return self._result(run, *FAILURES[failure.kind], failure.text)
+            line = verdicts.line_in(failure.text, self._spec)
+            return self._result(run, *FAILURES[failure.kind], failure.text, line=line)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
+            waited_s = sum(self._callers[role].waited_s for role in self._submissions)
+            waited_s += self._session.waited_s if self._session is not None else 0.0
             raise verdicts.of_channel(error, stage, waited_s, self._bench.dueling or run) from error
         except Exception as error:
             ends = verdicts.of_others(error, self._reservation)
             if ends is None:
                 raise
+            ends.role = ends.role if run is None else run.case.role
             raise ends from error
         return None
 
@@ -369,8 +386,15 @@ class Judge:
             raise Wrong(sample, fault)
 
     def _result(
-        self, run: CaseRun, verdict: Verdict, reason: Reason, message: str, mismatch: Mismatch | None = None
+        self,
+        run: CaseRun,
+        verdict: Verdict,
+        reason: Reason,
+        message: str,
+        mismatch: Mismatch | None = None,
+        line: int | None = None,
     ) -> CaseResult:
+        met_hidden = run.case.hidden or self._has_met_hidden
         return CaseResult(
             index=run.case.index,
             parameters=run.case.parameters,
@@ -378,6 +402,8 @@ class Judge:
             verdict=verdict,
             reason=reason,
             message=message[:MAX_MESSAGE],
+            line=line if met_hidden else None,
+            met_hidden=met_hidden,
             mismatch=mismatch,
             failed_on=run.failed_on,
             timing=run.timing(),

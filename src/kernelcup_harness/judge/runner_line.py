@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from kernelcup_harness.judge.schedule import CaseRun, Stage
+from kernelcup_harness.judge.schedule import HIDDEN, CaseRun, Stage
 from kernelcup_harness.judge.verdicts import RunEnds
 from kernelcup_harness.protocol import Reason, StageName, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -52,15 +52,34 @@ class RunnerLine:
         reason: Reason = Reason.NONE,
         message: str = "",
         *,
+        role: str = "submission",
+        met_hidden: bool = False,
         lost: bool = False,
     ) -> None:
         """Report the end of a stage."""
-        text = message[:MAX_MESSAGE]
-        self.tell(StageEnds(name=name, verdict=verdict, reason=reason, message=text, lost=lost))
+        self.tell(
+            StageEnds(
+                name=name,
+                verdict=verdict,
+                reason=reason,
+                message=message[:MAX_MESSAGE],
+                role=role,
+                met_hidden=met_hidden,
+                lost=lost,
+            )
+        )
 
-    def end_with(self, name: StageName, end: RunEnds) -> None:
+    def end_with(self, name: StageName, end: RunEnds, *, met_hidden: bool = False) -> None:
         """Report the end of a stage that ends the run."""
-        self.end(name, end.verdict, end.reason, end.message, lost=end.lost)
+        self.end(
+            name,
+            end.verdict,
+            end.reason,
+            end.message,
+            role=end.role,
+            met_hidden=met_hidden or end.role == HIDDEN,
+            lost=end.lost,
+        )
 
     def progress(self, stage: Stage, run: CaseRun) -> None:
         """Report that a case goes on, unless that was just reported."""

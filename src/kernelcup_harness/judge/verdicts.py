@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from kernelcup_harness.judge.schedule import CaseRun, Stage
-from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.judge.schedule import SUBMISSION, CaseRun, Stage
+from kernelcup_harness.protocol import JobSpec, Reason, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
 
@@ -36,13 +37,24 @@ class MachineFailed(Exception):
 
 
 class RunEnds(Exception):
-    """A verdict that ends the run; ``lost`` if the contestant is gone and the runner knows why."""
+    """A verdict that ends the run.
 
-    def __init__(self, verdict: Verdict, reason: Reason, message: str, *, lost: bool = False) -> None:
+    Args:
+        verdict: The verdict.
+        reason: Its reason.
+        message: What happened.
+        role: The contestant that was called.
+        lost: Whether that contestant is gone, and the runner knows why.
+    """
+
+    def __init__(
+        self, verdict: Verdict, reason: Reason, message: str, *, role: str = SUBMISSION, lost: bool = False
+    ) -> None:
         super().__init__(message)
         self.verdict = verdict
         self.reason = reason
         self.message = message
+        self.role = role
         self.lost = lost
 
 
@@ -51,19 +63,21 @@ def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | Non
     from kernelcup_harness.judge.answers import GuardBroken
 
     case = "" if run is None else f", in case {run.case.index}"
+    role = SUBMISSION if run is None else run.case.role
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage, used_s, case)
+        return time_is_up(stage, used_s, case, role)
     if isinstance(error, BrokenProtocol):
         reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
-        return RunEnds(Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}")
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", lost=True)
+        text = f"the submission interfered with the harness: {error}"
+        return RunEnds(Verdict.REJECTED, reason, text, role=role)
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", role=role, lost=True)
 
 
-def time_is_up(stage: Stage, used_s: float, case: str = "") -> RunEnds:
+def time_is_up(stage: Stage, used_s: float, case: str = "", role: str = SUBMISSION) -> RunEnds:
     """Blame the side that used the time: a slow generator or reference is not the submission's fault."""
     text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s"
     if used_s >= stage.limit_s / 2:
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text + case)
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text + case, role=role)
     whose = f"{text}, but the submission used only {used_s:.1f} s of it: the task's own code is too slow"
     return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
 
@@ -123,12 +137,20 @@ def is_out_of_memory(cause: BaseException | None) -> bool:
     return False
 
 
-def of_import(error: Exception, timeout_s: float) -> RunEnds:
+def line_in(text: str, spec: JobSpec) -> int | None:
+    """Return the last line of the submission's file that a traceback names, None if it names none."""
+    named = re.findall(rf'File "{re.escape(spec.submission_name)}", line (\d{{1,6}})\b', text)
+    line = int(named[-1]) if named else 0
+    # The submission may have written the text.
+    return line if 1 <= line <= spec.submission.count("\n") + 1 else None
+
+
+def of_import(error: Exception, timeout_s: float, role: str = SUBMISSION) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly during the import."""
     if isinstance(error, ChannelTimeout):
         text = f"importing the submission took longer than {timeout_s:g} s"
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if isinstance(error, BrokenProtocol):
         text = f"the submission interfered with the harness: {error}"
-        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text)
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "the submission's process ended", lost=True)
+        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text, role=role)
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, LOST, role=role, lost=True)

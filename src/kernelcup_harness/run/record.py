@@ -87,7 +87,7 @@ class Record:
             case CaseEnds():
                 self.case(message.case)
             case StageEnds():
-                self.end(message.verdict, message.reason, message.message)
+                self.end(message.verdict, message.reason, message.message, met_hidden=message.met_hidden)
             case Phases():
                 self.phases |= message.phases
             case Calibrated():
@@ -127,7 +127,7 @@ class Record:
         score = result.timing.score_ns if result.timing is not None else None
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
-    def end(self, verdict: Verdict, reason: Reason, message: str) -> None:
+    def end(self, verdict: Verdict, reason: Reason, message: str, *, met_hidden: bool = False) -> None:
         """Close the current stage. Its cases are reported in the order of the task."""
         assert self._open is not None
         stage, self._open = self._open, None
@@ -137,6 +137,7 @@ class Record:
                 verdict=verdict,
                 reason=reason,
                 message=message,
+                met_hidden=met_hidden,
                 duration_s=time.monotonic() - stage.began,
                 limit_s=stage.limit_s,
                 planned_cases=stage.planned,

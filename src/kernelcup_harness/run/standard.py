@@ -21,7 +21,7 @@ from kernelcup_harness.isolation.environment import (
     write_files,
 )
 from kernelcup_harness.judge import verdicts
-from kernelcup_harness.judge.schedule import captures
+from kernelcup_harness.judge.schedule import captures, meets_hidden
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -33,7 +33,16 @@ from kernelcup_harness.protocol import (
     variables,
 )
 from kernelcup_harness.run.record import Record, ended
-from kernelcup_harness.run.workers import RIVAL, SUBMISSION, TIMER, USER_CODE, Crew, NotStarted, Share
+from kernelcup_harness.run.workers import (
+    HIDDEN,
+    RIVAL,
+    SUBMISSION,
+    TIMER,
+    USER_CODE,
+    Crew,
+    NotStarted,
+    Share,
+)
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     FROM_JUDGE,
@@ -139,8 +148,13 @@ class StandardRun:
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        rival = (RIVAL,) if fights else ()
-        return (SUBMISSION, *rival, TIMER) if captures(self._spec) else (SUBMISSION, *rival)
+        needed = {
+            SUBMISSION: True,
+            HIDDEN: meets_hidden(self._spec),
+            RIVAL: fights,
+            TIMER: captures(self._spec),
+        }
+        return tuple(role for role, is_needed in needed.items() if is_needed)
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.
@@ -212,7 +226,10 @@ class StandardRun:
         crew.wait_until_ready(READY_S)
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
-        shares = {role: self._share(role, builds.get(role)) for role in self._roles}
+        shares = {
+            role: self._share(role, builds.get(SUBMISSION if role == HIDDEN else role))
+            for role in self._roles
+        }
         crew.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
@@ -266,7 +283,7 @@ class StandardRun:
         elif isinstance(message, StageEnds) and message.lost:
             message = self._lost(message)
         elif isinstance(message, StageEnds) and message.verdict is Verdict.TIME_LIMIT_EXCEEDED:
-            self._started.contestants[SUBMISSION].child.abort()
+            self._started.contestants[message.role].child.abort()
             message = dataclasses.replace(message, message=message.message + self._line(message))
         self._record.take(message)
 
@@ -296,7 +313,7 @@ class StandardRun:
 
     def _lost(self, end: StageEnds) -> StageEnds:
         """Return the end of a stage whose submission is gone, with how it ended."""
-        child = self._started.contestants[SUBMISSION].child
+        child = self._started.contestants[end.role].child
         verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
         case = end.message.removeprefix(verdicts.LOST)
         return dataclasses.replace(end, verdict=verdict, reason=reason, message=text + case + self._line(end))
@@ -306,13 +323,14 @@ class StandardRun:
 
         The submission controls this text, so it is not reported where inputs are secret.
         """
-        stderr = self._started.contestants[SUBMISSION].child.stderr
+        stderr = self._started.contestants[end.role].child.stderr
         if stderr is None or end.name is StageName.RANKED:
             return ""
         dump = stderr.finish().text.rpartition(DUMP)[2]
         file = self._spec.submission_name
         found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
-        return "" if found is None else f", at {file}:{found[1]}"
+        is_line = found is not None and 1 <= int(found[1]) <= self._spec.submission.count("\n") + 1
+        return f", at {file}:{found[1]}" if found is not None and is_line else ""
 
     def _judge_lost(self) -> None:
         """Record a judge that ended without a verdict as the machine's failure."""

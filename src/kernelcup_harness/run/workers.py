@@ -23,17 +23,20 @@ from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pa
 
 JUDGE = "judge"
 SUBMISSION = "submission"
+HIDDEN = "hidden"
+"""Runs the submission too, for hidden cases only. Its author sees nothing that it says."""
 RIVAL = "rival"
 TIMER = "timer"
 """Replays captured calls. Runs the harness's code only, and needs no torch."""
 
-ROLES = (SUBMISSION, RIVAL, TIMER)
+ROLES = (SUBMISSION, HIDDEN, RIVAL, TIMER)
 """Contestants and the timer, in the order in which the judge has their channels."""
-USER_CODE = (SUBMISSION, RIVAL)
+USER_CODE = (SUBMISSION, HIDDEN, RIVAL)
 """The roles that run code of users."""
 USER_IDS = {
     JUDGE: layout.JUDGE_ID,
     SUBMISSION: layout.CONTESTANT_ID,
+    HIDDEN: layout.HIDDEN_ID,
     RIVAL: layout.RIVAL_ID,
     TIMER: layout.TIMER_ID,
 }

@@ -171,8 +171,12 @@ class StageEnds(Message):
     verdict: Verdict
     reason: Reason
     message: str
+    role: str
+    """The contestant that was called: ``submission``, or ``hidden`` for hidden cases."""
+    met_hidden: bool
+    """Whether the submission had met hidden cases: its author does not see the message then."""
     lost: bool
-    """Whether the submission's process is gone: the runner knows why."""
+    """Whether the contestant's process is gone: the runner knows why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -59,8 +59,8 @@ class Match:
         self._chance = chance
         self._error = error
         self._runs: list[CaseRun] = []
-        self._sets: tuple[list[int], list[int]] = ([0], [1])
-        """The timer's numbers of the captures of both sides; the submission's first one is there already."""
+        self._loads = 1
+        """How often each side is loaded; the submission is there already."""
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
 
@@ -87,11 +87,10 @@ class Match:
                 self._rival.hand_over()
                 takes_s = time.monotonic() - began
                 loads = duels.LOADS if 2 * duels.LOADS * takes_s < LOADING_S else duels.FEWEST_LOADS
-                for number in range(2, 2 * loads, 2):
-                    order = self._chance.sample((0, 1), 2)
-                    for at, who in enumerate(order):
-                        (self._mine, self._rival)[who].hand_over()
-                        self._sets[who].append(number + at)
+                for _ in range(1, loads):
+                    for side in self._chance.sample((self._mine, self._rival), 2):
+                        side.hand_over()
+                    self._loads += 1
                 for run in self._runs:
                     self._rival.verify(run)
             except (Wrong, CallFailed, BrokenProtocol) as error:
@@ -133,7 +132,7 @@ class Match:
             found, ratios = duels.decide(
                 more,
                 error=self._error,
-                loads=len(self._sets[0]),
+                loads=self._loads,
                 go_on=lambda: time.monotonic() < until,
             )
             return duels.outcome(found, ratios, cases)
@@ -149,12 +148,8 @@ class Match:
         samples = [SampleName(input=FIRST_LOOKED_AT + first * LOOK_INPUTS + at) for at in range(places)]
         self._mine.lay(run, samples)
         self._rival.lay(other, samples, keep_inputs=True)
-        sides = [
-            [[group, at] for at in room.numbers_of(each) for group in groups]
-            for room, each, groups in ((self._mine, run, self._sets[0]), (self._rival, other, self._sets[1]))
-        ]
         try:
-            pairs = self._mine.turns(sides[0], sides[1], first, count)
+            pairs = self._mine.turns(self._mine.calls_of(run), self._rival.calls_of(other), first, count)
         except (CallFailed, BrokenProtocol) as failure:
             # The failure cannot be attributed to either side.
             raise NotHeld(str(failure)) from failure

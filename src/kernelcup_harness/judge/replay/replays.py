@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from kernelcup_harness.judge.answers import Answer, CallFailed, GuardBroken
+from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.judge.checks import Checks, Place
 from kernelcup_harness.judge.replay.mapping import Mapping
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
+from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import CaseRun
 from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import SampleName
@@ -26,11 +28,36 @@ from kernelcup_harness.window.layout import (
     Layout,
     overlap,
 )
-from kernelcup_harness.window.messages import Fire, Fired, FireEmpty
+from kernelcup_harness.window.messages import Fire, Fired, FireEmpty, SharedRegion
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.messages import FailureKind, M, Message
+
+
+@dataclass(slots=True)
+class Source:
+    """A contestant whose calls are captured.
+
+    Args:
+        role: The contestant.
+        caller: For ordinary calls.
+        line: For requests about the window.
+    """
+
+    role: str
+    caller: Caller
+    line: Line
+    heap: range = range(0)
+    """Addresses of its own tensors."""
+    captured: int = 0
+    """Number of captured calls."""
+    export: tuple[values.Arena, int] | None = None
+    """The captured calls, and their size in bytes."""
+    lent: list[tuple[SharedRegion, int]] = field(default_factory=list)
+    """Regions of inputs, with descriptors to share them by."""
+    loads: list[int] = field(default_factory=list)
+    """The timer's numbers of these calls, one for each time that it has loaded them."""
 
 
 @dataclass(slots=True)
@@ -39,6 +66,7 @@ class Case:
 
     place: Place
     layout: Layout
+    source: Source
     first: int = 0
     """The number of its first place in the timer."""
     answers: list[Described] = field(default_factory=list)
@@ -58,7 +86,6 @@ class Replays:
         chance: Random numbers from the run's secret.
         remaining: Returns the seconds left of the stage.
         record_type: Finds classes of answers by name.
-        role: The side that makes the calls: ``submission`` or ``rival``.
     """
 
     def __init__(
@@ -70,7 +97,6 @@ class Replays:
         chance: random.Random,
         remaining: Callable[[], float],
         record_type: decode.RecordType,
-        role: str,
     ) -> None:
         self._mapping = mapping
         self._checks = checks
@@ -78,12 +104,8 @@ class Replays:
         self._chance = chance
         self._remaining = remaining
         self._record_type = record_type
-        self._role = role
         self._cases: dict[int, Case] = {}
-        self._heap = range(0)
         self._alone = False
-        # The timer loads the submission's calls first, then the rival's.
-        self._set = 0 if role == "submission" else 1
 
     def contestant_is_gone(self) -> None:
         """Note that from now on a wrong replay is the submission's own fault."""
@@ -97,7 +119,7 @@ class Replays:
         """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        (ns,) = self._fired(Fire(capture=self._set, place=case.first + at))
+        (ns,) = self._fired(Fire(capture=case.source.loads[0], place=case.first + at))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         case.fired_ns.append(ns)
@@ -112,7 +134,7 @@ class Replays:
             data = self._checks.make_input(case.place, sample)
             self._write(case, data, at)
         pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
-        pattern = pattern.to(self._mapping.view(self._heap.start, 1).device)
+        pattern = pattern.to(self._mapping.view(case.source.heap.start, 1).device)
         for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
             guards.repeat(self._mapping.view(address, nbytes), pattern)
         self._mapping.settle()

@@ -81,7 +81,8 @@ class TimedReplays(Replays):
             for passes in SERIES_PASSES:
                 inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
-                request = FireSeries(places=[case.first + at for at in order])
+                calls = [case.first + at for at in order]
+                request = FireSeries(capture=case.source.loads[0], places=calls)
                 walls += times_of([self._asked(request, SeriesFired).ns])
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
@@ -100,10 +101,11 @@ class TimedReplays(Replays):
         """Return the number of places of a case."""
         return self._cases[run.case.index].layout.places
 
-    def numbers_of(self, run: CaseRun) -> range:
-        """Return the numbers of a case's places in the timer."""
+    def calls_of(self, run: CaseRun) -> list[list[int]]:
+        """Return the timer's numbers of a case's calls: load and place."""
         case = self._cases[run.case.index]
-        return range(case.first, case.first + case.layout.places)
+        places = range(case.first, case.first + case.layout.places)
+        return [[load, place] for place in places for load in case.source.loads]
 
     def checked_ns(self, run: CaseRun) -> float:
         """Return the median time of the checked calls, the clock's own share included."""
