@@ -165,16 +165,16 @@ def a_room(shared: FakeWindow, line: Says, timer_line: TimerSays) -> tuple[Clean
     room = CleanRoom(
         shared,
         checks=cast("Any", SimpleNamespace(form=lambda _place: FORM)),
-        caller=cast("Any", None),
-        contestant=line,
+        contestants={"submission": (cast("Any", None), line)},
         timer=timer_line,
         chance=random.Random(1),
         remaining=lambda: 1.0,
         record_type=no_records,
         result_bytes=RESULT_BYTES,
     )
-    room._heap = range(HEAP, HEAP + window.GRANULE)
-    return room, Case(cast("Any", None), laid())
+    source = room._sources["submission"]
+    source.heap = range(HEAP, HEAP + window.GRANULE)
+    return room, Case(cast("Any", None), laid(), source)
 
 
 def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
@@ -321,9 +321,9 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     said = TimerSays()
     room, case = a_room(shared, Says(), said)
     room._cases[0] = case
-    room._captured = 4
+    case.source.captured = 4
     arena = wire.Arena.create(1)
-    room._export = arena, 1
+    case.source.export = arena, 1
     asked = {
         "fired": lambda: room._fired(FireEmpty(repeat=2)),
         "turns_fired": lambda: room.turns([[0, 0]], [[1, 0]], 0, 2),

@@ -11,6 +11,7 @@ from typing import Any
 from kernelcup_harness.audit import findings
 from kernelcup_harness.build.step import Built, Ending
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
+from kernelcup_harness.judge.schedule import meets_hidden
 from kernelcup_harness.protocol import (
     Backend,
     Calibration,
@@ -151,7 +152,8 @@ class Record:
         """Close the current stage, or ``name``, with a verdict against it."""
         if self._open is None:
             self.begin(name, 0.0, 0)
-        self.end(verdict, reason, message)
+        # The text may have been written by the judge, which knows all cases.
+        self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""
