@@ -23,7 +23,7 @@ from kernelcup_harness.judge.answers import CallFailed, Copied, Form, Pending, o
 from kernelcup_harness.judge.caller import read_reply
 from kernelcup_harness.judge.checks import unopened
 from kernelcup_harness.judge.replay import clean_room
-from kernelcup_harness.judge.replay.clean_room import Case, CleanRoom
+from kernelcup_harness.judge.replay.clean_room import CleanRoom, described
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
 from kernelcup_harness.judge.requests import Line
@@ -182,7 +182,8 @@ def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
     pairs = [list(each) for each in zip(answers_of(shared, 0), answers_of(shared, 1), strict=True)]
 
     def read(answers: Any) -> None:
-        case.answers = room._described(case, answers if isinstance(answers, list) else [], FORM)
+        given = answers if isinstance(answers, list) else []
+        case.answers = described(case, given, FORM, shared.device, RESULT_BYTES)
         for at in (0, 1):
             answer = room._read(case, at)
             assert set(answer.shared_inputs) <= {0, 1}

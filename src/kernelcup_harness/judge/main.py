@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.task import TaskCode
 
 TIMER = "timer"
+ROLES = (SUBMISSION, HIDDEN)
 
 
 class Judge:
@@ -66,6 +67,7 @@ class Judge:
         self._secret = secret
         self._runner = RunnerLine(runner)
         self._channels = {role: each for role, each in contestants.items() if role != TIMER}
+        self._submissions = {role: self._channels[role] for role in ROLES if role in contestants}
         self._timer = contestants.get(TIMER)
         self._session: Session | None = None
         self._make_audits = make_audits
@@ -103,7 +105,9 @@ class Judge:
             task = task_code.TaskCode(self._spec.reference_module, self._spec.check_style, Path.cwd())
             stages = plan(self._spec)
         except (task_code.TaskFault, LookupError) as fault:
-            self._stage_failed(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
+            self._runner.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
+            self._runner.end(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
+            self._runner.tell(End())
             return
         self._bench = self._prepared(task)
         set_up_s = time.monotonic() - began
@@ -147,11 +151,6 @@ class Judge:
             remaining=self._remaining,
         )
 
-    def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
-        self._runner.begin(name, self._spec.limits.import_s, 0)
-        self._runner.end(name, verdict, reason, message)
-        self._runner.tell(End())
-
     def _load(self, stages: list[Stage]) -> bool:
         """Have the submission imported. Report a failure and return False if the import fails."""
         from kernelcup_harness.judge.requests import greet, load
@@ -175,11 +174,6 @@ class Judge:
             return False
         self._runner.end(StageName.IMPORT)
         return True
-
-    @property
-    def _submissions(self) -> dict[str, Channel]:
-        """The channels to the contestants with the submission."""
-        return {role: self._channels[role] for role in (SUBMISSION, HIDDEN) if role in self._channels}
 
     def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
         """Return what makes the calls of a case: through the window if its inputs lie there."""
@@ -230,23 +224,11 @@ class Judge:
         except RunEnds as end:
             self._runner.end_with(stage.name, end, met_hidden=self._has_met_hidden)
             return False
-        if worst is None:
-            self._runner.end(stage.name)
-        else:
-            role = HIDDEN if worst.hidden else SUBMISSION
-            self._runner.end(
-                stage.name,
-                worst.verdict,
-                worst.reason,
-                worst.message,
-                role=role,
-                met_hidden=worst.met_hidden,
-            )
+        self._runner.end_of(stage, worst)
         return worst is None
 
     @property
     def _has_met_hidden(self) -> bool:
-        """Whether what runs public cases has met hidden ones."""
         return self._session is not None and self._session.has_met_hidden
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
@@ -394,7 +376,6 @@ class Judge:
         mismatch: Mismatch | None = None,
         line: int | None = None,
     ) -> CaseResult:
-        met_hidden = run.case.hidden or self._has_met_hidden
         return CaseResult(
             index=run.case.index,
             parameters=run.case.parameters,
@@ -402,8 +383,8 @@ class Judge:
             verdict=verdict,
             reason=reason,
             message=message[:MAX_MESSAGE],
-            line=line if met_hidden else None,
-            met_hidden=met_hidden,
+            line=line,
+            met_hidden=run.case.hidden or self._has_met_hidden,
             mismatch=mismatch,
             failed_on=run.failed_on,
             timing=run.timing(),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from kernelcup_harness.judge.schedule import HIDDEN, CaseRun, Stage
+from kernelcup_harness.judge.schedule import HIDDEN, SUBMISSION, CaseRun, Stage
 from kernelcup_harness.judge.verdicts import RunEnds
-from kernelcup_harness.protocol import Reason, StageName, Verdict
+from kernelcup_harness.protocol import CaseResult, Reason, StageName, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     Dismiss,
@@ -52,7 +52,7 @@ class RunnerLine:
         reason: Reason = Reason.NONE,
         message: str = "",
         *,
-        role: str = "submission",
+        role: str = SUBMISSION,
         met_hidden: bool = False,
         lost: bool = False,
     ) -> None:
@@ -68,6 +68,15 @@ class RunnerLine:
                 lost=lost,
             )
         )
+
+    def end_of(self, stage: Stage, worst: CaseResult | None) -> None:
+        """Report the end of a stage whose cases were judged; ``worst`` is the first that was not accepted."""
+        if worst is None:
+            self.end(stage.name)
+            return
+        role = HIDDEN if worst.hidden else SUBMISSION
+        ends = worst.verdict, worst.reason, worst.message
+        self.end(stage.name, *ends, role=role, met_hidden=worst.met_hidden)
 
     def end_with(self, name: StageName, end: RunEnds, *, met_hidden: bool = False) -> None:
         """Report the end of a stage that ends the run."""

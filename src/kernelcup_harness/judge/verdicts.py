@@ -137,10 +137,10 @@ def is_out_of_memory(cause: BaseException | None) -> bool:
     return False
 
 
-def line_in(text: str, spec: JobSpec) -> int | None:
-    """Return the last line of the submission's file that a traceback names, None if it names none."""
-    named = re.findall(rf'File "{re.escape(spec.submission_name)}", line (\d{{1,6}})\b', text)
-    line = int(named[-1]) if named else 0
+def line_in(text: str, spec: JobSpec, *, first: bool = False) -> int | None:
+    """Return the last line of the submission's file that a stack names, or the first; None if it names none."""
+    named = re.findall(rf'File "(?:[^"]*/)?{re.escape(spec.submission_name)}", line (\d{{1,6}})\b', text)
+    line = int(named[0 if first else -1]) if named else 0
     # The submission may have written the text.
     return line if 1 <= line <= spec.submission.count("\n") + 1 else None
 

@@ -206,7 +206,7 @@ class CaseResult:
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
     line: int | None = None
-    """The line of the submission's file where a call has failed, for cases whose message its author does not see."""
+    """The line of the submission's file where a call has failed."""
     met_hidden: bool = False
     """Whether the submission had met hidden cases when this was found: its author sees the verdict, its reason, the
     line, and rounded times."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import signal
 import threading
 import time
 from collections.abc import Mapping
+from itertools import compress
 from pathlib import Path
 
 from kernelcup_harness.build import step, store
@@ -148,13 +148,8 @@ class StandardRun:
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        needed = {
-            SUBMISSION: True,
-            HIDDEN: meets_hidden(self._spec),
-            RIVAL: fights,
-            TIMER: captures(self._spec),
-        }
-        return tuple(role for role, is_needed in needed.items() if is_needed)
+        needed = (True, meets_hidden(self._spec), fights, captures(self._spec))
+        return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER), needed))
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.
@@ -226,10 +221,8 @@ class StandardRun:
         crew.wait_until_ready(READY_S)
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
-        shares = {
-            role: self._share(role, builds.get(SUBMISSION if role == HIDDEN else role))
-            for role in self._roles
-        }
+        builds = {**builds, HIDDEN: builds.get(SUBMISSION)}
+        shares = {role: self._share(role, builds.get(role)) for role in self._roles}
         crew.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
@@ -326,11 +319,8 @@ class StandardRun:
         stderr = self._started.contestants[end.role].child.stderr
         if stderr is None or end.name is StageName.RANKED:
             return ""
-        dump = stderr.finish().text.rpartition(DUMP)[2]
-        file = self._spec.submission_name
-        found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
-        is_line = found is not None and 1 <= int(found[1]) <= self._spec.submission.count("\n") + 1
-        return f", at {file}:{found[1]}" if found is not None and is_line else ""
+        line = verdicts.line_in(stderr.finish().text.rpartition(DUMP)[2], self._spec, first=True)
+        return "" if line is None else f", at {self._spec.submission_name}:{line}"
 
     def _judge_lost(self) -> None:
         """Record a judge that ended without a verdict as the machine's failure."""

@@ -164,7 +164,7 @@ class CaseEnds(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageEnds(Message):
-    """A stage is finished."""
+    """A stage is finished; ``role`` was called last, ``submission`` or ``hidden``."""
 
     type: ClassVar[str] = "stage_end"
     name: StageName
@@ -172,9 +172,8 @@ class StageEnds(Message):
     reason: Reason
     message: str
     role: str
-    """The contestant that was called: ``submission``, or ``hidden`` for hidden cases."""
     met_hidden: bool
-    """Whether the submission had met hidden cases: its author does not see the message then."""
+    """Whether its author may not see the message, because the submission had met hidden cases."""
     lost: bool
     """Whether the contestant's process is gone: the runner knows why."""
 

@@ -116,10 +116,10 @@ class CleanRoom(TimedReplays):
     def open(self) -> None:
         """Give contestants and timer the memory for tensors. Raise :class:`NotReplayed`."""
         if "rival" not in self._sources:
-            self._greet()
+            greet(self._timer)
         for source in self._sources.values():
             address = HEAPS[source.role]
-            nbytes, fd = self._heap_of(address)
+            nbytes, fd = heap_of(self._mapping, address)
             source.heap = range(address, address + nbytes)
             heap = SharedRegion(address=address, bytes=nbytes, access=Access.WRITE, heap=True)
             self._share(source, [heap], [fd])
@@ -132,23 +132,6 @@ class CleanRoom(TimedReplays):
             if source.export is not None:
                 source.export[0].close()
                 source.export = None
-
-    def _greet(self) -> None:
-        try:
-            trouble = self._timer.greet(OPEN_S)
-        except TimerFailed as failed:
-            raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
-        if trouble:
-            raise NotReplayed(WhyNot.NO_TIMER, trouble)
-
-    def _heap_of(self, address: int) -> tuple[int, int]:
-        sizes = heap_sizes(self._mapping.total_bytes())
-        for nbytes in sizes[:-1]:
-            try:
-                return nbytes, self._mapping.create(address, nbytes)
-            except NotReplayed:
-                continue
-        return sizes[-1], self._mapping.create(address, sizes[-1])
 
     def _share(
         self, source: Source, regions: list[SharedRegion], fds: list[int], *, timer: bool = True
@@ -271,33 +254,9 @@ class CleanRoom(TimedReplays):
                 raise Wrong(sample, written(changed[0]))
         if reply.why is not None:
             raise NotReplayed(reply.why)
-        case.answers = self._described(case, reply.answers, form)
+        case.answers = described(case, reply.answers, form, self._mapping.device, self._result_bytes)
         case.first = source.captured
         source.captured += laid.places
-
-    def _described(self, case: Case, answers: list[Any], form: Any) -> list[Described]:
-        if len(answers) != case.layout.places:
-            raise BrokenProtocol("the number of answers differs from that of places")
-        most = max(MOST_TENSORS, form.tensors if form is not None else 0)
-        try:
-            return [
-                layout.described(
-                    each,
-                    inside=[case.source.heap, *case.layout.spans(at)],
-                    device=self._mapping.device,
-                    most_bytes=self._result_bytes,
-                    most=most,
-                )
-                for at, each in enumerate(answers)
-            ]
-        except CannotLie as error:
-            raise NotReplayed(WhyNot.HOST_OUTPUT) from error
-        except TooMany as error:
-            raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
-        except values.TooLarge as error:
-            raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
-        except values.BadTree as error:
-            raise BrokenProtocol(str(error)) from error
 
     def load(self, run: CaseRun) -> None:
         """Hand over the captured calls of a case's contestant to the timer. Raise :class:`NotReplayed`."""
@@ -366,6 +325,56 @@ class CleanRoom(TimedReplays):
         data = self._checks.make_input(case.place, sample)
         answer = case.source.caller.call(data, self._checks.form(case.place), timeout_s=self._remaining())
         return self._checks.fault(case.place, sample, data, answer) is None
+
+
+def greet(timer: TimerLine) -> None:
+    """Wait for the timer. Raise :class:`NotReplayed` if it cannot use the device."""
+    try:
+        trouble = timer.greet(OPEN_S)
+    except TimerFailed as failed:
+        raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
+    if trouble:
+        raise NotReplayed(WhyNot.NO_TIMER, trouble)
+
+
+def heap_of(mapping: Mapping, address: int) -> tuple[int, int]:
+    """Create a contestant's heap, a smaller one if memory is short; return its size and a descriptor."""
+    sizes = heap_sizes(mapping.total_bytes())
+    for nbytes in sizes[:-1]:
+        try:
+            return nbytes, mapping.create(address, nbytes)
+        except NotReplayed:
+            continue
+    return sizes[-1], mapping.create(address, sizes[-1])
+
+
+def described(case: Case, answers: list[Any], form: Any, device: str, most_bytes: int) -> list[Described]:
+    """Return what a contestant says of its answers, one at each place.
+
+    Raise :class:`NotReplayed`, :class:`CallFailed`, or ``BrokenProtocol``.
+    """
+    if len(answers) != case.layout.places:
+        raise BrokenProtocol("the number of answers differs from that of places")
+    most = max(MOST_TENSORS, form.tensors if form is not None else 0)
+    try:
+        return [
+            layout.described(
+                each,
+                inside=[case.source.heap, *case.layout.spans(at)],
+                device=device,
+                most_bytes=most_bytes,
+                most=most,
+            )
+            for at, each in enumerate(answers)
+        ]
+    except CannotLie as error:
+        raise NotReplayed(WhyNot.HOST_OUTPUT) from error
+    except TooMany as error:
+        raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
+    except values.TooLarge as error:
+        raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
+    except values.BadTree as error:
+        raise BrokenProtocol(str(error)) from error
 
 
 def written(number: int) -> Fault:
