@@ -24,6 +24,7 @@ from kernelcup_harness.judge.caller import read_reply
 from kernelcup_harness.judge.checks import unopened
 from kernelcup_harness.judge.replay import clean_room
 from kernelcup_harness.judge.replay.clean_room import CleanRoom, described
+from kernelcup_harness.judge.replay.replays import Case
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
 from kernelcup_harness.judge.requests import Line
@@ -198,14 +199,15 @@ def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
 def test_sizes_of_exports(shared: FakeWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_room, "MOST_EXPORT_BYTES", 1 << 16)
     line = Says()
-    room, _ = a_room(shared, line, TimerSays())
+    room, case = a_room(shared, line, TimerSays())
     handed: list[int] = []
-    monkeypatch.setattr(room, "hand_over", lambda: handed.append(cast("Any", room._export)[1]))
+    monkeypatch.setattr(room, "hand_over", lambda: handed.append(cast("Any", case.source.export)[1]))
 
     def load(reply: Any) -> None:
         line.said = reply
         try:
-            room.load()
+            room.take_export()
+            room.hand_over()
         finally:
             room.close()
 
