@@ -168,7 +168,7 @@ def overheads(caller: FakeCaller, *, fails: int | None = None) -> wall_clock.Ove
     """Return what measures with a caller that is none; the generator of one case may fail."""
     return wall_clock.Overheads(
         cast("Checks", FakeChecks(fails)),
-        cast("Caller", caller),
+        {"submission": cast("Caller", caller)},
         lambda _stage, _case: cast("Calls", caller),
     )
 
@@ -195,7 +195,7 @@ def test_calls_are_made_by_what_makes_those_of_the_case() -> None:
     caller, others, two = FakeCaller(call_s=0.01), FakeCaller(call_s=0.01), stage(2)
     found = wall_clock.Overheads(
         cast("Checks", FakeChecks()),
-        cast("Caller", caller),
+        {"submission": cast("Caller", caller)},
         lambda _stage, case: cast("Calls", others if case.index else caller),
     )
     found.measure([two], clock=lambda: caller.now_s)

@@ -24,9 +24,10 @@ import corpus
 from corpus import Attack
 from judging import lacks_triton, loaded, run_harness, what_was_said
 
+from kernelcup.services.submissions.redaction import redact
 from kernelcup.tasks.check import check_path
 from kernelcup_harness.isolation import sandbox
-from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash
+from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash, dumps
 
 ALL = corpus.attacks()
 ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
@@ -119,6 +120,15 @@ def accepted(report: RunReport) -> None:
 def test_an_attack_is_not_accepted(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     refused_as_expected(attack, judge(attack, attack.file))
+
+
+@pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.untold]))
+def test_its_author_does_not_see_what_an_attack_finds_out(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.file)
+    report = judge(attack, attack.file)
+    assert attack.told in dumps(report), about(report)
+    shown = dumps(redact(report, sees_all=False))
+    assert not [text for text in attack.untold if text in shown], shown
 
 
 @pytest.mark.parametrize("attack", cases(IN_ONE_JOB + IN_TWO_JOBS))

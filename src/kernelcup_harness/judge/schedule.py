@@ -53,6 +53,8 @@ MOST_WATCHED = 32
 """Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
 """Probability that the next calls of a case are the witness's."""
+SUBMISSION, HIDDEN = "submission", "hidden"
+"""Contestants with the submission: for public cases, and for hidden ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +64,11 @@ class PlannedCase:
     index: int
     parameters: Parameters
     hidden: bool
+
+    @property
+    def role(self) -> str:
+        """The contestant that it is called in."""
+        return HIDDEN if self.hidden else SUBMISSION
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +115,11 @@ def captures(spec: JobSpec) -> bool:
     """Return whether the timed calls of a job are to be captured and replayed."""
     timed = spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
     return timed and spec.backend is Backend.CUDA and spec.replay is None
+
+
+def meets_hidden(spec: JobSpec) -> bool:
+    """Return whether a job has hidden cases: they are called in a process of their own."""
+    return any(case.hidden for stage in all_stages(spec) for case in stage.cases)
 
 
 def replayed(stages: list[Stage], spec: JobSpec) -> Stage:

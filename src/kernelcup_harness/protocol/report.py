@@ -201,6 +201,11 @@ class CaseResult:
     reason: Reason = Reason.NONE
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
+    line: int | None = None
+    """The line of the submission's file where a call has failed."""
+    met_hidden: bool = False
+    """Whether the submission had met hidden cases when this was found: its author sees the verdict, its reason, the
+    line, and rounded times."""
     mismatch: Mismatch | None = None
     failed_on: SampleName | None = None
     """The input that decided the verdict, for a replay."""
@@ -228,6 +233,8 @@ class StageReport:
     reason: Reason = Reason.NONE
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
+    met_hidden: bool = False
+    """Whether the submission had met hidden cases when the stage ended: its author does not see the message."""
     duration_s: float = 0.0
     limit_s: float = 0.0
     planned_cases: int = 0

@@ -164,15 +164,18 @@ class CaseEnds(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageEnds(Message):
-    """A stage is finished."""
+    """A stage is finished; ``role`` was called last, ``submission`` or ``hidden``."""
 
     type: ClassVar[str] = "stage_end"
     name: StageName
     verdict: Verdict
     reason: Reason
     message: str
+    role: str
+    met_hidden: bool
+    """Whether its author may not see the message, because the submission had met hidden cases."""
     lost: bool
-    """Whether the submission's process is gone: the runner knows why."""
+    """Whether the contestant's process is gone: the runner knows why."""
     used_s: float | None = None
     """Seconds spent waiting for the submission, if the stage's time was up."""
 

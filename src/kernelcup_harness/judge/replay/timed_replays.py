@@ -142,7 +142,8 @@ class TimedReplays(Replays):
     def learn(self, run: CaseRun, sample: SampleName) -> None:
         """Have the witness learn the judge's own work beside calls of a case, once."""
         assert self._witness is not None
-        if not self._witness.knows((self._role, run.case.index)):
+        source = self._cases[run.case.index].source
+        if not self._witness.knows((source.role, run.case.index)):
             self._witness.learn(self.round_of(run, 0, sample, []))
 
     def check_taken(self, run: CaseRun, taken: Taken) -> None:
@@ -157,19 +158,16 @@ class TimedReplays(Replays):
         if fault is not None:
             raise Wrong(taken.sample, fault)
 
-    def round_of(
-        self, run: CaseRun, at: int, sample: SampleName, taken: list[Taken], load: int | None = None
-    ) -> Round:
+    def round_of(self, run: CaseRun, at: int, sample: SampleName, taken: list[Taken], load: int = 0) -> Round:
         """Return the parts of a watched call; what they took is added to ``taken``.
 
-        ``load`` is the timer's number of the capture if it is not the first of this side.
+        ``load`` says which of the loads of its capture is used.
 
         The witness reads each microsecond of a watch slowly, so all that can be is prepared before.
         """
         assert self._witness is not None
         witness, view, case = self._witness, self._mapping.view, self._cases[run.case.index]
-        capture = self._set if load is None else load
-        data, pattern = self._checks.make_input(case.place, sample), self._pattern()
+        data, pattern = self._checks.make_input(case.place, sample), self._pattern(case)
         inputs = self._copies(case, data, at)
         due = [view(*each) for each in [*case.layout.bands(at), *self._due(case, at)]]
         described = case.answers[at]
@@ -190,7 +188,7 @@ class TimedReplays(Replays):
             self._mapping.settle()
 
         def call() -> None:
-            self._asked(Launch(capture=capture, place=case.first + at), Launched)
+            self._asked(Launch(capture=case.source.loads[load], place=case.first + at), Launched)
 
         def after() -> None:
             copies = {part: place.clone() for part, place in places.items()}
@@ -198,8 +196,8 @@ class TimedReplays(Replays):
             taken.append(Taken(sample, data, at, copies, pattern))
 
         return Round(
-            key=(self._role, run.case.index),
-            nodes=self._nodes[case.first],
+            key=(case.source.role, run.case.index),
+            nodes=case.source.nodes[case.first],
             before=before,
             call=call,
             after=after,
@@ -248,12 +246,13 @@ class TimedReplays(Replays):
             for passes in SERIES_PASSES:
                 if inputs and kept:
                     for at in range(places):
-                        self._spread(case, at, self._pattern())
+                        self._spread(case, at, self._pattern(case))
                     self._mapping.settle()
                 else:
                     inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
-                request = FireSeries(places=[case.first + at for at in order])
+                calls = [case.first + at for at in order]
+                request = FireSeries(capture=case.source.loads[0], places=calls)
                 walls += times_of([self._asked(request, SeriesFired).ns])
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
@@ -282,7 +281,7 @@ class TimedReplays(Replays):
         Args:
             run: The case.
             sample: An input that this side has not seen.
-            load: The timer's number of the capture.
+            load: Which of the loads of its capture is used.
             at: The place.
 
         Raises:
