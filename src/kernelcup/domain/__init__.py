@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelcup.domain.competition import (
+    HERE,
     LARGEST_ID,
     REJECTED,
     BoardSettings,
@@ -33,6 +34,7 @@ from kernelcup.domain.tasks import (
 from kernelcup_harness.protocol import RankingBy
 
 __all__ = [
+    "HERE",
     "LARGEST_ID",
     "LATER_KEYS",
     "LEAVES_SCORES",

@@ -17,6 +17,9 @@ from kernelcup_harness.protocol import (
 LARGEST_ID = 2**31 - 1
 """The largest number of a submission, run, user, and so on: databases store them in 32 bits."""
 
+HERE = "local"
+"""The launcher that judges on its own machine."""
+
 
 class Visibility(StrEnum):
     """The audience of a leaderboard."""
@@ -83,10 +86,15 @@ class Device:
 
     name: str
     backend: Backend
-    launcher: str = "local"
+    launcher: str = HERE
     slots: int = 1
     """Jobs that may run at once."""
     description: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine judges on it."""
+        return self.launcher == HERE
 
 
 REJECTED = "a person rejected this result"

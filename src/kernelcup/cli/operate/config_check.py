@@ -37,11 +37,12 @@ def check(
     from kernelcup.cli import wiring
     from kernelcup.cli.operate.db import state_of
     from kernelcup.http.state import given_secret
+    from kernelcup.launchers.local.launcher import check_torch
 
     settings = wiring.load_config(config)
     if judge:
         wiring.check_devices(settings)
-        wiring.check_torch()
+        check_torch()
     given_secret(settings)
     state = state_of(settings)
     server = settings.server
