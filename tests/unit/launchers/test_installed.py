@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes import FakeLauncher
 
+from fakes import FakeLauncher
 from kernelcup.cli import wiring
 from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
