@@ -24,7 +24,7 @@ from results import machine_facts
 
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup_harness.audit.physics import attainable_share, finding, floor_ns
-from kernelcup_harness.device import machine
+from kernelcup_harness.device import nvml
 from kernelcup_harness.device.calibration import calibrate, canary_ns
 from kernelcup_harness.device.stopwatch import EventStopwatch
 from kernelcup_harness.protocol import Backend, DeviceFacts, Work, from_json, to_json
@@ -241,7 +241,7 @@ def take(count: int, *, pause_s: float) -> dict[str, Any]:
         found.append(canary_ns(Backend.CUDA))
         took.append(round(time.monotonic() - began, 4))
         time.sleep(pause_s)
-    state = machine.gpu_state()
+    state = nvml.gpu_state()
     return {"canaries_ns": found, "spread": scatter(found), "took_s": took, "gpu": state}
 
 

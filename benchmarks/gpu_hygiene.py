@@ -1,4 +1,4 @@
-"""Try the hygiene of GPUs on a machine that has torch and nvidia-smi and nothing else of ours.
+"""Try the hygiene of GPUs on a machine that has torch and nvidia-ml-py and nothing else of ours.
 
     PYTHONPATH=src python3 benchmarks/gpu_hygiene.py OUT.json [GPU]
 
@@ -19,14 +19,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.gpu_health.checks import PATIENCE_S, TOLERANCE_BYTES, Hygiene
 from kernelcup.launchers.gpu_health.cleanup import USER_IDS, sweep
-from kernelcup.launchers.gpu_health.probe import MIB, GpuProbe, NvmlProbe, ProbeFailed, SmiProbe
+from kernelcup.launchers.gpu_health.probe import MIB, GpuProbe, NvmlProbe
 
 HELD_BYTES = 2 << 30
 PROBE_READS = 10
@@ -48,7 +47,7 @@ sys.stdin.read()
 
 
 def main(target: Path, gpu: str) -> int:
-    """Run all trials with each probe that works here, and return how many checks failed."""
+    """Run all trials and return how many checks failed."""
     result: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(),
         "machine": platform.node(),
@@ -56,26 +55,12 @@ def main(target: Path, gpu: str) -> int:
         "as_root": os.geteuid() == 0,
         "probes": {},
     }
-    for name, probe in probes():
-        result["probes"][name] = trial(probe, gpu)
-        target.write_text(json.dumps(result, indent=1, default=str))
+    result["probes"]["nvml"] = trial(NvmlProbe(), gpu)
     result["leftovers"] = leftovers()
     target.write_text(json.dumps(result, indent=1, default=str))
     print(json.dumps(result, indent=1, default=str))
     checks = [each["checks"] for each in (*result["probes"].values(), result["leftovers"])]
     return sum(not passed for each in checks for passed in each.values())
-
-
-def probes() -> Iterator[tuple[str, GpuProbe]]:
-    """Yield what can be asked here."""
-    yield "nvidia-smi", SmiProbe()
-    if find_spec("pynvml") is not None:
-        import pynvml
-
-        try:
-            yield "nvml", NvmlProbe(pynvml)
-        except ProbeFailed as error:
-            print(f"no NVML: {error}", file=sys.stderr)
 
 
 def trial(probe: GpuProbe, gpu: str) -> dict[str, Any]:

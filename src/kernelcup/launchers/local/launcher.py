@@ -23,7 +23,7 @@ from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_health.checks import Hygiene
 from kernelcup.launchers.gpu_health.cleanup import sweep
 from kernelcup.launchers.gpu_health.monitor import Seen
-from kernelcup.launchers.gpu_health.probe import find_probe
+from kernelcup.launchers.gpu_health.probe import NvmlProbe
 from kernelcup.launchers.local.calibrate import Bench, Place
 from kernelcup.launchers.local.gpu_locks import Slot, Slots
 from kernelcup.launchers.local.pipes import Tail, read_lines
@@ -291,7 +291,7 @@ def make(settings: LauncherSettings) -> LocalLauncher:
         environ=settings.environ,
         gpus=settings.slot_gpus,
         builds=settings.data_dir / "builds",
-        hygiene=Hygiene(find_probe(), sweep=sweep) if settings.slot_gpus else None,
+        hygiene=Hygiene(NvmlProbe(), sweep=sweep) if settings.slot_gpus else None,
         sandbox_required=settings.sandbox_required,
         pass_on=settings.sandbox_environment,
         warm=settings.warm,
@@ -317,7 +317,7 @@ def child_environ(
     if pass_on:
         kept[passed_names.VARIABLE] = ",".join(pass_on)
     if gpus:
-        # the GPUs' numbers come from nvidia-smi, which counts in bus order
+        # the GPUs' numbers come from NVML, which counts in bus order
         kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     return kept
 
