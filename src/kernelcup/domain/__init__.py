@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from kernelcup.domain.competition import (
+    HERE,
     LARGEST_ID,
+    MOMENTS,
     PUT_ASIDE,
+    SETTING_TYPES,
     BoardSettings,
     CodePolicy,
     Device,
@@ -31,11 +34,14 @@ from kernelcup.domain.tasks import (
 from kernelcup_harness.protocol import RankingBy
 
 __all__ = [
+    "HERE",
     "LARGEST_ID",
     "LEAVES_SCORES",
+    "MOMENTS",
     "NOBODY",
     "OPERATOR",
     "PUT_ASIDE",
+    "SETTING_TYPES",
     "Actor",
     "BoardSettings",
     "CodePolicy",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge import verdicts
-from kernelcup_harness.judge.aside import Aside
 from kernelcup_harness.judge.budget import budgets_s
 from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
 from kernelcup_harness.judge.schedule import (
@@ -90,7 +89,7 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness.device import machine, memory
+        from kernelcup_harness.device import machine, memory, nvml
         from kernelcup_harness.judge import task as task_code
 
         began = time.monotonic()
@@ -100,7 +99,6 @@ class Judge:
 
             # This has to come first: later the addresses of the window may be taken.
             self._session = session.Session(self._timer, self._runner.tell, memory.part(), self._witness)
-        state = Aside(machine.gpu_state) if gpu else None
         self._runner.tell(Surroundings(environment=machine.environment(self._spec.backend)))
         self._reservation = memory.reserve(gpu)
         try:
@@ -112,10 +110,10 @@ class Judge:
             self._runner.tell(End())
             return
         self._bench = self._prepared(task)
+        if gpu:
+            self._runner.tell(Surroundings(environment={"gpu": nvml.gpu_state()}))
         set_up_s = time.monotonic() - began
         loaded = self._load(stages)
-        if state is not None:
-            self._runner.tell(Surroundings(environment={"gpu": state.result()}))
         if loaded:
             for stage in stages:
                 if not self._run_stage(stage):

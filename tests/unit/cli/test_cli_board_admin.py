@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from test_cli_commands import Command, board, command, home, host_task
+
+from kernelcup.cli.author.board_settings import OPTIONS
+from kernelcup.domain import SETTING_TYPES
 
 __all__ = ["board", "command", "home", "host_task"]
 
@@ -181,3 +185,9 @@ def test_figures_are_shown(command: Command, board: str) -> None:
     assert "1 submissions (1 different) by 1 users; 1 jobs wait, 0 run" in ended.out
     body = command("admin", "stats", "--board", board, "--json").body
     assert (body["board"], body["submissions"], body["waiting"], body["devices"]) == (board, 1, 1, [])
+
+
+def test_every_setting_has_an_option_and_a_field_on_the_page() -> None:
+    assert {setting for _, setting, _ in OPTIONS.values()} == set(SETTING_TYPES)
+    page = (files("kernelcup.http.pages") / "templates/admin/forms.html").read_text()
+    assert [name for name in SETTING_TYPES if f"values.{name}" not in page] == []

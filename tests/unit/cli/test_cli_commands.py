@@ -434,7 +434,7 @@ def test_the_check_of_the_configuration_misses_a_database_server(command: Comman
 def test_the_check_of_the_configuration_misses_torch(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    monkeypatch.setattr("kernelcup.launchers.local.launcher.find_spec", lambda _: None)
     ended = command("config", "check")
     assert (ended.code, "pip install torch" in ended.err) == (4, True)
 
@@ -451,7 +451,7 @@ def test_a_gpu_is_seen_by_its_device_nodes(tmp_path: Path) -> None:
 def test_without_torch_nothing_is_accepted_that_should_be_judged_here(
     command: Command, board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    monkeypatch.setattr("kernelcup.launchers.local.launcher.find_spec", lambda _: None)
     for args in (["submit", "kernel.py"], ["run", "identity", "kernel.py"], ["serve"]):
         ended = command(*args)
         assert (ended.code, "pip install torch" in ended.err) == (4, True)

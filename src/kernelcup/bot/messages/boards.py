@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -128,21 +128,14 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
 
 def facts(board: Json) -> dict[str, Any]:
     """Return the facts of a leaderboard whose changes are announced."""
-    names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes", "trust", "duel")
-    return {name: board[name] for name in names} | {"notice": board.get("notice", "")}
+    return {name: board[name] for name in (*ANNOUNCED, "devices", "task_hash", "notice")}
 
 
 def changes_between(before: Json, after: Json) -> list[str]:
     """Describe the changes from one state of a leaderboard to another."""
-    found = []
-    for name, words in (
-        ("deadline", "deadline"),
-        ("opens_at", "opening"),
-        ("freeze_at", "freeze of the ranking"),
-    ):
-        if before.get(name) != after.get(name):
-            moment = after.get(name)
-            found.append(f"{words}: {stamp(moment) if moment else 'none'}")
+    found = [
+        text(after[name]) for name, text in ANNOUNCED.items() if before.get(name, after[name]) != after[name]
+    ]
     added = [each for each in after["devices"] if each not in before.get("devices", [])]
     removed = [each for each in before.get("devices", []) if each not in after["devices"]]
     if added:
@@ -151,21 +144,26 @@ def changes_between(before: Json, after: Json) -> list[str]:
         found.append(f"GPUs removed: {_names(removed)}")
     if before.get("task_hash") != after.get("task_hash"):
         found.append("the task changed; get the template and the task again")
-    if before.get("max_file_bytes") != after.get("max_file_bytes"):
-        size = after.get("max_file_bytes")
-        found.append(f"largest submission: {f'{size:,} bytes' if size else 'the default'}")
-    if before.get("trust", after["trust"]) != after["trust"]:
-        found.append(
-            "only replayed times rank"
-            if after["trust"] == TrustRule.REPLAYED
-            else "all times rank, each marked"
-        )
-    if before.get("duel", after["duel"]) != after["duel"]:
-        needs = "must win a duel" if after["duel"] else "needs no duel"
-        found.append(f"a new first place {needs}")
-    if notice := after.get("notice", "").removeprefix(before.get("notice", "")).strip():
+    if notice := after["notice"].removeprefix(before.get("notice", "")).strip():
         found.append(texts.plain(notice, 400))
     return found
+
+
+def _stamp_or_none(moment: str | None) -> str:
+    return stamp(moment) if moment else "none"
+
+
+ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
+    "deadline": lambda moment: f"deadline: {_stamp_or_none(moment)}",
+    "opens_at": lambda moment: f"opening: {_stamp_or_none(moment)}",
+    "freeze_at": lambda moment: f"freeze of the ranking: {_stamp_or_none(moment)}",
+    "max_file_bytes": lambda size: f"largest submission: {f'{size:,} bytes' if size else 'the default'}",
+    "trust": lambda rule: (
+        "only replayed times rank" if rule == TrustRule.REPLAYED else "all times rank, each marked"
+    ),
+    "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
+}
+"""The settings whose changes are announced, and what is said of their new values."""
 
 
 def _names(names: Sequence[str], most: int = 10) -> str:
