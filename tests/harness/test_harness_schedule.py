@@ -23,8 +23,8 @@ from kernelcup_harness.judge.schedule import (
     captures,
     ends_stage,
     plan,
-    turns,
 )
+from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.protocol import (
     Backend,
     MeasureRules,

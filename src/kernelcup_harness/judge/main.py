@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge import verdicts
 from kernelcup_harness.judge.budget import budgets_s
-from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
+from kernelcup_harness.judge.runner_line import RunnerLine, case_result
 from kernelcup_harness.judge.schedule import (
     HIDDEN,
     SUBMISSION,
@@ -24,8 +24,8 @@ from kernelcup_harness.judge.schedule import (
     Stage,
     ends_stage,
     plan,
-    turns,
 )
+from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.judge.verdicts import FAILURES, RunEnds
 from kernelcup_harness.protocol import (
     Backend,
@@ -380,24 +380,8 @@ class Judge:
         mismatch: Mismatch | None = None,
         line: int | None = None,
     ) -> CaseResult:
-        return CaseResult(
-            index=run.case.index,
-            parameters=run.case.parameters,
-            hidden=run.case.hidden,
-            verdict=verdict,
-            reason=reason,
-            message=message[:MAX_MESSAGE],
-            line=line,
-            met_hidden=run.case.hidden or self._has_met_hidden,
-            mismatch=mismatch,
-            failed_on=run.failed_on,
-            timing=run.timing(),
-            checks=run.count,
-            profile=run.profile,
-            trace_gz64=run.trace,
-            work=run.work,
-            floor_ns=run.floor_ns,
-            reference_ns=run.reference_ns,
+        return case_result(
+            run, verdict, reason, message, mismatch, line, met_hidden=run.case.hidden or self._has_met_hidden
         )
 
     def _remaining(self) -> float:

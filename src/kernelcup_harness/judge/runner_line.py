@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from kernelcup_harness.judge.schedule import HIDDEN, SUBMISSION, CaseRun, Stage
 from kernelcup_harness.judge.verdicts import RunEnds
-from kernelcup_harness.protocol import CaseResult, Reason, StageName, Verdict
+from kernelcup_harness.protocol import CaseResult, Mismatch, Reason, StageName, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     Dismiss,
@@ -109,3 +109,35 @@ class RunnerLine:
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             text = "the runner did not end the contestants"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
+
+
+def case_result(
+    run: CaseRun,
+    verdict: Verdict,
+    reason: Reason,
+    message: str,
+    mismatch: Mismatch | None,
+    line: int | None,
+    *,
+    met_hidden: bool,
+) -> CaseResult:
+    """Return what is reported of a case."""
+    return CaseResult(
+        index=run.case.index,
+        parameters=run.case.parameters,
+        hidden=run.case.hidden,
+        verdict=verdict,
+        reason=reason,
+        message=message[:MAX_MESSAGE],
+        line=line,
+        met_hidden=met_hidden,
+        mismatch=mismatch,
+        failed_on=run.failed_on,
+        timing=run.timing(),
+        checks=run.count,
+        profile=run.profile,
+        trace_gz64=run.trace,
+        work=run.work,
+        floor_ns=run.floor_ns,
+        reference_ns=run.reference_ns,
+    )

@@ -1,8 +1,7 @@
 """What the processes of one job say to each other. Each message is a frozen dataclass; standard library only.
 
-On the wire a message is one JSON object: its ``type``, its fields, and the ``id`` of the request in a request and its
-reply. Reading is strict: a message with an unknown or missing field, or with a field of the wrong type, is refused.
-Trees and tables of tensors are passed on as they are: :mod:`kernelcup_harness.wire.decode` checks them.
+On the wire a message is one JSON object: its ``type``, its fields, and the ``id`` of the request. Reading is strict: a
+message with an unknown, missing or mistyped field is refused. :mod:`kernelcup_harness.wire.decode` checks trees.
 """
 
 from __future__ import annotations

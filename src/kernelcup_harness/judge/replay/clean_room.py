@@ -121,7 +121,7 @@ class CleanRoom(TimedReplays):
         """Give contestants and timer the memory for tensors. Raise :class:`NotReplayed`."""
         if "rival" not in self._sources:
             greet(self._timer)
-            self._measured_offset()
+            self.measure_offset()
         for source in self._sources.values():
             address = HEAPS[source.role]
             nbytes, fd = heap_of(self._mapping, address)
@@ -137,12 +137,6 @@ class CleanRoom(TimedReplays):
             if source.export is not None:
                 source.export[0].close()
                 source.export = None
-
-    def _measured_offset(self) -> None:
-        try:
-            self.measure_offset()
-        except TimerFailed as failed:
-            raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
 
     def _share(
         self, source: Source, regions: list[SharedRegion], fds: list[int], *, timer: bool = True

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Protocol
 
 from kernelcup_harness.judge.answers import Answer
-from kernelcup_harness.judge.schedule import CaseRun, Stage, turns
+from kernelcup_harness.judge.schedule import CaseRun, Stage
+from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.protocol import Audit, CaseResult, SampleName
 from kernelcup_harness.window.reasons import NotReplayed
 

@@ -31,6 +31,7 @@ from kernelcup_harness.window.messages import (
     Launched,
     SeriesFired,
 )
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import guards
 
 FIRST_SERIES = 5 << 20
@@ -79,15 +80,21 @@ class TimedReplays(Replays):
     """Times the replays of one side; each answer that counts is checked."""
 
     def measure_offset(self) -> None:
-        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it."""
+        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it.
+
+        Raise ``NotReplayed`` if the clock does not work.
+        """
         found, walls = [], []
         for _ in range(EMPTIES):
             began = time.perf_counter_ns()
-            found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            try:
+                found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            except TimerFailed as failed:
+                raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
             walls.append(float(time.perf_counter_ns() - began))
         self.offset_ns, self._wall_offset_ns = estimates.robust(found), statistics.median(walls)
         if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
-            raise TimerFailed(f"an empty graph takes {self.offset_ns:.0f} ns")
+            raise NotReplayed(WhyNot.NO_TIMER, f"an empty graph takes {self.offset_ns:.0f} ns")
 
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
         """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`.
@@ -215,11 +222,11 @@ class TimedReplays(Replays):
         self._asked(Check(), Checked)
         longer = NO_SERIES if series_ns is None else longer_among_many(gun_ns, series_ns)
         score_ns, level = gun_ns, TrustLevel.REPLAYED
-        if run.watched_ns:
-            forged = difference(run.watched_ns, run.gun_ns)
+        if run.samples.watched_ns:
+            forged = difference(run.samples.watched_ns, run.gun_ns)
             if forged:
                 raise Forged(forged)
-            score_ns, level = estimates.robust(run.watched_ns), TrustLevel.WITNESSED
+            score_ns, level = estimates.robust(run.samples.watched_ns), TrustLevel.WITNESSED
         elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
             # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
             wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns
