@@ -167,7 +167,8 @@ class Timing:
         """Standard deviation of :attr:`score_ns` between processes; 0 without a GPU."""
         if self.not_replayed:
             return WALL_CLOCK_NS
-        if self.audit is None or not self.audit.captured or self.reported_ns is not None:
+        is_replayed = self.offset_ns > 0 or self.gun_ns
+        if not is_replayed or self.reported_ns is not None:
             return 0.0
         return self.score_ns * estimates.between_processes(
             [self.score_ns], [1.0], device_share=self.noise_share

@@ -132,11 +132,6 @@ def test_the_bound_of_a_job(key: int | None, proposed: int | None, below: int | 
     assert build_job_spec(task, **about, seeds_below=proposed).seeds_below == below
 
 
-def test_a_task_without_the_key_keeps_its_identity() -> None:
-    known = "d0893daf1297602f1e58bdae741e6168ff013944e869afc976ce648f7e8d9030"
-    assert make_task().content_hash == known
-
-
 def test_a_version_keeps_the_times_of_its_reference_for_the_judge_alone(db) -> None:
     made(db, make_task(), trial=FakeTrial(Tried(reference_s=(0.5,))))
     board = boards.get_board(db, "double")

@@ -104,16 +104,21 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         while True:
             at = self._chance.randrange(case.layout.places)
-            answer, data, _ = self._replayed(case, at, sample)
-            fault = self._checks.fault(case.place, sample, data, answer)
-            if fault is not None:
-                raise Wrong(sample, fault)
+            answer = self._checked_replay(case, at, sample)
             if not math.isnan(answer.ns):
                 return answer
             case.late += 1
             if case.late >= MOST_LATE:
                 raise TimerFailed(f"{case.late} calls of one case were not ready in time")
             sample = run.current = run.fresh()
+
+    def _checked_replay(self, case: Case, at: int, sample: SampleName, load: int = 0) -> Answer:
+        """Return a right answer, whose time is not a number if the call was not ready in time. Raise ``Wrong``."""
+        answer, data, _ = self._replayed(case, at, sample, load=load)
+        fault = self._checks.fault(case.place, sample, data, answer)
+        if fault is not None:
+            raise Wrong(sample, fault)
+        return answer
 
     def watches(self, run: CaseRun) -> bool:
         """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
@@ -297,10 +302,7 @@ class TimedReplays(Replays):
         """
         case = self._cases[run.case.index]
         for _ in range(MOST_LATE):
-            answer, data, _ = self._replayed(case, at, sample, load=load)
-            fault = self._checks.fault(case.place, sample, data, answer)
-            if fault is not None:
-                raise Wrong(sample, fault)
+            answer = self._checked_replay(case, at, sample, load)
             if not math.isnan(answer.ns):
                 return answer.ns
             sample = SampleName(input=sample.input + LATE_INPUTS)
