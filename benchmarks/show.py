@@ -54,7 +54,6 @@ def shown(lines: dict[str, list[dict[str, Any]]]) -> list[figures.Shown]:
         *figures.bias(jobs, lines["bias"]),
         *figures.scatter(jobs),
         *figures.duels(lines["duels"]),
-        *figures.finals(lines["duels"]),
         *figures.seconds(jobs),
         *figures.queue(lines["throughput"]),
     ]
