@@ -280,5 +280,4 @@ class Seen(Message):
 
     type: ClassVar[str] = "seen"
     stretches: Annotated[list[list[float]], Most(MOST_STRETCHES)]
-    """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, its dispatches and its
-    instructions."""
+    """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, and its dispatches."""

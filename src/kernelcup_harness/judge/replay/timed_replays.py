@@ -52,7 +52,11 @@ LATE_INPUTS = 1 << 17
 """A call of a duel that was not ready in time is made again with an input that is so much further."""
 MOST_LATE = 3
 """Calls of a case that may not be ready in time."""
-WATCH_NS, ROUND_NS = 12e6, 1.5e6
+STAGED_SHARE = 0.05
+"""Share of the device's memory for the inputs of one watch, which are made before it."""
+MOST_ROUNDS = 8
+"""Calls in one watch."""
+WATCH_NS, ROUND_NS = 12e6, 1.2e6
 """Time that the witness can see at once, and what a round takes beside the call."""
 LONGEST_WATCHED_NS = 10e6
 WALL_SLACK_NS = 150_000.0
@@ -137,12 +141,12 @@ class TimedReplays(Replays):
         assert self._witness is not None
         self.learn(run, run.fresh())
         case = self._cases[run.case.index]
-        most = int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns)))
-        places = range(case.layout.places)
+        staged = int(STAGED_SHARE * self._mapping.total_bytes() // max(1, case.layout.place_bytes))
+        most = min(staged, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
         taken: list[Taken] = []
         rounds = [
-            self.round_of(run, at, run.fresh(), taken)
-            for at in self._chance.sample(places, max(1, min(len(places), most)))
+            self.round_of(run, self._chance.randrange(case.layout.places), run.fresh(), taken)
+            for _ in range(max(1, min(MOST_ROUNDS, most)))
         ]
 
         def check() -> None:
