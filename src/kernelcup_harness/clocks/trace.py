@@ -204,6 +204,4 @@ def parts(stretches: Sequence[Stretch]) -> list[int]:
 
 def shown(stretches: Sequence[Stretch]) -> str:
     """Return the first stretches as text, for the operator."""
-    return ", ".join(
-        f"{each.dispatches} dispatches {each.instructions} instructions" for each in stretches[:6]
-    )
+    return ", ".join(f"{each.dispatches} dispatches" for each in stretches[:6]) or "nothing"
