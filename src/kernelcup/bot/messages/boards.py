@@ -12,8 +12,7 @@ from kernelcup.bot.messages import texts
 from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
-from kernelcup.reporting.phrases import duration, percent, rank_text, trust_text
-from kernelcup_harness.protocol import TrustLevel
+from kernelcup.reporting.phrases import duration, level_mark, percent, rank_text, ranking_levels, trust_text
 
 Json = Mapping[str, Any]
 
@@ -161,11 +160,7 @@ def changes_between(before: Json, after: Json) -> list[str]:
         size = after.get("max_file_bytes")
         found.append(f"largest submission: {f'{size:,} bytes' if size else 'the default'}")
     if before.get("trust", after["trust"]) != after["trust"]:
-        found.append(
-            "only replayed times rank"
-            if after["trust"] == TrustRule.REPLAYED
-            else "all times rank, each marked"
-        )
+        found.append(ranking_levels(TrustRule(after["trust"])))
     if before.get("duel", after["duel"]) != after["duel"]:
         needs = "must win a duel" if after["duel"] else "needs no duel"
         found.append(f"a new first place {needs}")
@@ -213,7 +208,7 @@ def _apart(places: Sequence[Json], told: str, *, ranked: bool = True) -> str:
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:
     user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-    mark = "" if place["trust"] == TrustLevel.REPLAYED else f" ({trust_text(place['trust'])})"
+    mark = f" ({level})" if (level := level_mark(place["trust"])) else ""
     return (
         rank_text(place["rank"], tied=place["tied"]),
         texts.shortened(user, 20),
@@ -239,7 +234,7 @@ def _notes(places: Sequence[Json]) -> list[str]:
         notes.append("= cannot be told apart from the first of that rank")
     if any(place["duel"] in BEHIND for place in places):
         notes.append("some stand behind the one that they did not beat in a duel")
-    levels = sorted({place["trust"] for place in places} - {TrustLevel.REPLAYED.value})
+    levels = sorted({level_mark(place["trust"]) for place in places} - {""})
     if levels:
-        notes.append(f"some times are {' or '.join(map(trust_text, levels))}")
+        notes.append(f"some times are {' or '.join(levels)}")
     return notes

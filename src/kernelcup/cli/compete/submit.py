@@ -218,7 +218,7 @@ def standings(
     for name, places in tables.items():
         ranking.standings(out, found, name, places)
         print_older(out, found.name, name, older[name][:limit], backend.option)
-        print_unranked(out, found.name, name, unranked[name][:limit])
+        print_unranked(out, found, name, unranked[name][:limit])
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):

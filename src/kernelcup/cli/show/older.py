@@ -26,13 +26,14 @@ def print_older(out: Console, board: str, device: str, places: Sequence[Standing
     ranking.places_table(out, title, places, (note,))
 
 
-def print_unranked(out: Console, board: str, device: str, places: Sequence[Standing]) -> None:
+def print_unranked(out: Console, board: BoardInfo, device: str, places: Sequence[Standing]) -> None:
     """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
     from kernelcup.cli.show import ranking
-    from kernelcup.reporting.phrases import UNRANKED
+    from kernelcup.reporting.phrases import unranked
 
     if places:
-        ranking.places_table(out, f"{board} on {device}, not ranked", places, (UNRANKED,), ranked=False)
+        why = unranked(board.trust)
+        ranking.places_table(out, f"{board.name} on {device}, not ranked", places, (why,), ranked=False)
 
 
 def count_older(backend: Backend, board: BoardInfo) -> dict[str, int]:

@@ -191,7 +191,9 @@ class LeaderboardOut(BaseModel):
     code_policy: CodePolicy
     pseudonymous: bool
     max_file_bytes: int | None
-    trust: TrustRule = Field(description="`replayed`: times by the wall clock are shown, but not ranked.")
+    trust: TrustRule = Field(
+        description="`replayed` or `witnessed`: times of lower levels are shown, but not ranked."
+    )
     duel: bool = Field(description="Whether a new first place must win a duel against the old one.")
     notice: str = Field(description="What others see of participants contrary to the promise; usually empty.")
     seeds_below: int | None = Field(

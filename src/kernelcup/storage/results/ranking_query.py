@@ -27,8 +27,8 @@ _DUEL = case(
 """The outcome of a duel, as long as it affects the run's place."""
 
 _STRICT = (TrustLevel.REPLAYED.value, TrustLevel.AUDITED.value)
-"""The levels that rank where others do not; the second only by a clock that is out of use, which ranked bounded times
-below all others."""
+"""The levels that rank where only replayed times do, beside witnessed ones; the second only by a clock that is out of
+use, which ranked bounded times below all others."""
 
 JUDGED_ALIKE = and_(
     RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
@@ -38,7 +38,11 @@ JUDGED_ALIKE = and_(
 IS_SHOWN = JobRow.state.not_in([state.value for state in PUT_ASIDE])
 """The condition for jobs whose result was not put aside."""
 
-_TAKES = or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT))
+_TAKES = or_(
+    LeaderboardRow.trust == TrustRule.ANY.value,
+    and_(LeaderboardRow.trust == TrustRule.REPLAYED.value, RunRow.trust.in_(_STRICT)),
+    RunRow.trust == TrustLevel.WITNESSED.value,
+)
 RANKS = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES, JUDGED_ALIKE)
 """The condition for runs that rank now."""
 
