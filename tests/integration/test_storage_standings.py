@@ -222,7 +222,7 @@ def test_only_accepted_runs_are_ranked(db, judged) -> None:
 def test_a_standing_says_how_far_it_can_be_trusted(db, judged) -> None:
     judged(report=make_report(comparable=False))
     (place,) = standings(db, "double", "H100")
-    assert (place.trust, place.comparable, place.file_name) == ("replayed", False, "kernel.py")
+    assert (place.trust, place.comparable, place.file_name) == ("witnessed", False, "kernel.py")
 
 
 def test_an_unknown_device_or_board_is_refused(db, board) -> None:

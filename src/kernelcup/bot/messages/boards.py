@@ -79,7 +79,7 @@ def ranking_embed(
         told = "Apart from the ranking until `/admin rejudge` judges them again."
         embed.add_field(name=OLDER_CLOCK.capitalize(), value=_apart(older, told), inline=False)
     if unranked:
-        told = "This leaderboard ranks replayed times only; the author's report says why a time is not."
+        told = "This leaderboard does not rank times of these levels; the author's report says why."
         embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)
     notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
     embed.set_footer(text=" · ".join(note for note in notes if note))

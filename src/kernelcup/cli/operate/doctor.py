@@ -245,7 +245,7 @@ def levels(config: Config) -> Finding:
     ]
     if not found:
         return Finding("levels", "ok", "each leaderboard's devices can give what it requires")
-    text = f"only replayed times rank, and those are by the wall clock: {'; '.join(found)}"
+    text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
     return Finding("levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)")
 
 
