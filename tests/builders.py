@@ -196,10 +196,10 @@ def make_submission(db: Database, **overrides: Any) -> Submission:
 
 
 def look_at(db: Database, submission: Submission, look: Look | None = None) -> Screening:
-    """Have the static screen look at a submission, as dispatchers do while it is judged."""
-    from kernelcup.services.submissions.screening import screen_file
+    """Have a second opinion look at a submission, as dispatchers do while it is judged."""
+    from fakes import find_words
 
-    found = (look or screen_file)(submission.file_name, get_code(db, submission.id))
+    found = (look or find_words)(get_code(db, submission.id))
     with db.write() as session:
         screenings.insert_if_absent(session, submission.id, found)
     return found

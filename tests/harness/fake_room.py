@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from inside import SECRET, closing_memory, working_in
+from inside import SECRET, closing_memory, contestants_of, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -302,7 +302,7 @@ def judged_in_room(
         files[spec.rival_name] = spec.rival
     channels, theirs, threads = {}, {}, {}
     with fake_window() as shared, patch.object(mapping, "GpuMapping", lambda _part: shared):
-        contestants = ("submission", *(("rival",) if spec.rival is not None else ()))
+        contestants = contestants_of(spec)
         for role in (*contestants, "timer"):
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
@@ -310,7 +310,7 @@ def judged_in_room(
         times = main.Timer(theirs["timer"], engine(shared) if engine else None, "" if engine else "no device")
         threads["timer"] = threading.Thread(target=ending, args=(times, theirs["timer"]))
         for role in contestants:
-            has = {"submission": hands, "rival": rival}.get(role, lambda _shared: None)(shared)
+            has = (rival if role == "rival" else hands)(shared)
             threads[role] = threading.Thread(target=serve, args=(theirs[role], has))
 
         def end(role: str) -> None:

@@ -279,7 +279,7 @@ def test_places_are_fired_by_capture_and_number(running: Any) -> None:
 
     assert ask(line, Fire(capture=1, place=3), Fired).ns == [1_003]
     assert ask(line, FireEmpty(repeat=2), Fired).ns == [7, 7]
-    assert ask(line, FireSeries(places=[0, 1, 0]), SeriesFired).ns == 300
+    assert ask(line, FireSeries(capture=0, places=[0, 1, 0]), SeriesFired).ns == 300
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_places_are_fired_by_capture_and_number(running: Any) -> None:
         {"type": "fire", "capture": 0, "place": 0, "repeat": 2},
         {"type": "fire_empty", "repeat": 0},
         {"type": "fire_empty", "repeat": 10**9},
-        {"type": "fire_series", "places": [9]},
+        {"type": "fire_series", "capture": 0, "places": [9]},
         {"type": "fire_series", "places": [0] * 5_000},
         {"type": "attach", "regions": [{"address": 0, "bytes": 1, "access": "rw"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "all"}]},

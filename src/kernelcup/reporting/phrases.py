@@ -6,7 +6,6 @@ import dataclasses
 import math
 from datetime import datetime
 
-from kernelcup.clocks import OLDER_CLOCK, is_past
 from kernelcup.domain import (
     DuelOutcome,
     Job,
@@ -106,8 +105,6 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
             "Not ranked: it was judged against an earlier version of the task, and its time cannot be compared "
             "with later ones. It ranks once it is judged again."
         )
-    if run.score_s is not None and is_past(run.clock):
-        return older_remark(run.duel)
     if run.score_s is not None and not board.takes(run.report.trust):
         return (
             f"Not ranked: this leaderboard ranks {board.trust.value} times only, "
@@ -118,17 +115,6 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
     if not board.duel or (run.duel.is_behind and run.rank_s is None):
         return ""  # its rival is slower by now, or gone
     return duel_remark(run.duel, run.rival)
-
-
-def older_remark(duel: DuelOutcome = DuelOutcome.NONE) -> str:
-    """Return that a result does not rank because of its clock, and that its duel no longer counts if it had one."""
-    told = (
-        f"Not ranked: it was {OLDER_CLOCK}, and its time cannot be compared with later ones. "
-        "It ranks once it is judged again."
-    )
-    return (
-        told if duel is DuelOutcome.NONE else f"{told} Its duel was ended with that clock and counts no more."
-    )
 
 
 def trust_text(trust: str) -> str:

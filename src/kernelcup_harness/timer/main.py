@@ -40,8 +40,8 @@ from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClose
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 
 MAX_FRAME = 1 << 20
-MOST_SETS = 32
-"""Most captures in one timer: two submissions, each loaded 16 times."""
+MOST_SETS = 48
+"""Most captures in one timer: a submission's public and hidden cases and its rival, each loaded 16 times."""
 MOST_TEXT = 2_000
 FAULTED = 3
 """Exit code after a device fault."""
@@ -208,7 +208,9 @@ class Timer:
         return Launched()
 
     def _series(self, message: FireSeries) -> SeriesFired:
-        return SeriesFired(ns=self._engine.series([self._call([0, each]) for each in message.places]))
+        return SeriesFired(
+            ns=self._engine.series([self._call([message.capture, each]) for each in message.places])
+        )
 
     def _check(self, _message: Check) -> Checked:
         self._engine.check()

@@ -182,9 +182,10 @@ class Fired(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FireSeries(Message):
-    """Launch calls of the first capture back to back."""
+    """Launch calls of one capture back to back."""
 
     type: ClassVar[str] = "fire_series"
+    capture: int
     places: Annotated[list[int], Most(MOST_SERIES)]
 
 

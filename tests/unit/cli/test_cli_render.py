@@ -195,7 +195,6 @@ def test_a_mismatch_shows_where_what_and_how_much() -> None:
     assert "22 %" not in text
 
 
-@pytest.mark.first_contact(1, "the text of a wrong answer counts NaN and infinite elements")
 def test_a_mismatch_counts_what_is_not_finite() -> None:
     found = dataclasses.replace(MISMATCH, wrong=3, total=4, nan=2, infinite=1, largest_error=None)
     assert "]']: 3 of 4 elements are wrong, 2 NaN, 1 infinite\n" in shown(failed_case(mismatch=found))
@@ -386,7 +385,6 @@ def test_nothing_is_shown_of_a_quiet_run() -> None:
     assert out.file.getvalue() == ""
 
 
-@pytest.mark.first_contact(25, "a list says that an interval of more than 5 % counts as 5 %")
 def test_a_list_with_a_wide_interval_says_what_it_counts_as() -> None:
     def shown(reach: float) -> str:
         out, place = console(width=160), make_entry(low_s=1e-6 / (1 + reach), high_s=1e-6 * (1 + reach))

@@ -172,8 +172,7 @@ def warm(config: Config) -> Finding:
     """The number of runners that `kernelcup serve` keeps ready for jobs."""
     from kernelcup.launchers.local.warm_runners import waiting_runners
 
-    local = [device for device in config.devices if device.launcher == "local"]
-    counts = waiting_runners(local, config.warm)
+    counts = waiting_runners(config.devices_here, config.warm)
     text = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     if not text:
         text = "none: each job starts its own processes (local.warm)"

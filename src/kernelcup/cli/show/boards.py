@@ -35,30 +35,3 @@ def moment(utc: datetime) -> str:
         local = utc
     here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
-
-
-def as_object(board: BoardInfo) -> dict[str, object]:
-    """Return a leaderboard as ``--json`` prints it; a server leaves out the review tags."""
-    body: dict[str, object] = {
-        "name": board.name,
-        "devices": list(board.devices),
-        "harness": board.harness.value,
-        "task_hash": board.task_hash,
-        "creator": board.creator,
-        "opens_at": board.opens_at.isoformat() if board.opens_at else None,
-        "deadline": board.deadline.isoformat() if board.deadline else None,
-        "created_at": board.created_at.isoformat(),
-        "visibility": board.visibility.value,
-        "pseudonymous": board.pseudonymous,
-        "code_policy": board.code_policy.value,
-        "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
-        "max_file_bytes": board.max_file_bytes,
-        "trust": board.trust.value,
-        "duel": board.duel,
-        "notice": board.notice,
-        "seeds_below": board.seeds_below,
-        "event": board.event,
-    }
-    if board.review_tags is not None:
-        body["review_tags"] = list(board.review_tags)
-    return body

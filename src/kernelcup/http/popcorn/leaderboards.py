@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import Leaderboard, Standing
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn import forms
@@ -52,8 +51,6 @@ def show_ranking(
     device = _device(board, gpu)
     entries = [_entry(board, device, standing) for standing in found]
     if len(found) < limit:
-        older = standings.older_standings(db, board.name, gpu, viewer=visitor)
-        entries += [{**_entry(board, device, each), "rank": None, "note": OLDER_CLOCK} for each in older]
         why = unranked(board.trust)
         apart = standings.unranked_standings(db, board.name, gpu, viewer=visitor)
         entries += [

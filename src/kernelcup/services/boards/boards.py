@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import (
     OPERATOR,
+    SETTING_TYPES,
     Actor,
     BoardSettings,
     Device,
@@ -92,7 +93,7 @@ RESERVED_NAMES = frozenset(
 
 def create_board(db: Database, **given: Any) -> Leaderboard:
     """Create a leaderboard as :func:`make_board` does, with its settings among the arguments, and return it."""
-    settings = BoardSettings(**{name: given.pop(name) for name in boards.SETTINGS if name in given})
+    settings = BoardSettings(**{name: given.pop(name) for name in SETTING_TYPES if name in given})
     return make_board(db, settings=settings, **given).board
 
 

@@ -31,6 +31,7 @@ from kernelcup_harness.window.messages import (
     Launched,
     SeriesFired,
 )
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import guards
 
 FIRST_SERIES = 5 << 20
@@ -79,15 +80,21 @@ class TimedReplays(Replays):
     """Times the replays of one side; each answer that counts is checked."""
 
     def measure_offset(self) -> None:
-        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it."""
+        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it.
+
+        Raise ``NotReplayed`` if the clock does not work.
+        """
         found, walls = [], []
         for _ in range(EMPTIES):
             began = time.perf_counter_ns()
-            found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            try:
+                found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            except TimerFailed as failed:
+                raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
             walls.append(float(time.perf_counter_ns() - began))
         self.offset_ns, self._wall_offset_ns = estimates.robust(found), statistics.median(walls)
         if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
-            raise TimerFailed(f"an empty graph takes {self.offset_ns:.0f} ns")
+            raise NotReplayed(WhyNot.NO_TIMER, f"an empty graph takes {self.offset_ns:.0f} ns")
 
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
         """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`.
@@ -97,16 +104,21 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         while True:
             at = self._chance.randrange(case.layout.places)
-            answer, data, _ = self._replayed(case, at, sample)
-            fault = self._checks.fault(case.place, sample, data, answer)
-            if fault is not None:
-                raise Wrong(sample, fault)
+            answer = self._checked_replay(case, at, sample)
             if not math.isnan(answer.ns):
                 return answer
             case.late += 1
             if case.late >= MOST_LATE:
                 raise TimerFailed(f"{case.late} calls of one case were not ready in time")
             sample = run.current = run.fresh()
+
+    def _checked_replay(self, case: Case, at: int, sample: SampleName, load: int = 0) -> Answer:
+        """Return a right answer, whose time is not a number if the call was not ready in time. Raise ``Wrong``."""
+        answer, data, _ = self._replayed(case, at, sample, load=load)
+        fault = self._checks.fault(case.place, sample, data, answer)
+        if fault is not None:
+            raise Wrong(sample, fault)
+        return answer
 
     def watches(self, run: CaseRun) -> bool:
         """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
@@ -142,7 +154,8 @@ class TimedReplays(Replays):
     def learn(self, run: CaseRun, sample: SampleName) -> None:
         """Have the witness learn the judge's own work beside calls of a case, once."""
         assert self._witness is not None
-        if not self._witness.knows((self._role, run.case.index)):
+        source = self._cases[run.case.index].source
+        if not self._witness.knows((source.role, run.case.index)):
             self._witness.learn(self.round_of(run, 0, sample, []))
 
     def check_taken(self, run: CaseRun, taken: Taken) -> None:
@@ -157,19 +170,16 @@ class TimedReplays(Replays):
         if fault is not None:
             raise Wrong(taken.sample, fault)
 
-    def round_of(
-        self, run: CaseRun, at: int, sample: SampleName, taken: list[Taken], load: int | None = None
-    ) -> Round:
+    def round_of(self, run: CaseRun, at: int, sample: SampleName, taken: list[Taken], load: int = 0) -> Round:
         """Return the parts of a watched call; what they took is added to ``taken``.
 
-        ``load`` is the timer's number of the capture if it is not the first of this side.
+        ``load`` says which of the loads of its capture is used.
 
         The witness reads each microsecond of a watch slowly, so all that can be is prepared before.
         """
         assert self._witness is not None
         witness, view, case = self._witness, self._mapping.view, self._cases[run.case.index]
-        capture = self._set if load is None else load
-        data, pattern = self._checks.make_input(case.place, sample), self._pattern()
+        data, pattern = self._checks.make_input(case.place, sample), self._pattern(case)
         inputs = self._copies(case, data, at)
         due = [view(*each) for each in [*case.layout.bands(at), *self._due(case, at)]]
         described = case.answers[at]
@@ -190,7 +200,7 @@ class TimedReplays(Replays):
             self._mapping.settle()
 
         def call() -> None:
-            self._asked(Launch(capture=capture, place=case.first + at), Launched)
+            self._asked(Launch(capture=case.source.loads[load], place=case.first + at), Launched)
 
         def after() -> None:
             copies = {part: place.clone() for part, place in places.items()}
@@ -198,8 +208,8 @@ class TimedReplays(Replays):
             taken.append(Taken(sample, data, at, copies, pattern))
 
         return Round(
-            key=(self._role, run.case.index),
-            nodes=self._nodes[case.first],
+            key=(case.source.role, run.case.index),
+            nodes=case.source.nodes[case.first],
             before=before,
             call=call,
             after=after,
@@ -217,11 +227,11 @@ class TimedReplays(Replays):
         self._asked(Check(), Checked)
         longer = NO_SERIES if series_ns is None else longer_among_many(gun_ns, series_ns)
         score_ns, level = gun_ns, TrustLevel.REPLAYED
-        if run.watched_ns:
-            forged = difference(run.watched_ns, run.gun_ns)
+        if run.samples.watched_ns:
+            forged = difference(run.samples.watched_ns, run.gun_ns)
             if forged:
                 raise Forged(forged)
-            score_ns, level = estimates.robust(run.watched_ns), TrustLevel.WITNESSED
+            score_ns, level = estimates.robust(run.samples.watched_ns), TrustLevel.WITNESSED
         elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
             # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
             wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns
@@ -248,12 +258,13 @@ class TimedReplays(Replays):
             for passes in SERIES_PASSES:
                 if inputs and kept:
                     for at in range(places):
-                        self._spread(case, at, self._pattern())
+                        self._spread(case, at, self._pattern(case))
                     self._mapping.settle()
                 else:
                     inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
-                request = FireSeries(places=[case.first + at for at in order])
+                calls = [case.first + at for at in order]
+                request = FireSeries(capture=case.source.loads[0], places=calls)
                 walls += times_of([self._asked(request, SeriesFired).ns])
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
@@ -282,7 +293,7 @@ class TimedReplays(Replays):
         Args:
             run: The case.
             sample: An input that this side has not seen.
-            load: The timer's number of the capture.
+            load: Which of the loads of its capture is used.
             at: The place.
 
         Raises:
@@ -291,10 +302,7 @@ class TimedReplays(Replays):
         """
         case = self._cases[run.case.index]
         for _ in range(MOST_LATE):
-            answer, data, _ = self._replayed(case, at, sample, load=load)
-            fault = self._checks.fault(case.place, sample, data, answer)
-            if fault is not None:
-                raise Wrong(sample, fault)
+            answer = self._checked_replay(case, at, sample, load)
             if not math.isnan(answer.ns):
                 return answer.ns
             sample = SampleName(input=sample.input + LATE_INPUTS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import JobState
 from kernelcup_harness.protocol import (
     Backend,
@@ -88,7 +87,6 @@ ACCEPTED_NEXT = {
 MOST_KEYS = 3
 WAITS_NEXT = "You may close this page; the result stays here."
 
-OLDER = f"{OLDER_CLOCK.capitalize()}."
 TRUST = {
     TrustLevel.WITNESSED: "Timed without any host code of the submission running, by hardware counters that no code "
     "of it can reach.",
@@ -96,8 +94,6 @@ TRUST = {
     "No hardware counters confirmed it.",
     TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
     "whole answer: an upper bound.",
-    TrustLevel.AUDITED: OLDER,
-    TrustLevel.BOUNDED: OLDER,
     TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."
