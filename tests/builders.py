@@ -102,7 +102,7 @@ def make_audit(score_ns: float, **overrides: Any) -> Audit:
     values: dict[str, Any] = {
         "captured": True,
         "score_ns": score_ns,
-        "level": TrustLevel.REPLAYED,
+        "level": TrustLevel.WITNESSED,
     }
     return Audit(**(values | overrides))
 
@@ -151,7 +151,7 @@ def make_report(times_ns: Sequence[float] = (1000.0,), **overrides: Any) -> RunR
         "harness": HarnessKind.STANDARD,
         "verdict": Verdict.ACCEPTED,
         "stages": [make_stage(cases)],
-        "trust": TrustLevel.REPLAYED,
+        "trust": TrustLevel.WITNESSED,
     }
     return RunReport(**(values | overrides))
 
@@ -163,7 +163,7 @@ def make_entry(**overrides: Any) -> Entry:
         "submission_id": 1,
         "submitted_at": NOW,
         "file_name": "kernel.py",
-        "trust": "replayed",
+        "trust": "witnessed",
         "comparable": True,
     }
     parts = {each.name for each in dataclasses.fields(Score)} & overrides.keys()

@@ -301,7 +301,7 @@ def test_a_standing_tells_its_interval_and_ties(client, ada, person, board, db) 
     ]
     first = page[0]
     assert first["low_s"] < first["score_s"] < first["high_s"]
-    assert (first["duel"], first["trust"]) == ("", "replayed")
+    assert (first["duel"], first["trust"]) == ("", "witnessed")
 
 
 def test_a_report_teaches_its_author_and_tells_others_no_more_than_the_score(

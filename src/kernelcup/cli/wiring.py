@@ -188,6 +188,16 @@ def describe_harness() -> dict[str, Any]:
     return found
 
 
+def counters_trouble() -> str:
+    """Return why the judge cannot read the hardware counters of this machine's first GPU, empty if it can."""
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--counters"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return str(json.loads(done.stdout)["counters"])
+    except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+        return str(error)
+
+
 @functools.cache
 def gpu_trouble() -> str:
     """Return why GPU jobs cannot run in this machine's sandbox, empty if they can. Raise ``LaunchError``."""

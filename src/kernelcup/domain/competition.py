@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -43,7 +43,20 @@ class TrustRule(StrEnum):
     ANY = "any"
     """All times rank, each marked with its level."""
     REPLAYED = "replayed"
-    """Only replayed times rank; others are kept and shown."""
+    """Only replayed times rank, witnessed or not; others are kept and shown."""
+    WITNESSED = "witnessed"
+    """Only replayed times that the device's hardware counters confirm rank; others are kept and shown."""
+
+    @property
+    def levels(self) -> Collection[TrustLevel]:
+        """The levels of the times that rank."""
+        if self is TrustRule.ANY:
+            return tuple(TrustLevel)
+        return (
+            (TrustLevel.WITNESSED, TrustLevel.REPLAYED)
+            if self is TrustRule.REPLAYED
+            else (TrustLevel.WITNESSED,)
+        )
 
 
 class DuelOutcome(StrEnum):
@@ -170,7 +183,7 @@ class Leaderboard(BoardSettings):
 
     def takes(self, level: TrustLevel) -> bool:
         """Return whether times of this level rank here."""
-        return self.trust is TrustRule.ANY or level is TrustLevel.REPLAYED
+        return level in self.trust.levels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -107,7 +107,7 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
         )
     if run.score_s is not None and not board.takes(run.report.trust):
         return (
-            f"Not ranked: this leaderboard ranks {TrustRule.REPLAYED.value} times only, "
+            f"Not ranked: this leaderboard ranks {board.trust.value} times only, "
             f"and this one is {trust_text(run.report.trust)}."
         )
     if run.score_s is not None and since is not None and run.finished_at > since:
@@ -122,8 +122,19 @@ def trust_text(trust: str) -> str:
     return "by the wall clock" if trust == TrustLevel.WALL_CLOCK else trust
 
 
-UNRANKED = f"not ranked: this leaderboard ranks {TrustRule.REPLAYED.value} times only"
-"""Why results are listed apart; each says by which clock it was timed."""
+def level_mark(trust: str) -> str:
+    """Return how a time was taken if that is worth a mark beside it: all but the best level."""
+    return "" if trust == TrustLevel.WITNESSED else trust_text(trust)
+
+
+def unranked(rule: TrustRule) -> str:
+    """Return why results are listed apart; each says by which clock it was timed."""
+    return f"not ranked: this leaderboard ranks {rule.value} times only"
+
+
+def ranking_levels(rule: TrustRule) -> str:
+    """Return which times rank: ``only replayed times rank``."""
+    return "all times rank, each marked" if rule is TrustRule.ANY else f"only {rule.value} times rank"
 
 
 def read_text(read_s: float, trust: str) -> str:

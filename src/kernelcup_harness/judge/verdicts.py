@@ -76,7 +76,7 @@ def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | Non
     if isinstance(error, ChannelTimeout):
         return time_is_up(stage.name, stage.limit_s, used_s, case=case, role=role)
     if isinstance(error, Forged):
-        text = f"code of the submission on the device changed the clock: {error}{case}"
+        text = f"its times cannot be right: {error}{case}"
         return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text, role=role)
     if isinstance(error, BrokenProtocol):
         reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL

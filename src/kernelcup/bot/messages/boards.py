@@ -11,8 +11,7 @@ import discord
 from kernelcup.bot.messages import texts
 from kernelcup.domain import DuelOutcome, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
-from kernelcup.reporting.phrases import duration, percent, rank_text, trust_text
-from kernelcup_harness.protocol import TrustLevel
+from kernelcup.reporting.phrases import duration, level_mark, percent, rank_text, ranking_levels, trust_text
 
 Json = Mapping[str, Any]
 
@@ -74,7 +73,7 @@ def ranking_embed(
     if final is not None:
         embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
     if unranked:
-        told = "This leaderboard ranks replayed times only; the author's report says why a time is not."
+        told = "This leaderboard does not rank times of these levels; the author's report says why."
         embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)
     notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
     embed.set_footer(text=" · ".join(note for note in notes if note))
@@ -158,9 +157,7 @@ ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
     "opens_at": lambda moment: f"opening: {_stamp_or_none(moment)}",
     "freeze_at": lambda moment: f"freeze of the ranking: {_stamp_or_none(moment)}",
     "max_file_bytes": lambda size: f"largest submission: {f'{size:,} bytes' if size else 'the default'}",
-    "trust": lambda rule: (
-        "only replayed times rank" if rule == TrustRule.REPLAYED else "all times rank, each marked"
-    ),
+    "trust": lambda rule: ranking_levels(TrustRule(rule)),
     "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
 }
 """The settings whose changes are announced, and what is said of their new values."""
@@ -205,7 +202,7 @@ def _apart(places: Sequence[Json], told: str, *, ranked: bool = True) -> str:
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:
     user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-    mark = "" if place["trust"] == TrustLevel.REPLAYED else f" ({trust_text(place['trust'])})"
+    mark = f" ({level})" if (level := level_mark(place["trust"])) else ""
     return (
         rank_text(place["rank"], tied=place["tied"]),
         texts.shortened(user, 20),
@@ -231,7 +228,7 @@ def _notes(places: Sequence[Json]) -> list[str]:
         notes.append("= cannot be told apart from the first of that rank")
     if any(place["duel"] in BEHIND for place in places):
         notes.append("some stand behind the one that they did not beat in a duel")
-    levels = sorted({place["trust"] for place in places} - {TrustLevel.REPLAYED.value})
+    levels = sorted({level_mark(place["trust"]) for place in places} - {""})
     if levels:
-        notes.append(f"some times are {' or '.join(map(trust_text, levels))}")
+        notes.append(f"some times are {' or '.join(levels)}")
     return notes

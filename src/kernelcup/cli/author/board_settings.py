@@ -51,7 +51,7 @@ ReviewTagOption = Annotated[
 ]
 TrustOption = Annotated[
     str | None,
-    typer.Option("--trust", help="Which times rank: any (each marked), or replayed (replayed times only)."),
+    typer.Option("--trust", help="Which times rank: any (each marked), replayed or witnessed (only these)."),
 ]
 DuelOption = Annotated[
     bool | None,
@@ -80,7 +80,7 @@ def read_trust(text: str) -> TrustRule:
     try:
         return TrustRule(text.lower())
     except ValueError:
-        raise InvalidValue(f"--trust {text}: expected any or replayed") from None
+        raise InvalidValue(f"--trust {text}: expected any, replayed or witnessed") from None
 
 
 def read_code_policy(text: str) -> CodePolicy:

@@ -215,7 +215,7 @@ def standings(
     out = terminal.console()
     for name, places in tables.items():
         ranking.standings(out, found, name, places)
-        ranking.print_unranked(out, found.name, name, unranked[name][:limit])
+        ranking.print_unranked(out, found, name, unranked[name][:limit])
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):

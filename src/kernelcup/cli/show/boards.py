@@ -21,9 +21,9 @@ def times(board: BoardInfo) -> str:
 
 def rules_text(board: BoardInfo) -> str:
     """Describe which times rank, and what a new first place needs."""
-    from kernelcup.domain import TrustRule
+    from kernelcup.reporting.phrases import ranking_levels
 
-    which = "only replayed times rank" if board.trust is TrustRule.REPLAYED else "all times rank, each marked"
+    which = ranking_levels(board.trust)
     return f"{which}; a new first place must win a duel" if board.duel else which
 
 

@@ -12,10 +12,10 @@ from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, Score, Standing
 from kernelcup.reporting.phrases import (
-    UNRANKED,
     duration,
     interval_text,
     rank_text,
+    unranked,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
 
@@ -34,10 +34,12 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     places_table(out, title, places)
 
 
-def print_unranked(out: Console, board: str, device: str, places: Sequence[Standing]) -> None:
+def print_unranked(out: Console, board: BoardInfo, device: str, places: Sequence[Standing]) -> None:
     """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
     if places:
-        places_table(out, f"{board} on {device}, not ranked", places, (UNRANKED,), ranked=False)
+        places_table(
+            out, f"{board.name} on {device}, not ranked", places, (unranked(board.trust),), ranked=False
+        )
 
 
 def places_table(

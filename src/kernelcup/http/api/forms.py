@@ -180,7 +180,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 
 
 SHOWN_SETTINGS = {
-    "trust": "`replayed`: times by the wall clock are shown, but not ranked.",
+    "trust": "`replayed` or `witnessed`: times of lower levels are shown, but not ranked.",
     "duel": "Whether a new first place must win a duel against the old one.",
     "event": "The event that the leaderboard belongs to; empty for none.",
 }

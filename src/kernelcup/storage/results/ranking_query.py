@@ -31,9 +31,11 @@ JUDGED_ALIKE = RunRow.judging == LeaderboardRow.judging
 IS_SHOWN = JobRow.state.not_in([state.value for state in PUT_ASIDE])
 """The condition for jobs whose result was not put aside."""
 
-_STRICT = (TrustLevel.WITNESSED.value, TrustLevel.REPLAYED.value)
-"""The levels that rank where others do not."""
-_TAKES = or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT))
+_TAKES = or_(
+    LeaderboardRow.trust == TrustRule.ANY.value,
+    and_(LeaderboardRow.trust == TrustRule.REPLAYED.value, RunRow.trust == TrustLevel.REPLAYED.value),
+    RunRow.trust == TrustLevel.WITNESSED.value,
+)
 RANKS = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES, JUDGED_ALIKE)
 """The condition for runs that rank now."""
 

@@ -53,6 +53,7 @@ REASONS = {
     Reason.IMPORT: "The file could not be imported.",
     Reason.COMPILE: "It could not be compiled.",
     Reason.TOO_LARGE: "A call returned more bytes than allowed.",
+    Reason.FORGED_TIME: "The clock and the GPU’s hardware counters disagree about its times.",
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
     Reason.TIME: "The time limit was exceeded.",
@@ -87,7 +88,10 @@ MOST_KEYS = 3
 WAITS_NEXT = "You may close this page; the result stays here."
 
 TRUST = {
-    TrustLevel.REPLAYED: "Timed without any code of the submission running: only what it had captured.",
+    TrustLevel.WITNESSED: "Timed without any host code of the submission running, by hardware counters that no code "
+    "of it can reach.",
+    TrustLevel.REPLAYED: "Timed without any host code of the submission running: only what it had captured. "
+    "No hardware counters confirmed it.",
     TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
     "whole answer: an upper bound.",
     TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
