@@ -1,4 +1,4 @@
-"""Everything that ``scripts/show/clean-room`` shows, on a GPU, the most telling first; goes on where it stopped.
+"""Everything that ``benchmarks/show.py`` shows, on a GPU, the most telling first; goes on where it stopped.
 
     python benchmarks/clean_room_all.py FOLDER [--seconds 540] [--from 0]
 

@@ -163,9 +163,7 @@ def said(report: dict[str, Any], log: str) -> list[str]:
 
 def acted(found: list[str]) -> bool:
     """Return whether an attack says that it acted, in calls that count."""
-    sizes = {case["size"] for case in CASES["timed_fma"]} | {
-        case["size"] ** 2 for case in CASES["timed_out"]
-    }
+    sizes = {case["size"] for case in CASES["timed_fma"]} | {case["size"] ** 2 for case in CASES["timed_out"]}
     marked = [re.match(r"marks at (\d+):", each) for each in found]
     return any(each.startswith("acted") for each in found) or any(m and int(m[1]) in sizes for m in marked)
 

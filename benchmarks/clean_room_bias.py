@@ -6,7 +6,7 @@ Writes one JSON line a kind and process, with raw samples, to ``FOLDER/clean-roo
 stopped. Each run is one process without anything of ours: PyTorch's own allocator, four inputs in turns, 256 MiB
 written before each call, two events around it. A call is measured as it is made, with its launches queued behind a
 kernel that waits, and as a graph of its own where it can be captured. The time of an empty kernel between two events is
-taken off, as the clean room takes off that of an empty graph. ``scripts/show/clean-room`` compares.
+taken off, as the clean room takes off that of an empty graph. ``benchmarks/show.py`` compares.
 """
 
 from __future__ import annotations

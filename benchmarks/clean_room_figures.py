@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -26,7 +25,6 @@ FORKS = ("fork",)
 """Kinds whose bias is shown and not judged."""
 WALLS = 10
 DUELS, RIGHT, TIED, LONGEST_S = 40, 38, 39, 5.0
-FINALS = 3
 JOBS, JOBS_A_MINUTE, MEASURING = 30, 14.0, 0.7
 
 
@@ -291,26 +289,6 @@ def duels(lines: Sequence[Line]) -> list[Shown]:
             f"{tied} of {len(same)}" if same else "",
         ),
     ]
-
-
-def finals(lines: Sequence[Line]) -> list[Shown]:
-    """Finals of six that are 1 % apart have no pair in the wrong order."""
-    held = of(lines, kind="final")
-    what = (
-        f"{FINALS} finals of six that are 1 % apart: no pair in the wrong order, neighbours tied once at most"
-    )
-    if not held:
-        return [Shown(None, what)]
-    wrong, tied = 0, dict[str, int]()
-    for line in held:
-        names = sorted(line["places"])
-        wrong += sum(line["places"][a] > line["places"][b] for a, b in itertools.combinations(names, 2))
-        for a, b in itertools.pairwise(names):
-            tied[f"{a}~{b}"] = tied.get(f"{a}~{b}", 0) + (line["places"][a] == line["places"][b])
-    good = not wrong and max(tied.values()) <= 1
-    ties = ", ".join(f"{pair} {count}" for pair, count in tied.items() if count)
-    figure = f"{len(held)} finals, {wrong} pairs wrong, tied: {ties or 'none'}"
-    return [Shown(good if len(held) >= FINALS else None, what, figure)]
 
 
 def queue(lines: Sequence[Line]) -> list[Shown]:

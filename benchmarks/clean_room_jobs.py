@@ -6,7 +6,7 @@ Writes one JSON line a job, with raw samples, to ``FOLDER/clean-room-jobs.jsonl`
 the file or ``benchmarks/results`` has of the same modules on the timing path is not measured again, so an edit
 elsewhere voids nothing. ``merge`` in the place of FOLDER, and files behind it, adds lines of these and the other
 ``clean-room-*.jsonl`` to ``benchmarks/results``.
-``scripts/show/clean-room`` computes figures from them. Needs torch and one NVIDIA GPU; kinds whose libraries are not
+``benchmarks/show.py`` computes figures from them. Needs torch and one NVIDIA GPU; kinds whose libraries are not
 there fail, and are noted as such.
 """
 

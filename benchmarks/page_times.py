@@ -5,13 +5,12 @@ whole answer, on the wall and of the processor, and compressed sizes. The page o
 by its author (`/s/N`) and by others (`/s/N to others`); its report, the first place's and those of the author's other
 submissions are first made as long as real ones in that database: 10 tests, and 5 cases of 60 samples.
 Ends with 1 where the median of the first page of a leaderboard, or of the overview, takes 50 ms or more, or a page
-has 100 kB. Writes benchmarks/results/page-times.json.
+has 100 kB. Prints its figures beside the stored ones, and writes benchmarks/results/page-times.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
@@ -28,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "web"))
 
 import reports
-from results import ROOT, machine_facts, percentile
+from results import machine_facts, percentile, publish
 
 from builders import make_device
 from kernelcup.config.settings import Config
@@ -64,10 +63,7 @@ def main() -> int:
             of_people = {"/s/N": f"/s/{number}", "/u/NAME": f"/u/{given.user}"}
             paths = {path: path for path in _paths(given.board)} | of_people
             pages |= {name: _measure(client, path, given.repeats) for name, path in paths.items()}
-    result = {"machine": machine_facts(), "repeats": given.repeats, "pages": pages}
-    (ROOT / "benchmarks" / "results" / "page-times.json").write_text(
-        json.dumps(result, indent=1) + "\n", encoding="utf-8"
-    )
+    publish("page-times.json", {**machine_facts(), "repeats": given.repeats, "pages": pages})
     firsts = [pages["/"], pages[f"/b/{given.board}"]]
     is_slow = any(each["wall_p50_ms"] >= MOST_MS for each in firsts)
     return int(is_slow or any(each["bytes"] >= LARGEST_BYTES for each in pages.values()))

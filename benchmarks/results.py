@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,24 @@ def machine_facts() -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+def publish(name: str, result: dict[str, Any]) -> None:
+    """Print the figures of a result beside those that are stored under its name, and store it instead."""
+    place = ROOT / "benchmarks/results" / name
+    stored = dict(figures(json.loads(place.read_text(encoding="utf-8")))) if place.exists() else {}
+    for key, value in figures(result):
+        print(f"{key:50} {value:>14g}   stored: {stored.get(key, math.nan):g}")
+    place.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def figures(result: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    """Yield each number of a result with its keys, without those of the machine."""
+    if isinstance(result, dict):
+        for name, value in result.items():
+            yield from figures(value, f"{key} {name}".strip()) if name != "machine" else ()
+    elif isinstance(result, int | float):
+        yield key, float(result)
 
 
 def processor_s(pid: int) -> float:

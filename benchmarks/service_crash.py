@@ -6,7 +6,8 @@ processes. Everything that dies is started again; PostgreSQL itself is killed fo
 counts: every accepted submission has one row, each of its jobs one run that counts, and the standings are
 what the runs say.
 
-Writes benchmarks/results/service-crash-DATABASE.json. Exit code 1 where something was lost or doubled.
+Prints its figures beside the stored ones, and writes benchmarks/results/service-crash-DATABASE.json. Exit code 1
+where something was lost or doubled.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import random
 import signal
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from databases import database_url, restart_postgres
 from http_client import Connection
-from results import ROOT, machine_facts
+from results import ROOT, machine_facts, publish
 
 from builders import make_board, make_task
 from kernelcup.domain import OPERATOR, Role, Scope
@@ -99,9 +99,7 @@ def main() -> None:
             result |= count(db, result.pop("answered"))
     result |= {"database": given.database} | machine_facts()
     result["fine"] = not any(result[name] for name in ("lost", "doubled", "unjudged", "wrong_bests"))
-    place = ROOT / f"benchmarks/results/service-crash-{given.database}.json"
-    place.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result, indent=1))
+    publish(f"service-crash-{given.database}.json", result)
     sys.exit(0 if result["fine"] else 1)
 
 

@@ -9,7 +9,7 @@ PostgreSQL writes through to the disk here: scripts/with-postgres is told POSTGR
 
 A latency counts from the moment at which a request was due, so a server that stands still is not
 flattered. With --pages, so many pages of the site a second are read as well: 27 are a fifth of all requests.
-Writes benchmarks/results/service-load-DATABASE.json.
+Prints its figures beside the stored ones, and writes benchmarks/results/service-load-DATABASE.json.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from databases import database_url
 from fill_database import BOARDS, DEVICES, fill
 from http_client import Connection, events
-from results import ROOT, machine_facts, percentile, processor_s
+from results import ROOT, machine_facts, percentile, processor_s, publish
 
 from builders import make_report
 from kernelcup.domain import OPERATOR, Scope
@@ -70,9 +70,8 @@ def main() -> None:
     result |= {"database": given.database, "submissions": given.submissions, "queued": given.queued}
     result |= {"pages_per_s": given.pages}
     result |= machine_facts()
-    place = ROOT / f"benchmarks/results/service-load-{given.database}.json"
-    place.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps({key: value for key, value in result.items() if key != "machine"}, indent=1))
+    pages = "-pages" if given.pages else ""
+    publish(f"service-load{pages}-{given.database}.json", result)
 
 
 def make_tokens(db: Database) -> list[str]:

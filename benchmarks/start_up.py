@@ -1,6 +1,6 @@
 """How long it takes from a job to its verdict, with runners that wait and without, by phase.
 
-    PYTHONPATH=src python benchmarks/start_up.py RESULT.json [--backend cpu] [--repeats 10] [--source FILE]
+    PYTHONPATH=src python benchmarks/start_up.py [--backend cpu] [--repeats 10] [--source FILE]
 
 Warm and cold take turns, so that a machine that becomes faster or slower does so for both. A warm job
 begins when its runner waits. The clock starts when the launcher is given the job and stops when it has
@@ -10,7 +10,6 @@ the report, clean-up included. The submission is PyTorch only, with five small c
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -20,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from results import machine_facts
+from results import machine_facts, publish
 
 from kernelcup.domain import Device
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
@@ -58,16 +57,13 @@ def main() -> int:
         "repeats": options.repeats,
         **measured(backend, options.repeats),
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    Path(options.result).write_text(text + "\n", encoding="utf-8")
+    publish(f"start-up-{backend.value}.json", result)
     return 0 if result["accepted"] else 1
 
 
 def parse_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("result")
     parser.add_argument("--backend", default="cpu", choices=[*Backend])
     parser.add_argument("--repeats", type=int, default=10)
     return parser.parse_args()

@@ -10,6 +10,7 @@ not measured again, so each part can be cut off and repeated. ``merge`` brings s
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import statistics
@@ -143,9 +144,11 @@ def gpu_name() -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file; one that was cut off does not count."""
+    """Return the lines of a file, or of it with ``.gz`` behind; one that was cut off does not count."""
     found = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    packed = path.with_name(f"{path.name}.gz")
+    content = b"" if path.exists() or not packed.exists() else gzip.decompress(packed.read_bytes())
+    for text in (path.read_bytes() if path.exists() else content).decode().splitlines():
         try:
             found.append(json.loads(text))
         except ValueError:

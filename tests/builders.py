@@ -102,7 +102,7 @@ def make_audit(score_ns: float, **overrides: Any) -> Audit:
     values: dict[str, Any] = {
         "captured": True,
         "score_ns": score_ns,
-        "level": TrustLevel.REPLAYED,
+        "level": TrustLevel.WITNESSED,
     }
     return Audit(**(values | overrides))
 
@@ -151,7 +151,7 @@ def make_report(times_ns: Sequence[float] = (1000.0,), **overrides: Any) -> RunR
         "harness": HarnessKind.STANDARD,
         "verdict": Verdict.ACCEPTED,
         "stages": [make_stage(cases)],
-        "trust": TrustLevel.REPLAYED,
+        "trust": TrustLevel.WITNESSED,
     }
     return RunReport(**(values | overrides))
 
@@ -163,7 +163,7 @@ def make_entry(**overrides: Any) -> Entry:
         "submission_id": 1,
         "submitted_at": NOW,
         "file_name": "kernel.py",
-        "trust": "replayed",
+        "trust": "witnessed",
         "comparable": True,
     }
     parts = {each.name for each in dataclasses.fields(Score)} & overrides.keys()
@@ -196,10 +196,10 @@ def make_submission(db: Database, **overrides: Any) -> Submission:
 
 
 def look_at(db: Database, submission: Submission, look: Look | None = None) -> Screening:
-    """Have the static screen look at a submission, as dispatchers do while it is judged."""
-    from kernelcup.services.submissions.screening import screen_file
+    """Have a second opinion look at a submission, as dispatchers do while it is judged."""
+    from fakes import find_words
 
-    found = (look or screen_file)(submission.file_name, get_code(db, submission.id))
+    found = (look or find_words)(get_code(db, submission.id))
     with db.write() as session:
         screenings.insert_if_absent(session, submission.id, found)
     return found

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
+import homes
 from database_kinds import (
     DATABASES,
     POSTGRES,
@@ -28,6 +29,7 @@ from kernelcup.storage.engine.database import Database
 from quick_engines import share_statements
 from warm_harness import Run, waiting
 
+homes.move_out()
 # How long an example takes depends on what else the machine does.
 settings.register_profile("kernelcup", deadline=None)
 settings.load_profile("kernelcup")
@@ -37,17 +39,6 @@ def pytest_report_header() -> str:
     """Say what is left out."""
     hint = "" if POSTGRES in os.environ else f" (no PostgreSQL: {POSTGRES} names no server)"
     return f"databases: {', '.join(DATABASES)}{hint}"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Write the clauses that tests show into their results, for ``scripts/show/first-contact``."""
-    for item in items:
-        for marker in item.iter_markers("first_contact"):
-            point, clause = marker.args
-            held = "held" if marker.kwargs.get("held") else ""
-            item.user_properties.append(("first_contact", f"{point}|{held}|{clause}"))
-            if "FIRST_CONTACT_LIST" in os.environ:
-                sys.stdout.write(f"clause: {point}|{held}|{clause}\n")
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.launchers.gpu_health.probe import GpuReading, ProbeFailed
+from kernelcup.screen.findings import Finding, Screening
 from kernelcup_harness.protocol import JobSpec, RunReport
 
 Outcome = RunReport | Exception
@@ -212,3 +213,24 @@ def answer(spec: JobSpec, report: RunReport) -> RunReport:
     return dataclasses.replace(
         report, job_id=spec.job_id, mode=spec.mode, backend=spec.backend, harness=spec.harness
     )
+
+
+WORDS = {"exec(": "dynamic_execution", "_getframe": "frame_walk", "Stream(": "streams"}
+"""Words that :func:`find_words` knows, and their tags."""
+
+
+def find_words(code: str) -> Screening:
+    """Return a second opinion that knows three words."""
+    findings = [
+        Finding(
+            tag=tag,
+            line=number,
+            column=line.index(word) + 1,
+            source=line,
+            explanation=f"Has {word}",
+        )
+        for word, tag in WORDS.items()
+        for number, line in enumerate(code.splitlines(), 1)
+        if word in line
+    ]
+    return Screening(rules_version="words 1", findings=tuple(findings))

@@ -6,13 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from builders import make_audit, make_case, make_report, make_stage, make_submission
-from fakes import FakeClock
+from fakes import FakeClock, find_words
 from kernelcup.domain import OPERATOR, Job, Run, Submission
 from kernelcup.errors import NotFound
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.results.standings import standings
-from kernelcup.services.submissions.screening import screen_file
 from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue.jobs import Lease
@@ -46,7 +45,7 @@ class Judging:
             "now": self.clock(),
         }
         with suppress(NotFound):  # it was deleted meanwhile
-            values["screening"] = screen_file("kernel.py", get_code(self.db, lease.job.submission_id))
+            values["screening"] = find_words(get_code(self.db, lease.job.submission_id))
         return lifecycle.finish(self.db, lease, **(values | overrides))
 
     def judge(self, time_ns: float = 1000.0, user: str = "ada", **overrides: Any) -> Submission:

@@ -45,6 +45,7 @@ KernelCupError
 ├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
 ├─ ServerUnavailable    the server cannot be reached, or does not answer as ours do
 └─ ConfigError          names file, key and expectation; only at start
+   └─ OldDatabase       the database is from before the first release
 
 A submission that fails is a verdict and never one of these.
 """
@@ -345,6 +346,10 @@ class ServerUnavailable(KernelCupError):
 
 class ConfigError(KernelCupError):
     """The configuration cannot be used."""
+
+
+class OldDatabase(ConfigError):
+    """The database is from before release 0.1.0, the first whose databases can be upgraded."""
 
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})

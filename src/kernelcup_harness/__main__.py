@@ -1,11 +1,12 @@
 """``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent] [--describe]
-[--lint [--no-nulls]] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
+[--counters] [--lint [--no-nulls]] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
 ``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, with any
 verdict; 2 that the job could not be read. ``--describe`` judges nothing and describes this machine
-and its sandbox. ``--lint`` judges the task instead of a submission: null submissions are given to its
+and its sandbox; ``--counters`` says in ``{"counters": ""}`` why its GPU's counters cannot be read,
+empty if they can. ``--lint`` judges the task instead of a submission: null submissions are given to its
 checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` only tries large seeds on its inputs
 and its reference. ``--calibrate`` judges nothing either: it measures the first device of a backend,
 and the last line is ``{"calibration": {...}}``.
@@ -27,6 +28,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kernelcup_harness import witness_process
 from kernelcup_harness.device import machine
 from kernelcup_harness.isolation import priority, processes, sandbox
 from kernelcup_harness.lint import run as lint_run
@@ -51,6 +53,9 @@ def main() -> int:
                 "gpu_trouble": sandbox.gpu_trouble(),
             }
         )
+        return 0
+    if options.counters:
+        emit({"counters": witness_process.trouble()})
         return 0
     if options.calibrate:
         return calibrate(Backend(options.calibrate))
@@ -124,6 +129,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--events", action="store_true", help="write events as they come")
     parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
     parser.add_argument("--describe", action="store_true", help="describe this machine, and judge nothing")
+    parser.add_argument("--counters", action="store_true", help="try the GPU's counters, and judge nothing")
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
     parser.add_argument("--no-nulls", action="store_true", help="with --lint: try inputs and reference only")
     parser.add_argument(

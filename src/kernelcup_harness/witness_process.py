@@ -8,7 +8,7 @@ import time
 
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.witness import MOST_SAMPLES, Witness
-from kernelcup_harness.device.nvidia.pm_sampling import Sampler
+from kernelcup_harness.device.nvidia.pm_sampling import NoCounters, Sampler
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Started, pack
@@ -34,6 +34,15 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     os._exit(0)
 
 
-def sampler() -> Sampler:
+def sampler(most: int = MOST_SAMPLES) -> Sampler:
     """Return a sampler of the counters that the trace needs. Raise ``NoCounters``."""
-    return Sampler(trace.COUNTERS, interval_ns=trace.INTERVAL_NS, most=MOST_SAMPLES)
+    return Sampler(trace.COUNTERS, interval_ns=trace.INTERVAL_NS, most=most)
+
+
+def trouble() -> str:
+    """Return why the first device's counters cannot be read here; empty if they can."""
+    try:
+        sampler(most=64)
+    except (NoCounters, AttributeError) as error:
+        return str(error)
+    return ""

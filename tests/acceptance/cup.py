@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = str(Path(sys.executable).with_name("kernelcup"))
-LONGEST_S = 120.0
+LONGEST_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ The platform's clock is the loopback's, which stands still until a test moves it
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -118,7 +119,7 @@ async def staged(
         runtime_dir=folder / "run",
         database_url=f"sqlite:///{path}",
         configured_devices=devices,
-        environ={},
+        environ=os.environ,
         sandbox_required=False,
         sandbox_environment=(),
     )

@@ -99,7 +99,6 @@ async def test_the_role_decides_who_may_make_a_leaderboard(stage: Stage) -> None
     await again.wait_text("was created")
 
 
-@pytest.mark.first_contact(26, "Discord's `create` asks for the role before the menu")
 async def test_who_may_not_make_a_leaderboard_is_asked_for_no_gpus(stage: Stage) -> None:
     given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
     alice = stage.guild.add_member("alice")
@@ -109,7 +108,6 @@ async def test_who_may_not_make_a_leaderboard_is_asked_for_no_gpus(stage: Stage)
     assert not answer.controls
 
 
-@pytest.mark.first_contact(26, "Discord's errors about deadlines start with the sentence")
 @pytest.mark.parametrize("command", ["create", "change"])
 async def test_a_deadline_that_cannot_be_read_is_told_in_a_sentence(stage: Stage, command: str) -> None:
     stage.board("hers")

@@ -256,14 +256,15 @@ def test_changes_are_named() -> None:
         "max_file_bytes": None,
         "trust": "any",
         "duel": False,
+        "notice": "",
     }
     after = before | {"deadline": None, "devices": ["b", "c"], "task_hash": "2", "max_file_bytes": 5000}
     assert boards.changes_between(before, after) == [
         "deadline: none",
+        "largest submission: 5,000 bytes",
         "GPUs added: `c`",
         "GPUs removed: `a`",
         "the task changed; get the template and the task again",
-        "largest submission: 5,000 bytes",
     ]
     assert boards.changes_between(before, before) == []
 

@@ -78,9 +78,6 @@ async def test_a_ranking_is_shown_for_each_chosen_gpu(stage: Stage, ada: Member)
     await chosen.wait_text("No one is ranked")
 
 
-@pytest.mark.first_contact(
-    15, "the bot says since when a ranking is frozen and that one's own result is not shown"
-)
 async def test_a_freeze_is_told_with_rankings_and_own_places(stage: Stage, ada: Member) -> None:
     now = stage.discord.clock.now()
     freeze(stage.db, OPERATOR, "double", now, now)
@@ -157,7 +154,6 @@ async def test_a_task_its_reference_its_judge_and_a_template_are_files(stage: St
     assert text.endswith(SUBMISSION)
 
 
-@pytest.mark.first_contact(26, "`/leaderboard task` is headed by the names of task and leaderboard")
 async def test_a_task_is_headed_by_its_name_and_its_leaderboard(stage: Stage, ada: Member) -> None:
     stage.board("autumn")
     asked = await ask(stage, ada, "leaderboard task", leaderboard_name="autumn")

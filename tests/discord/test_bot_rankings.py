@@ -16,7 +16,6 @@ from kernelcup.domain import OPERATOR
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
-from older_clocks import set_apart
 
 pytestmark = pytest.mark.anyio
 
@@ -71,19 +70,6 @@ async def test_pages_are_turned_also_after_a_restart(stage: Stage) -> None:
         await asked.press("◀")
         await asked.wait_text("user-0", 15)
         assert len(users_in(asked)) == 10
-
-
-async def test_results_of_an_older_clock_stand_apart_in_the_message(stage: Stage) -> None:
-    set_apart(stage.db)
-    enter(stage, "newcomer", 9000.0)
-    given = {"leaderboard_name": LONGEST_NAME, "gpu": "H100"}
-    asked = await stage.discord.slash(stage.guild.add_member("ada"), stage.room, "leaderboard show", given)
-    await asked.wait_text("newcomer", 15)
-    ranking, _, apart = asked.messages[0].text.partition("Measured by an older clock")
-    assert re.findall(r"user-\d+|newcomer", ranking) == ["newcomer"]
-    assert len(re.findall(r"user-\d+", apart)) == 10
-    assert "and 2 more" in apart
-    assert "`/admin rejudge`" in apart
 
 
 async def test_the_official_order_of_a_final_stands_in_the_message(stage: Stage) -> None:

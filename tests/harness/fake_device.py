@@ -7,7 +7,6 @@ read is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
 from typing import NamedTuple
 
 from kernelcup_harness.clocks import trace
@@ -26,15 +25,14 @@ class Kernel(NamedTuple):
     start_ns: int
     end_ns: int
     dispatches: int = 1
-    instructions: int = 1
 
 
-SWEEP, COPY = trace.Work(1, 4_000), trace.Work(1, 64)
-"""The judge's own work before and after a call."""
+SWEEP, COPY = 3, 1
+"""Dispatches of the judge's own work before and after a call."""
 
 
 def samples(kernels: Sequence[Kernel], until_ns: int, from_ns: int = 0) -> list[Sample]:
-    """Return what the counters show of some activity. A kernel's instructions are spread over its time."""
+    """Return what the counters show of some activity."""
     return [
         sampled(kernels, start, start + trace.INTERVAL_NS)
         for start in range(from_ns, until_ns, trace.INTERVAL_NS)
@@ -46,15 +44,7 @@ def sampled(kernels: Sequence[Kernel], start: int, end: int) -> Sample:
     inside = [each for each in kernels if each.start_ns < end and each.end_ns > start]
     active = sum(high - low for low, high in united(inside, start, end))
     dispatches = sum(each.dispatches for each in inside if start <= each.start_ns)
-    instructions = sum(done_by(each, end) - done_by(each, start) for each in inside)
-    cycles = (active * CYCLES_A_NS, (end - start) * CYCLES_A_NS)
-    return Sample(start, end, (*cycles, float(dispatches), float(instructions)))
-
-
-def done_by(kernel: Kernel, at: int) -> int:
-    """Return the number of a kernel's instructions that are executed at a time."""
-    passed = min(max(at - kernel.start_ns, 0), kernel.end_ns - kernel.start_ns)
-    return kernel.instructions * passed // (kernel.end_ns - kernel.start_ns)
+    return Sample(start, end, (active * CYCLES_A_NS, (end - start) * CYCLES_A_NS, float(dispatches)))
 
 
 def united(kernels: Sequence[Kernel], start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -77,9 +67,9 @@ class FakeDevice:
         """Whether another program's kernel follows the next copy of an answer."""
         self._is_swept = False
 
-    def work(self, lasts_ns: int, work: trace.Work = trace.Work(1, 1_000)) -> None:  # noqa: B008
+    def work(self, lasts_ns: int, dispatches: int = 1) -> None:
         """Do some work; then the host takes its time."""
-        self.kernels.append(Kernel(self.now_ns, self.now_ns + lasts_ns, *astuple(work)))
+        self.kernels.append(Kernel(self.now_ns, self.now_ns + lasts_ns, dispatches))
         self.now_ns += lasts_ns + APART_NS
 
     def sweep(self) -> None:
@@ -92,9 +82,13 @@ class FakeDevice:
         if not self._is_swept:
             self.work(COPY_NS, COPY)
             if self.haunted:
-                self.work(COPY_NS)
+                self.work(COPY_NS, COPY + 1)
             self.haunted = False
         self._is_swept = False
+
+    def perf_counter_ns(self) -> int:
+        """The judge's clock, which goes on as the device's does."""
+        return self.now_ns
 
     def sleep(self, seconds: float) -> None:
         """Be idle, as while the judge sleeps."""

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import torch
 from fake_device import FakeDevice, FakeSampler
-from inside import SECRET, closing_memory, working_in
+from inside import SECRET, closing_memory, contestants_of, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -27,7 +27,7 @@ from kernelcup_harness.audit.bench import Bench
 from kernelcup_harness.clocks.witness import Witness
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.judge.main import Judge
-from kernelcup_harness.judge.replay import mapping, witnessed
+from kernelcup_harness.judge.replay import mapping, timed_replays, witnessed
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.timer import main
 from kernelcup_harness.timer.rebuild import Rebuilt
@@ -219,6 +219,7 @@ class FakeEngine:
 
     foreign: tuple[str, ...] = ()
     lasts_ns = CALL_NS
+    longer_in_series_ns = 0
 
     def __init__(self, shared: FakeWindow) -> None:
         self._shared = shared
@@ -241,7 +242,17 @@ class FakeEngine:
         self._run(group, place)
         return EMPTY_NS + self.lasts_ns
 
-    def launch(self, group: int, place: int) -> None:
+    def launch(self, calls: Sequence[tuple[int, int]]) -> None:
+        if len(calls) == 1:
+            self.watched(*calls[0])
+            return
+        self._shared.log.append(("series", len(calls)))
+        for group, place in calls:
+            self._sets[group][place]()
+            self._shared.gpu.now_ns += self.lasts_ns + self.longer_in_series_ns
+
+    def watched(self, group: int, place: int) -> None:
+        """Make one call, which keeps the device busy."""
         self._shared.log.append(("launch", group, place))
         self._run(group, place)
         self._shared.gpu.work(self.shows_ns(group))
@@ -260,12 +271,6 @@ class FakeEngine:
     def empty(self) -> int | None:
         self._shared.log.append(("empty",))
         return EMPTY_NS
-
-    def series(self, calls: Sequence[tuple[int, int]]) -> int:
-        self._shared.log.append(("series", len(calls)))
-        for group, place in calls:
-            self._sets[group][place]()
-        return EMPTY_NS + self.lasts_ns * len(calls)
 
     def check(self) -> None:
         self._shared.log.append(("check",))
@@ -330,8 +335,9 @@ def judged_in_room(
         patch.object(mapping, "GpuMapping", lambda _part: shared),
         patch.object(witnessed, "Sweep", lambda: shared.gpu.sweep),
         patch.object(witnessed, "time", shared.gpu),
+        patch.object(timed_replays, "time", shared.gpu),
     ):
-        contestants = ("submission", *(("rival",) if spec.rival is not None else ()))
+        contestants = contestants_of(spec)
         for role in (*contestants, "timer", *(("witness",) if sampler else ())):
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
@@ -342,7 +348,7 @@ def judged_in_room(
             watches = Witness(theirs["witness"], lambda: sampler(shared.gpu))
             threads["witness"] = threading.Thread(target=watches.serve)
         for role in contestants:
-            has = {"submission": hands, "rival": rival}.get(role, lambda _shared: None)(shared)
+            has = (rival if role == "rival" else hands)(shared)
             threads[role] = threading.Thread(target=serve, args=(theirs[role], has))
 
         def end(role: str) -> None:

@@ -17,7 +17,7 @@ from builders import make_spec
 from kernelcup_harness.protocol import HarnessKind, JobSpec, MeasureRules, RunReport, dumps, from_json
 
 SOURCE = Path(kernelcup_harness.__file__).parent.parent
-LONGEST_RUN_S = 120.0
+LONGEST_RUN_S = 600.0
 QUICK = MeasureRules(warmups=1, min_samples=2, max_samples=3, case_budget_s=1.0)
 
 # A task without torch.randn: what is generated can be said in one line.

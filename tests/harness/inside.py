@@ -16,6 +16,7 @@ from unittest.mock import patch
 from kernelcup_harness.audit.bench import Bench
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.judge.main import Judge
+from kernelcup_harness.judge.schedule import meets_hidden
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire import values
@@ -78,9 +79,15 @@ def serve(channel: Channel) -> None:
         Contestant(channel).serve()
 
 
+def contestants_of(spec: JobSpec) -> list[str]:
+    """Return the contestants of a job."""
+    needed = {"submission": True, "hidden": meets_hidden(spec), "rival": spec.rival is not None}
+    return [role for role, is_needed in needed.items() if is_needed]
+
+
 def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
     """Run a job and return the judge's events."""
-    roles = ("submission", "rival") if spec.rival is not None else ("submission",)
+    roles = contestants_of(spec)
     runner, judge_end = socket.socketpair()
     files = dict(spec.sources) | {spec.submission_name: spec.submission}
     if spec.rival is not None:

@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
 
 
 def test_a_processor_is_calibrated_from_the_command_line() -> None:
-    done = subprocess.run([*COMMAND, "cpu"], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run([*COMMAND, "cpu"], capture_output=True, text=True, timeout=600, check=True)
     (line,) = done.stdout.splitlines()
     found = from_json(DeviceCalibration, json.loads(line)["calibration"])
     assert (found.backend, set(found.matrix_flops_per_s)) == (Backend.CPU, {"fp32", "fp64"})
@@ -39,7 +39,7 @@ def test_a_processor_is_calibrated_from_the_command_line() -> None:
 
 
 def test_an_emulated_device_has_nothing_to_calibrate() -> None:
-    done = subprocess.run([*COMMAND, "emulated"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*COMMAND, "emulated"], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no times" in done.stderr
     with pytest.raises(ValueError, match="no times"):

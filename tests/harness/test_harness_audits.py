@@ -96,7 +96,6 @@ def scattered(share: float, backend: Backend = Backend.CUDA, *, offset_ns: float
     return audits.if_wide(timing, REPLAYED, backend)
 
 
-@pytest.mark.first_contact(25, "a time whose interval reaches further than 5 % says so")
 def test_a_time_with_a_wide_interval_says_so() -> None:
     found = scattered(0.6)
     assert found is not None
@@ -111,12 +110,10 @@ def test_what_is_wide_is_a_share_of_the_ranked_time(share: float, found: bool) -
     assert (scattered(share, offset_ns=100e3) is not None) is found
 
 
-@pytest.mark.first_contact(25, "a time whose interval is narrow has no finding")
 def test_a_time_with_a_narrow_interval_has_no_finding() -> None:
     assert scattered(0.02) is None
 
 
-@pytest.mark.first_contact(25, "times of a device without a GPU may scatter")
 @pytest.mark.parametrize("backend", [Backend.CPU, Backend.EMULATED])
 def test_times_of_other_devices_than_gpus_may_scatter(backend: Backend) -> None:
     assert scattered(0.6, backend) is None

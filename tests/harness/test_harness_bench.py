@@ -322,7 +322,6 @@ def test_a_device_that_was_slowed_down_is_a_finding(tmp_path: Path, monkeypatch:
     assert case.timing.discarded_ns
 
 
-@pytest.mark.first_contact(25, "a ranked run takes the worst of what its intervals allow")
 @pytest.mark.parametrize(("backend", "found"), [(Backend.CUDA, ["wide_interval"]), (Backend.CPU, [])])
 def test_on_a_gpu_calls_that_scatter_too_much_are_a_finding(backend: Backend, found: list[str]) -> None:
     scattered = Timing(samples_ns=[8e3, 32e3] * 10)

@@ -69,7 +69,6 @@ def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
     return end["verdict"], end["reason"], end["message"]
 
 
-@pytest.mark.first_contact(8, "who holds more than its share of device memory is to blame when ours runs out")
 @pytest.mark.parametrize(
     "cause",
     [
@@ -90,12 +89,10 @@ def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(caus
     assert (modest.verdict, modest.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
 
 
-@pytest.mark.first_contact(8, "a failure that has nothing to do with memory is blamed on nobody's memory")
 def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
     assert verdicts.of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
 
 
-@pytest.mark.first_contact(8, "taking all device memory in a ranked call ends as memory_limit_exceeded")
 @pytest.mark.parametrize("fails", ["the timer", "the judge"])
 def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
@@ -145,7 +142,6 @@ IMPOSSIBLE = [Work(bytes=1e15)]
 FACTS = DeviceFacts(copy_bytes_per_s=1e9)
 
 
-@pytest.mark.first_contact(8, "what was found of a time survives any later end of the run")
 def test_what_was_found_of_a_time_survives_a_later_end_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +195,6 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 """
 
 
-@pytest.mark.first_contact(8, "a wrong ranked result under an older eval.py is wrong_answer with its message")
 def test_a_wrong_ranked_result_of_an_older_harness_is_a_wrong_answer() -> None:
     report = run(own_spec(OLD_LEADERBOARD, mode=Mode.LEADERBOARD)).report
     assert (report.verdict, report.stage) == (Verdict.WRONG_ANSWER, "ranked")
@@ -215,7 +210,6 @@ with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
 """
 
 
-@pytest.mark.first_contact(8, "a task that cannot start for want of a library is not the submission's fault")
 def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     report = run(own_spec(IMPORTS.format(first="import no_such_library"), submission=HONEST)).report
     assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
@@ -225,7 +219,6 @@ def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
     )
 
 
-@pytest.mark.first_contact(8, "a submission that imports what is missing is to blame for itself", held=True)
 def test_a_submission_whose_library_is_missing_is_its_own_fault() -> None:
     text = "import no_such_library\n" + HONEST
     report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
@@ -233,9 +226,6 @@ def test_a_submission_whose_library_is_missing_is_its_own_fault() -> None:
     assert "No module named 'no_such_library'" in report.message
 
 
-@pytest.mark.first_contact(
-    8, "a submission cannot pass its own end off as a missing library of the task", held=True
-)
 def test_a_submission_that_names_a_missing_library_is_its_own_fault() -> None:
     text = "raise ModuleNotFoundError(\"No module named 'no_such_library'\")\n"
     report = run(own_spec(IMPORTS.format(first=""), submission=text)).report

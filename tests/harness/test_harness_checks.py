@@ -168,7 +168,6 @@ TAKES_BOTH = DOUBLE.replace("return data * 2", "return data.double() * 2").repla
 CHECKER = "another dtype is left to the checker unless the task says otherwise"
 
 
-@pytest.mark.first_contact(4, CHECKER)
 def test_another_dtype_is_right_where_the_checker_takes_it(make_checks: Any) -> None:
     checks = make_checks(TAKES_BOTH)
     assert reason(checks, right(checks)) is Reason.NONE
@@ -176,14 +175,12 @@ def test_another_dtype_is_right_where_the_checker_takes_it(make_checks: Any) -> 
     assert reason(checks, right(checks).half()) is not Reason.NONE
 
 
-@pytest.mark.first_contact(4, CHECKER)
 def test_a_task_may_ask_for_the_references_dtype(make_checks: Any) -> None:
     answer = right(make_checks(TAKES_BOTH))
     assert reason(make_checks(TAKES_BOTH, same_dtype=True), answer) is Reason.FORM
     assert reason(make_checks(TAKES_BOTH), answer) is Reason.NONE
 
 
-@pytest.mark.first_contact(4, CHECKER)
 @pytest.mark.parametrize(
     "check", ["torch.allclose(ref_kernel(data), output)", "torch.equal(data, output / 3)"]
 )
@@ -196,7 +193,6 @@ def test_a_dtype_that_the_checker_does_not_take_is_wrong_and_named(make_checks: 
     assert "output has dtype torch.float64; expected torch.float32" in fault.text
 
 
-@pytest.mark.first_contact(4, "number of outputs, shape and device are checked first, by us", held=True)
 def test_what_would_broadcast_is_refused_before_the_checker_is_asked(make_checks: Any) -> None:
     checks = make_checks(TAKES_BOTH.replace("if torch.allclose(", "if True or torch.allclose("))
     for answer in (torch.ones(1), torch.ones(1, 64), [right(checks)], right(checks).to("meta")):
@@ -220,7 +216,6 @@ EMPTIES = {
 }
 
 
-@pytest.mark.first_contact(5, FILLED)
 @pytest.mark.parametrize("how", ["empty", "empty_like", "empty_strided", "new_empty", "Tensor"])
 def test_an_earlier_answer_is_never_found_in_the_memory_for_the_output(make_checks: Any, how: str) -> None:
     checks = make_checks(WRITES_OUTPUT.replace("torch.empty(size)", EMPTIES[how]))
@@ -236,7 +231,6 @@ def test_an_earlier_answer_is_never_found_in_the_memory_for_the_output(make_chec
     assert found == 0
 
 
-@pytest.mark.first_contact(5, "where the memory is only written there is noise, another one in each input")
 @pytest.mark.parametrize(
     ("text", "how"),
     [*((OUTPUT_GIVEN, how) for how in EMPTIES), (WRITES_OUTPUT, "empty"), (WRITES_OUTPUT, "Tensor")],
@@ -255,7 +249,6 @@ def test_a_place_that_is_only_written_has_noise_that_the_seed_gives(
     assert first.is_floating_point() or bool((first.long() < 2).all())
 
 
-@pytest.mark.first_contact(5, "where the reference reads the memory it always holds the same")
 @pytest.mark.parametrize(
     "reads",
     ["data[0] * 2 + data[1]", "data[1].add_(data[0])", "torch.from_numpy(data[1].numpy() + data[0].numpy())"],
@@ -300,7 +293,6 @@ DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.flo
 FINITE = "where the reference's answer is finite a non-finite element is wrong whatever the checker says"
 
 
-@pytest.mark.first_contact(1, FINITE)
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 def test_an_answer_that_is_not_finite_is_wrong_though_the_checker_accepts_it(
     make_checks: Any, number: str
@@ -312,7 +304,6 @@ def test_an_answer_that_is_not_finite_is_wrong_though_the_checker_accepts_it(
     assert reason(checks, right(checks) + 1) is Reason.NONE
 
 
-@pytest.mark.first_contact(1, FINITE)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_nan_is_wrong_in_every_dtype_and_every_part_of_an_answer(
     make_checks: Any, dtype: torch.dtype
@@ -330,7 +321,6 @@ def test_a_nan_is_wrong_in_every_dtype_and_every_part_of_an_answer(
     assert reason(checks, {**answer, "n": float("nan")}) is Reason.REPEATED
 
 
-@pytest.mark.first_contact(1, FINITE, held=True)
 def test_what_the_reference_makes_infinite_or_nan_is_left_to_the_checker(make_checks: Any) -> None:
     checks = make_checks(MASKED)
     answer = checks.expected(checks.make_input(PLACE, FIRST))
@@ -339,7 +329,6 @@ def test_what_the_reference_makes_infinite_or_nan_is_left_to_the_checker(make_ch
     assert reason(checks, torch.where(answer.isnan(), float("inf"), answer)) is Reason.NONE
 
 
-@pytest.mark.first_contact(1, FINITE)
 def test_one_more_nan_than_the_reference_has_is_wrong(make_checks: Any) -> None:
     checks = make_checks(MASKED)
     answer = checks.expected(checks.make_input(PLACE, FIRST))
@@ -347,7 +336,6 @@ def test_one_more_nan_than_the_reference_has_is_wrong(make_checks: Any) -> None:
     assert reason(checks, answer) is Reason.DIFFERS
 
 
-@pytest.mark.first_contact(1, "a key of task.yml opts out")
 def test_a_task_may_leave_what_is_not_finite_to_its_checker(make_checks: Any) -> None:
     answer = right(make_checks(COUNTS_ERRORS)) * float("nan")
     assert reason(make_checks(COUNTS_ERRORS), answer) is Reason.DIFFERS
@@ -359,7 +347,6 @@ def test_without_a_reference_the_checker_alone_says_what_a_nan_is(make_checks: A
     assert reason(checks, right(checks) * float("nan")) is Reason.NONE
 
 
-@pytest.mark.first_contact(1, "the text of a wrong answer counts NaN and infinite elements")
 def test_the_text_of_a_wrong_answer_counts_what_is_not_finite(make_checks: Any) -> None:
     checks = make_checks(COUNTS_ERRORS)
     place = Place(StageName.RANKED, 0, {"size": 4})
@@ -471,13 +458,11 @@ def changed(checks: Checks, place: Place = PLACE, number: int = 0) -> dict[str, 
     return {name: count for name, count in counts.items() if count}
 
 
-@pytest.mark.first_contact(3, EVERY)
 @pytest.mark.parametrize("number", range(4))
 def test_a_twin_differs_in_each_tensor_that_is_read_and_in_no_other(make_checks: Any, number: int) -> None:
     assert changed(make_checks(SEVERAL), number=number) == dict.fromkeys(READ, 1)
 
 
-@pytest.mark.first_contact(3, EVERY)
 @pytest.mark.parametrize("kept", ["bias", "scale", "index"])
 def test_each_tensor_that_is_read_is_wrong_to_leave_out(make_checks: Any, kept: str) -> None:
     checks = make_checks(SEVERAL)
@@ -516,7 +501,6 @@ def test_a_twin_on_which_the_reference_is_not_finite_is_none(make_checks: Any) -
     assert changed(make_checks(text)) == dict.fromkeys([each for each in READ if each != "scale"], 1)
 
 
-@pytest.mark.first_contact(3, EVERY)
 def test_half_of_the_work_is_wrong_on_a_twin_of_inputs_that_repeat(make_checks: Any) -> None:
     """A constant vector added to one that repeats itself: what most inputs have in common is no promise."""
     text = DOUBLE.replace("return torch.randn(size, ", "half = torch.randn(size // 2, ").replace(
@@ -603,7 +587,6 @@ def comparable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(BYTES[tensor.dtype]) if tensor.dtype in BYTES else tensor
 
 
-@pytest.mark.first_contact(3, "sorted and constant tensors and whole numbers are changed, too")
 @pytest.mark.parametrize("kind", CHANGED)
 @pytest.mark.parametrize("seed", range(3))
 def test_one_element_is_changed_and_stays_within_the_tensors_range(kind: str, seed: int) -> None:
@@ -619,7 +602,6 @@ def test_one_element_is_changed_and_stays_within_the_tensors_range(kind: str, se
         assert bool(((new >= low) & (new <= high)).all())
 
 
-@pytest.mark.first_contact(3, "what is sorted stays sorted")
 @pytest.mark.parametrize("kind", [kind for kind in CHANGED if kind.startswith("sorted")])
 @pytest.mark.parametrize("seed", range(5))
 def test_what_was_sorted_stays_sorted(kind: str, seed: int) -> None:
@@ -632,7 +614,6 @@ def test_what_was_sorted_stays_sorted(kind: str, seed: int) -> None:
     assert torch.equal(after.select(dim, -1), CHANGED[kind].select(dim, -1))
 
 
-@pytest.mark.first_contact(3, "whole numbers stay valid indices")
 @pytest.mark.parametrize("seed", range(5))
 def test_whole_numbers_stay_indices_and_permutations_permutations(seed: int) -> None:
     table = torch.randint(5, 9, (64,), generator=torch.Generator().manual_seed(seed))
@@ -715,7 +696,6 @@ def test_the_judge_takes_its_part_and_leaves_some_of_what_is_free() -> None:
     assert crowded.ours == 16
 
 
-@pytest.mark.first_contact(8, "the judge has its part of the device again after the canary gave it back")
 def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_loaded() -> None:
     device = FakeDevice()
     reservation = memory.Reservation(device)
@@ -774,7 +754,6 @@ sys.exit("torch._dynamo" in sys.modules)
 """
 
 
-@pytest.mark.first_contact(10, "what fills memory and watches its use imports nothing that takes seconds")
 def test_the_judges_modes_import_no_compiler() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

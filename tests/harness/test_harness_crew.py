@@ -67,6 +67,24 @@ def test_a_ranked_job_of_a_gpu_with_a_rival_has_a_process_for_it(
     assert planned(spec, tmp_path)._roles == roles
 
 
+@pytest.mark.parametrize(
+    ("mode", "hidden", "has"),
+    [
+        (Mode.LEADERBOARD, {"hidden_tests": [{"size": 2}]}, True),
+        (Mode.LEADERBOARD, {"hidden_benchmarks": [{"size": 2}]}, True),
+        (Mode.LEADERBOARD, {}, False),
+        (Mode.TEST, {"hidden_benchmarks": [{"size": 2}]}, False),
+    ],
+)
+def test_a_job_that_meets_hidden_cases_has_a_process_for_them_with_the_same_code_and_build(
+    tmp_path: Path, mode: Mode, hidden: dict[str, Any], has: bool
+) -> None:
+    run = planned(job(mode, Backend.CPU, **hidden), tmp_path)
+    assert (workers.HIDDEN in run._roles) == has
+    if has:
+        assert run._share(workers.HIDDEN, None) == run._share(workers.SUBMISSION, None)
+
+
 def test_a_sample_that_is_judged_again_needs_no_timer(tmp_path: Path) -> None:
     again = Replay(stage=StageName.RANKED, case=0, sample=SampleName(input=3))
     spec = job(Mode.LEADERBOARD, Backend.CUDA, replay=again)
@@ -92,7 +110,8 @@ def test_each_process_is_given_its_own_code_only_and_the_clocks_none(tmp_path: P
 def test_processes_with_code_of_users_know_whether_calls_are_captured(
     tmp_path: Path, backend: Backend, captures: bool
 ) -> None:
-    run = planned(job(Mode.LEADERBOARD, backend, rival=RIVAL, rival_name="rival.py"), tmp_path)
+    spec = job(Mode.LEADERBOARD, backend, rival=RIVAL, rival_name="rival.py", hidden_benchmarks=[{"size": 2}])
+    run = planned(spec, tmp_path)
     told = {role for role in run._roles if variables.CLEAN_ROOM in run._share(role, None).environment}
     assert told == (set(workers.USER_CODE) if captures else set())
 

@@ -38,7 +38,7 @@ def answers_of(body: str, *arguments: str) -> dict[str, Any]:
         [sys.executable, "-I", "-c", START + body + END, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-3000:]
@@ -233,7 +233,6 @@ def torch_answers() -> dict[str, Any]:
 OPEN = {"to number", "default device", "autocast", "thread of an own class", "save and load"}
 
 
-@pytest.mark.first_contact(0, "everything on the emulated device works with a CUDA build and no driver")
 def test_the_usual_requests_for_a_gpu_are_answered(torch_answers: dict[str, Any]) -> None:
     assert len(torch_answers) > 130
     assert {

@@ -273,7 +273,7 @@ def test_the_probes_do_find_what_is_open(host: Host) -> None:
     writable = [name for name in host.targets["writable"] if name.endswith("writable.txt")]
     script = calling(host, writable=writable) + '\nprint("plain=" + answer)\n'
     done = subprocess.run(
-        [sys.executable, "-I", "-"], input=script, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-I", "-"], input=script, capture_output=True, text=True, check=True, timeout=600
     )
     found = ways_out(answers(done.stdout, "plain"))
     assert {f"read {REPOSITORY / 'pyproject.toml'}", f"signal {os.getpid()}"} <= found.keys()

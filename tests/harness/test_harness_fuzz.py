@@ -21,7 +21,8 @@ from kernelcup_harness.contestant.window_calls import description
 from kernelcup_harness.judge.answers import CallFailed, Copied, Form, Pending, opened
 from kernelcup_harness.judge.caller import read_reply
 from kernelcup_harness.judge.replay import clean_room
-from kernelcup_harness.judge.replay.clean_room import Case, CleanRoom
+from kernelcup_harness.judge.replay.clean_room import CleanRoom, described
+from kernelcup_harness.judge.replay.replays import Case
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.judge.replay.wall_calls import WindowCalls
 from kernelcup_harness.judge.requests import Line
@@ -162,16 +163,16 @@ def a_room(shared: FakeWindow, line: Says, timer_line: TimerSays) -> tuple[Clean
     room = CleanRoom(
         shared,
         checks=cast("Any", SimpleNamespace(form=lambda _place: FORM)),
-        caller=cast("Any", None),
-        contestant=line,
+        contestants={"submission": (cast("Any", None), line)},
         timer=timer_line,
         chance=random.Random(1),
         remaining=lambda: 1.0,
         record_type=no_records,
         result_bytes=RESULT_BYTES,
     )
-    room._heap = range(HEAP, HEAP + window.GRANULE)
-    return room, Case(cast("Any", None), laid())
+    source = room._sources["submission"]
+    source.heap = range(HEAP, HEAP + window.GRANULE)
+    return room, Case(cast("Any", None), laid(), source)
 
 
 def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
@@ -179,7 +180,8 @@ def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
     pairs = [list(each) for each in zip(answers_of(shared, 0), answers_of(shared, 1), strict=True)]
 
     def read(answers: Any) -> None:
-        case.answers = room._described(case, answers if isinstance(answers, list) else [], FORM)
+        given = answers if isinstance(answers, list) else []
+        case.answers = described(case, given, FORM, shared.device, RESULT_BYTES)
         for at in (0, 1):
             answer = room._read(case, at)
             assert set(answer.shared_inputs) <= {0, 1}
@@ -194,14 +196,15 @@ def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
 def test_sizes_of_exports(shared: FakeWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_room, "MOST_EXPORT_BYTES", 1 << 16)
     line = Says()
-    room, _ = a_room(shared, line, TimerSays())
+    room, case = a_room(shared, line, TimerSays())
     handed: list[int] = []
-    monkeypatch.setattr(room, "hand_over", lambda: handed.append(cast("Any", room._export)[1]))
+    monkeypatch.setattr(room, "hand_over", lambda: handed.append(cast("Any", case.source.export)[1]))
 
     def load(reply: Any) -> None:
         line.said = reply
         try:
-            room.load()
+            room.take_export()
+            room.hand_over()
         finally:
             room.close()
 
@@ -265,14 +268,12 @@ class Engine:
         assert place in range(4)
         return 5
 
-    def launch(self, group: int, place: int) -> None:
-        self.fire(group, place)
+    def launch(self, calls: Any) -> None:
+        for group, place in calls:
+            self.fire(group, place)
 
     def empty(self) -> int | None:
         return 1
-
-    def series(self, calls: Any) -> int:
-        return len(calls)
 
     def check(self) -> None:
         """Find nothing."""
@@ -285,8 +286,7 @@ def test_requests_to_the_timer() -> None:
         {"type": "load_capture", "bytes": 3},
         {"type": "fire", "capture": 1, "place": 3},
         {"type": "fire_empty", "repeat": 2},
-        {"type": "fire_series", "places": [0, 1, 2]},
-        {"type": "launch", "capture": 1, "place": 3},
+        {"type": "launch", "capture": 1, "places": [3, 0]},
         {"type": "check"},
     ]
     fds: list[int] = []
@@ -321,9 +321,9 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     said = TimerSays()
     room, case = a_room(shared, Says(), said)
     room._cases[0] = case
-    room._captured = 4
+    case.source.captured = 4
     arena = wire.Arena.create(1)
-    room._export = arena, 1
+    case.source.export = arena, 1
     asked = {
         "fired": lambda: room._fired(FireEmpty(repeat=2)),
         "loaded": room.hand_over,

@@ -26,9 +26,6 @@ def ends() -> tuple[Channel, Channel]:
     return Channel(ours, max_bytes=1 << 16), Channel(theirs, max_bytes=1 << 16)
 
 
-@pytest.mark.first_contact(
-    POINT, "what torch.use_deterministic_algorithms needs is imported while a judge waits"
-)
 def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
     ends: tuple[Channel, Channel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +81,6 @@ def test_a_job_that_comes_while_modules_are_imported_waits_for_one_of_them(
     waits.close()
 
 
-@pytest.mark.first_contact(POINT, "a job that comes at once does not wait for these imports")
 def test_a_job_that_comes_at_once_waits_for_no_further_import(ends: tuple[Channel, Channel]) -> None:
     runner, waits = ends
     runner.send({"type": "job"})

@@ -361,46 +361,6 @@ def test_another_version_of_the_protocol_is_refused() -> None:
         from_json(JobSpec, FULL_SPEC | {"version": protocol.PROTOCOL_VERSION + 1})
 
 
-# Reports of older versions
-
-
-PAST = (protocol.Audit, Timing, protocol.Calibration)
-
-
-def values_of(kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a full report as JSON, and the object of this type in it."""
-    path = next(path for each, path in objects(RunReport, FULL_REPORT) if each is kind)
-    return edited(FULL_REPORT, path)
-
-
-@pytest.mark.parametrize("kind", PAST)
-@pytest.mark.parametrize("value", [None, 5.0, [[1.0, 2.0]]])
-def test_keys_of_older_versions_are_read_and_not_written_again(kind: Any, value: Any) -> None:
-    whole, place = values_of(kind)
-    assert kind.past_keys
-    place.update(dict.fromkeys(kind.past_keys, value))
-    assert to_json(from_json(RunReport, whole)) == FULL_REPORT
-
-
-@pytest.mark.parametrize("kind", PAST)
-def test_keys_of_older_versions_are_not_used_for_anything_else(kind: Any) -> None:
-    assert not kind.past_keys & {field.name for field in dataclasses.fields(kind)}
-
-
-def test_a_key_of_an_older_version_is_unknown_anywhere_else() -> None:
-    whole, place = values_of(CaseResult)
-    place["handshake_ns"] = 1.0
-    with pytest.raises(ProtocolError, match="handshake_ns: unknown key"):
-        from_json(RunReport, whole)
-
-
-@pytest.mark.parametrize("level", ["audited", "bounded"])
-def test_a_level_of_an_older_version_is_read(level: str) -> None:
-    whole, place = values_of(protocol.Audit)
-    place["level"] = level
-    assert to_json(from_json(RunReport, whole)) == whole
-
-
 # What is derived
 
 

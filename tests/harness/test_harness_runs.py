@@ -36,7 +36,7 @@ from kernelcup_harness.protocol import (
 )
 from warm_harness import Run
 
-SECONDS = 100.0
+SECONDS = 600.0
 # The daemon can be told from all other processes by how long it sleeps.
 MARK = f"31536000.{uuid.uuid4().int % 10**9:09d}"
 
@@ -335,7 +335,6 @@ def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     assert "exit code 3" in report.message
 
 
-@pytest.mark.first_contact(20, "Triton's absence is named as the cause where a Triton submission fails")
 def test_a_submission_that_fails_for_want_of_triton_is_told_so(warm: Run) -> None:
     absent = "import sys\nsys.modules['triton'] = None\n"
     report = warm(quick_spec(f"{absent}import triton\ndef custom_kernel(data):\n    return data * 2\n"))
@@ -471,7 +470,7 @@ def test_a_strict_umask_is_nobodys_fault() -> None:
     """Services are often run so; the sandbox's user must be able to read the job's files all the same."""
     spec = quick_spec("def custom_kernel(data):\n    return data * 2\n")
     done = subprocess.run(
-        command(), input=dumps(spec), capture_output=True, text=True, timeout=60, umask=0o077, check=False
+        command(), input=dumps(spec), capture_output=True, text=True, timeout=600, umask=0o077, check=False
     )
     report = from_json(RunReport, json.loads(done.stdout.splitlines()[-1])["report"])
     assert report.verdict is Verdict.ACCEPTED, report.message

@@ -332,7 +332,7 @@ def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert "full" in done.stdout
     group.remove()

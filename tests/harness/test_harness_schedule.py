@@ -23,8 +23,8 @@ from kernelcup_harness.judge.schedule import (
     captures,
     ends_stage,
     plan,
-    turns,
 )
+from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.protocol import (
     Backend,
     MeasureRules,
@@ -72,7 +72,6 @@ def test_every_timed_case_meets_an_old_input_and_a_twin() -> None:
         assert any(sample.twin for sample, _counts in made)
 
 
-@pytest.mark.first_contact(3, "a run has two near-twins or more, of different inputs")
 @pytest.mark.parametrize("cases", [1, 2, 3])
 def test_a_run_meets_two_twins_of_different_inputs(cases: int) -> None:
     for seed in range(100):
@@ -255,7 +254,6 @@ def slow_case(seed: int, budget_s: float, *, stage: Stage = RANKED, call_s: floa
     return found
 
 
-@pytest.mark.first_contact(10, "samples of a case whose calls take long stop at its share of the budget")
 @pytest.mark.parametrize(
     "stage", [RANKED, replace(RANKED, name=StageName.BENCHMARK)], ids=lambda s: s.name.value
 )

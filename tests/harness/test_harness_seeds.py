@@ -66,7 +66,6 @@ def tried(make: Callable[[int], Any], given: int | None = OWN, below: int | None
     return trial
 
 
-@pytest.mark.first_contact(2, "inputs that large seeds do not change need no bound")
 @pytest.mark.parametrize(
     "make",
     [
@@ -83,7 +82,6 @@ def test_a_task_that_bears_large_seeds_gets_no_bound(make) -> None:
     assert (trial.proposal, trial.poor, trial.why) == (None, False, "")
 
 
-@pytest.mark.first_contact(2, "the largest bound that makes no poorer inputs is proposed, and why")
 @pytest.mark.parametrize(
     ("make", "below", "why"),
     [
@@ -109,7 +107,6 @@ def test_the_largest_bound_that_does_not_is_proposed(make, below: int, why: str)
     assert why in trial.why
 
 
-@pytest.mark.first_contact(2, "where even 2^20 makes poorer inputs, that is said, and no bound is smaller")
 def test_a_seed_that_is_added_to_float32_noise_leaves_the_smallest_bound() -> None:
     trial = tried(lambda seed: torch.randn(9000, generator=generator(seed)) + seed)
     assert (trial.proposal, trial.poor) == (FEWEST_SEEDS, True)
@@ -152,7 +149,6 @@ def seeds_of(checks: Checks, stage: StageName, count: int = 50) -> list[int]:
     return [checks.make_input(place, SampleName(input=number))[0] for number in range(count)]
 
 
-@pytest.mark.first_contact(2, "a task key bounds ranked seeds, and all others that are drawn")
 @pytest.mark.parametrize("stage", [StageName.RANKED, StageName.TEST])
 def test_seeds_that_are_drawn_stay_below_the_bound(tmp_path, monkeypatch, stage) -> None:
     bound = FEWEST_SEEDS + 7
@@ -162,7 +158,6 @@ def test_seeds_that_are_drawn_stay_below_the_bound(tmp_path, monkeypatch, stage)
     assert max(found[1:]) > bound // 2
 
 
-@pytest.mark.first_contact(2, "the case's own seed is the first of a ranked case")
 def test_the_first_ranked_input_has_the_cases_own_seed(tmp_path, monkeypatch) -> None:
     found = seeds_of(checks_of(tmp_path, monkeypatch, None), StageName.RANKED)
     assert found[0] == OWN
@@ -175,7 +170,6 @@ def test_a_ranked_case_without_a_seed_draws_all_of_them(tmp_path, monkeypatch) -
     assert seed == derive_seed(SECRET, "ranked", 0, 0)
 
 
-@pytest.mark.first_contact(2, "the case's own seed is checked in a ranked job, and never timed")
 def test_the_input_with_the_public_seed_is_never_timed() -> None:
     case = PlannedCase(index=0, parameters={"seed": OWN}, hidden=False)
     stage = Stage(name=StageName.RANKED, cases=[case], limit_s=10, timed=True)
@@ -185,7 +179,6 @@ def test_the_input_with_the_public_seed_is_never_timed() -> None:
     assert run.next_sample()[1]
 
 
-@pytest.mark.first_contact(2, "no bound leaves fewer than 2^20 seeds")
 def test_a_job_with_too_small_a_bound_is_refused() -> None:
     check_spec(make_spec(seeds_below=FEWEST_SEEDS))
     with pytest.raises(ProtocolError, match="seeds_below: at least 1048576"):

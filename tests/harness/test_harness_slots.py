@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -181,10 +182,36 @@ class FakeNvml:
         """Know the first."""
         return 0 if index == 0 else 2
 
-    def nvmlDeviceGetClockInfo(self, _device: Any, kind: int, value: Any) -> int:  # noqa: N802
-        """Tell a clock."""
-        value._obj.value = self.clock if kind == 1 else 0
+    def nvmlShutdown(self) -> int:  # noqa: N802
+        """End."""
         return 0
+
+    def nvmlDeviceGetName(self, _device: Any, text: Any, length: int) -> int:  # noqa: N802
+        """Tell the model."""
+        assert length == len(text)
+        text.value = b"NVIDIA H200"
+        return 0
+
+    def nvmlSystemGetDriverVersion(self, text: Any, _length: int) -> int:  # noqa: N802
+        """Tell the driver."""
+        text.value = b"570.1"
+        return 0
+
+    def nvmlDeviceGetPowerUsage(self, _device: Any, value: Any) -> int:  # noqa: N802
+        """Tell milliwatts."""
+        value._obj.value = 75120
+        return 0
+
+    def nvmlDeviceGetMemoryInfo_v2(self, _device: Any, memory: Any) -> int:  # noqa: N802
+        """Tell bytes."""
+        assert memory._obj.version == 0x2000028
+        memory._obj.used = 512 << 20
+        return 0
+
+    def nvmlDeviceGetClockInfo(self, _device: Any, kind: int, value: Any) -> int:  # noqa: N802
+        """Tell a clock; that of the memory is not known."""
+        value._obj.value = self.clock if kind == 1 else 0
+        return 0 if kind == 1 else 3
 
     def nvmlDeviceGetTemperature(self, _device: Any, _kind: int, value: Any) -> int:  # noqa: N802
         """Tell the temperature."""
@@ -216,6 +243,22 @@ def test_heat_and_power_supply_slow_a_device_down_its_own_limit_does_not(
     driver = FakeNvml()
     driver.reasons = reasons
     assert nvml.Nvml(driver).is_slowed_down() is expected
+
+
+def test_the_state_of_a_gpu_is_what_its_driver_knows() -> None:
+    assert nvml.Nvml(FakeNvml()).state() == {
+        "name": "NVIDIA H200",
+        "driver_version": "570.1",
+        "clocks.sm": "1980 MHz",
+        "temperature.gpu": "41",
+        "power.draw": "75.12 W",
+        "memory.used": "512 MiB",
+    }
+
+
+@pytest.mark.skipif(bool(glob.glob("/dev/nvidia[0-9]*")), reason="a GPU is here")
+def test_a_machine_without_a_driver_has_no_state() -> None:
+    assert nvml.gpu_state() == {}
 
 
 def test_without_a_device_nobody_tells_anything() -> None:

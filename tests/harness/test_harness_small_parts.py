@@ -329,7 +329,15 @@ def report_of(record: Record) -> Report:
 
 def ended(name: StageName) -> StageEnds:
     """The end of a stage in which all was well."""
-    return StageEnds(name=name, verdict=Verdict.ACCEPTED, reason=Reason.NONE, message="", lost=False)
+    return StageEnds(
+        name=name,
+        verdict=Verdict.ACCEPTED,
+        reason=Reason.NONE,
+        message="",
+        role="submission",
+        met_hidden=False,
+        lost=False,
+    )
 
 
 def test_a_record_becomes_a_report_that_survives_json() -> None:

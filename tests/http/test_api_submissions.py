@@ -227,9 +227,6 @@ def test_standings_and_their_history_are_shown_to_everybody(client, ada, board, 
     assert mine["rank"] == 1
 
 
-@pytest.mark.first_contact(
-    11, "neither the API nor the existing client's routes rank results of an earlier version"
-)
 def test_every_route_leaves_out_results_of_an_earlier_task_version(client, ada, person, board, db) -> None:
     submit(client, ada)
     judge(db, make_report([2000.0]))
@@ -247,9 +244,6 @@ def test_every_route_leaves_out_results_of_an_earlier_task_version(client, ada, 
     assert "judged against an earlier version of the task" in job["remark"]
 
 
-@pytest.mark.first_contact(
-    15, "the API says since when standings are frozen, and places nobody by later results"
-)
 def test_a_freeze_is_told_with_the_standings(client, ada, person, board, db, clock) -> None:
     submit(client, ada)
     judge(db, make_report([2000.0]))
@@ -307,7 +301,7 @@ def test_a_standing_tells_its_interval_and_ties(client, ada, person, board, db) 
     ]
     first = page[0]
     assert first["low_s"] < first["score_s"] < first["high_s"]
-    assert (first["duel"], first["trust"]) == ("", "replayed")
+    assert (first["duel"], first["trust"]) == ("", "witnessed")
 
 
 def test_a_report_teaches_its_author_and_tells_others_no_more_than_the_score(

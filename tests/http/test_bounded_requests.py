@@ -57,7 +57,6 @@ class Sender:
         asyncio.run(self._app(self._scope, self.receive, self.send))
 
 
-@pytest.mark.first_contact(27, "a large request of somebody unknown is refused before it is read")
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
@@ -74,7 +73,6 @@ def test_the_body_of_somebody_unknown_is_not_read(app, path: str, kind: str) -> 
     assert sender.read == 0
 
 
-@pytest.mark.first_contact(27, "who asks is known before what is asked is looked at")
 def test_what_needs_an_account_says_so_before_it_says_what_is_wrong(client) -> None:
     statuses = {}
     for (method, path), route in ROUTES.items():
@@ -85,16 +83,12 @@ def test_what_needs_an_account_says_so_before_it_says_what_is_wrong(client) -> N
     assert statuses == dict.fromkeys(statuses, 401)
 
 
-@pytest.mark.first_contact(27, "the body size of routes that are for everybody is small")
 def test_the_forms_of_sign_in_are_small(client) -> None:
     large = {"client": "test", "scopes": ["read"] * 20_000}
     answer = client.post(f"{PREFIX}/auth/device", json=large)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "file_too_large")
 
 
-@pytest.mark.first_contact(
-    27, "the body size of a JSON request is bounded by what the largest submission needs"
-)
 def test_a_json_request_is_smaller_than_an_upload(client, person) -> None:
     ada = person("ada")
     answer = client.post(f"{PREFIX}/submissions", content=b" " * (5 << 20), headers={**ada.headers, **JSON})
@@ -106,7 +100,6 @@ def test_a_json_request_is_smaller_than_an_upload(client, person) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
-@pytest.mark.first_contact(27, "the number of error details is bounded")
 def test_an_answer_names_the_first_places_and_how_many_more_there_are(client, person) -> None:
     wrong = {f"unknown{number}": 0 for number in range(60)}
     answer = client.post(f"{PREFIX}/submissions", json=wrong, headers=person("ada").headers)
@@ -116,7 +109,6 @@ def test_an_answer_names_the_first_places_and_how_many_more_there_are(client, pe
     assert error["message"].endswith("; and 41 more")  # of 60 keys, and `code` is missing
 
 
-@pytest.mark.first_contact(27, "the cost of validation is bounded: a million unknown keys are one error")
 def test_a_million_keys_are_one_error(client, person) -> None:
     wrong = "{" + ",".join(f'"{number:x}":0' for number in range(300_000)) + "}"
     headers = {**person("ada").headers, **JSON}
@@ -141,7 +133,6 @@ def test_a_long_key_is_cut(client, person) -> None:
     assert len(answer.content) < 2_000
 
 
-@pytest.mark.first_contact(27, "the unknown keys of the existing client's routes are bounded, too")
 def test_the_existing_clients_errors_are_bounded(client, person) -> None:
     wrong = {"repository": 0, "branch": 0, "problem_set": 0, "force": "?", "visibility": "k" * 100_000}
     headers = person("root", Role.ADMIN).headers
@@ -157,7 +148,6 @@ async def _stalls() -> dict[str, Any]:
     raise AssertionError("never")
 
 
-@pytest.mark.first_contact(27, "a client that stops in the middle of its request is not waited for")
 def test_a_request_that_does_not_go_on_is_refused() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()

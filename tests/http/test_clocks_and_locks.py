@@ -26,7 +26,6 @@ from kernelcup_harness.protocol import Mode
 both = pytest.mark.parametrize("db_url", DATABASES, indirect=True)
 
 
-@pytest.mark.first_contact(34, "a step back of the clock makes no pace negative")
 @both
 def test_a_job_that_ends_before_it_began_has_no_pace(db, clock) -> None:
     make_board(db)
@@ -40,7 +39,6 @@ def test_a_job_that_ends_before_it_began_has_no_pace(db, clock) -> None:
         assert job_durations.of_device(session, "H100") == {Mode.LEADERBOARD: pytest.approx(3.0)}
 
 
-@pytest.mark.first_contact(34, "a step back of the clock opens no GPU-second limit")
 @both
 def test_gpu_seconds_stay_spent_when_the_clock_goes_back(db, clock) -> None:
     make_board(db)
@@ -56,7 +54,6 @@ def test_gpu_seconds_stay_spent_when_the_clock_goes_back(db, clock) -> None:
         judging.submit()
 
 
-@pytest.mark.first_contact(34, "who reads is served while somebody else holds the database's lock")
 def test_reading_works_on_a_locked_database(client, person, db) -> None:
     ada = person("ada")
     with closing(sqlite3.connect(str(db.engine.url.database), isolation_level=None)) as other:
@@ -70,7 +67,6 @@ def test_reading_works_on_a_locked_database(client, person, db) -> None:
     assert token["last_used_at"] is not None  # noted as soon as it can be
 
 
-@pytest.mark.first_contact(34, "who reads is served by a database that takes no writes")
 @both
 def test_reading_works_on_a_database_that_cannot_grow(client, person, db) -> None:
     ada = person("ada")
@@ -90,7 +86,6 @@ def test_reading_works_on_a_database_that_cannot_grow(client, person, db) -> Non
         db.engine.dispose()
 
 
-@pytest.mark.first_contact(34, "the event stream of a deleted submission ends")
 def test_the_stream_of_a_deleted_submission_ends(http, person, db, monkeypatch) -> None:
     monkeypatch.setattr(stream, "WAITING_S", 0.05)
     ada = person("ada")

@@ -69,7 +69,6 @@ def submit(url: str, headers: dict[str, str]) -> httpx.Response:
     return httpx.post(f"{url}{SUBMISSIONS}", json=body, headers=headers, timeout=20)
 
 
-@pytest.mark.first_contact(28, "the server raises its soft limit of files")
 def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
     from kernelcup.http.server import raise_file_limit
 
@@ -77,7 +76,6 @@ def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > FILES
 
 
-@pytest.mark.first_contact(28, "connections are capped, and those too many are refused with Retry-After")
 def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
     url = serve(most=3)
     idle = [connect(url) for _ in range(3)]
@@ -98,14 +96,12 @@ def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
         each.close()
 
 
-@pytest.mark.first_contact(28, "one address has a part of the connections")
 def test_one_address_does_not_take_all_connections(serve) -> None:
     url = serve(most=10, most_of_one=1)
     with connect(url) as _, connect(url) as second:
         assert second.recv(4096).startswith(b"HTTP/1.1 503 ")
 
 
-@pytest.mark.first_contact(28, "a connection that does not say in time what it wants is closed")
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"\r\n"])
 def test_a_head_that_does_not_come_is_not_waited_for(serve, sent: bytes) -> None:
     url = serve(head_s=0.05)
@@ -123,7 +119,6 @@ def test_a_request_that_takes_longer_than_its_head_may_is_answered(serve, person
             assert client.get("/api/v1/leaderboards").status_code == 200
 
 
-@pytest.mark.first_contact(28, "each person has so many event streams at once")
 def test_one_person_has_so_many_streams(server_url, person, db, platform) -> None:
     make_board(db)
     ada, bob = person("ada"), person("bob")
@@ -142,7 +137,6 @@ def test_one_person_has_so_many_streams(server_url, person, db, platform) -> Non
             each.__exit__(None, None, None)
 
 
-@pytest.mark.first_contact(28, "a server that is short of files says 503, not that it has a bug")
 def test_a_server_that_is_short_of_files_says_so(client, monkeypatch: pytest.MonkeyPatch) -> None:
     def short(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -154,7 +148,6 @@ def test_a_server_that_is_short_of_files_says_so(client, monkeypatch: pytest.Mon
     assert "Retry-After" in answer.headers
 
 
-@pytest.mark.first_contact(31, "one long write of the database stops neither readers nor /livez")
 def test_one_long_write_stops_no_reader(server_url, person, db) -> None:
     make_board(db)
     ada = person("ada")
@@ -181,7 +174,6 @@ def test_one_long_write_stops_no_reader(server_url, person, db) -> None:
         writer.result()
 
 
-@pytest.mark.first_contact(31, "syncs that hang stop no other request, /livez included")
 def test_syncs_that_hang_stop_nobody(server_url, person, monkeypatch: pytest.MonkeyPatch) -> None:
     end, begun = threading.Event(), threading.Event()
 
@@ -212,7 +204,6 @@ def test_syncs_that_hang_stop_nobody(server_url, person, monkeypatch: pytest.Mon
         assert first.result() == 503
 
 
-@pytest.mark.first_contact(31, "health has a thread of its own: a database that hangs is told within seconds")
 def test_health_answers_while_the_database_hangs(app, client) -> None:
     from kernelcup.http.health import Watch
 
@@ -233,7 +224,6 @@ def test_health_answers_while_the_database_hangs(app, client) -> None:
         end.set()
 
 
-@pytest.mark.first_contact(29, "overload is refused at once with Retry-After")
 def test_who_would_wait_too_long_is_refused_at_once(client, person, db, platform) -> None:
     from kernelcup.http.capacity import Room
 
@@ -252,7 +242,6 @@ def test_who_would_wait_too_long_is_refused_at_once(client, person, db, platform
     assert int(answer.headers["Retry-After"]) > 0
 
 
-@pytest.mark.first_contact(29, "whoever cannot be served soon is told so instead of waiting")
 def test_a_writer_waits_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     from kernelcup.http import capacity as rooms
 
@@ -270,7 +259,6 @@ def test_a_writer_waits_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -
     anyio.run(crowd)
 
 
-@pytest.mark.first_contact(29, "one person has so many requests under way at once")
 def test_one_person_has_so_many_requests_at_once(person) -> None:
     from kernelcup.http.capacity import MOST_OF_ONE, Room
 
@@ -306,7 +294,6 @@ def damage(db: Database) -> None:
         file.write(b"\xff" * (path.stat().st_size - 4096))
 
 
-@pytest.mark.first_contact(28, "a damaged page of the database is 503 and not ready, never a bug")
 def test_a_damaged_database_is_not_ready(client, db) -> None:
     make_board(db)
     damage(db)
@@ -317,7 +304,6 @@ def test_a_damaged_database_is_not_ready(client, db) -> None:
     assert (health.status_code, health.json()["status"]) == (503, "not ready")
 
 
-@pytest.mark.first_contact(28, "a database that turned read-only is 503 and not ready")
 def test_a_read_only_database_is_not_ready(client, db, person) -> None:
     ada = person("ada")
     make_board(db)

@@ -48,7 +48,6 @@ def create(client: TestClient, headers: dict[str, str], files: dict[str, str], *
     return client.post("/api/v1/leaderboards", headers=headers, data=form, files=parts)
 
 
-@pytest.mark.first_contact(12, "the API says whose code judges, and what was proposed")
 def test_the_reply_of_the_api_says_it(client, platform: Platform, person) -> None:
     platform.trial = FoundPoor()
     grace = person("grace", Role.CREATOR)
@@ -60,7 +59,6 @@ def test_the_reply_of_the_api_says_it(client, platform: Platform, person) -> Non
     assert task["harness"] == "standard"
 
 
-@pytest.mark.first_contact(12, "the API refuses own without a yes, by a code of its own")
 def test_the_api_needs_a_yes_to_the_tasks_own_harness(client, person) -> None:
     grace = person("grace", Role.CREATOR)
     refused = create(client, grace.headers, FAILS)
@@ -83,7 +81,6 @@ def folder(platform: Platform, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.first_contact(12, "popcorn admin follows the same rule and says so")
 def test_popcorn_says_it_and_replaces_no_harness_in_silence(client, db, person, folder: Path) -> None:
     root = person("root", Role.ADMIN)
 

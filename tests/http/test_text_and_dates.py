@@ -46,7 +46,6 @@ def east() -> Iterator[None]:
     time.tzset()
 
 
-@pytest.mark.first_contact(30, "what a submission prints breaks neither lists nor its own page")
 @pytest.mark.parametrize("db_url", DATABASES, indirect=True)
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
 def test_a_report_with_odd_characters_is_listed_and_shown(client, person, db: Database, odd) -> None:
@@ -62,7 +61,6 @@ def test_a_report_with_odd_characters_is_listed_and_shown(client, person, db: Da
     assert run["report"]["message"] == ODD[odd]
 
 
-@pytest.mark.first_contact(30, "texts of a report are clean as soon as the machine has handed it over")
 def test_a_report_is_cleaned_where_it_enters() -> None:
     line = dumps(make_report(message="".join(ODD), job_id="7.1")).encode()
     report = _last_report(iter([b'{"report":' + line + b"}"]), lambda _event: None)
@@ -70,7 +68,6 @@ def test_a_report_is_cleaned_where_it_enters() -> None:
     assert report == replace(make_report(), job_id="7.1", message="a\ufffdbhalf \ufffd pair\ufffd")
 
 
-@pytest.mark.first_contact(30, "a NUL in a request is answered with 422 and a stable code")
 @pytest.mark.parametrize(
     ("method", "path", "json"),
     [
@@ -90,7 +87,6 @@ def test_nul_in_a_request_is_refused(client, scene, method, path, json) -> None:
     assert "NUL" in answer.json()["error"]["message"]
 
 
-@pytest.mark.first_contact(30, "a NUL in a request of the existing client is answered with 422")
 @pytest.mark.parametrize(
     "path", ["/gpus/a%00b", "/submissions/double/H%00", "/submission_count/a/b?user_id=%00"]
 )
@@ -100,7 +96,6 @@ def test_nul_from_the_existing_client_is_refused(client, scene, path) -> None:
     assert "NUL" in answer.json()["detail"]
 
 
-@pytest.mark.first_contact(30, "an odd key of a request is named without a crash", held=True)
 def test_half_a_pair_in_a_key_is_no_bug(client, scene) -> None:
     body = b'{"code": "x = 1", "\\ud800": 1}'
     headers = {**scene["ada"].headers, "Content-Type": "application/json"}
@@ -108,7 +103,6 @@ def test_half_a_pair_in_a_key_is_no_bug(client, scene) -> None:
     assert answer.status_code == 422, answer.text
 
 
-@pytest.mark.first_contact(30, "an extreme date in a request is answered with 422 and a stable code")
 @pytest.mark.parametrize("odd", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "1212-01-01"])
 @pytest.mark.parametrize(
     ("method", "path", "key"),
@@ -125,18 +119,15 @@ def test_extreme_dates_are_refused(client, scene, method, path, key, odd) -> Non
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request"), answer.text
 
 
-@pytest.mark.first_contact(30, "an extreme date in an address is answered with 422")
 def test_extreme_date_in_an_address_is_refused(client, scene) -> None:
     answer = client.get("/api/v1/stats?since=0001-01-01T00:00:00%2B14:00", headers=scene["root"].headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request"), answer.text
 
 
-@pytest.mark.first_contact(30, "a deadline in the year 9999 does not crash a list east of UTC")
 def test_the_last_deadline_is_shown_east_of_utc(east) -> None:
     assert moment(LAST) == "9999-12-31 23:59:59 UTC"
 
 
-@pytest.mark.first_contact(30, "a deadline in the year 9999 is read where the database lives east of UTC")
 @pytest.mark.skipif(DATABASES == ["sqlite"], reason="needs PostgreSQL")
 @pytest.mark.parametrize("db_url", ["postgresql"], indirect=True)
 def test_the_last_deadline_is_read_whatever_zone_the_server_has(client, db: Database, db_url) -> None:
@@ -156,7 +147,6 @@ def test_the_last_deadline_is_read_whatever_zone_the_server_has(client, db: Data
         engine.dispose()
 
 
-@pytest.mark.first_contact(30, "invisible characters in user names are refused")
 @pytest.mark.parametrize(
     "odd", ["\u3164", "\u2800", "\u115f", "\uffa0", "\ufe0f", "\u034f", "\u200b", "\U000e0100"]
 )

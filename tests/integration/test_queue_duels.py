@@ -21,7 +21,6 @@ from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import comparisons, duels, places, reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import freeze, history, personal_best, standings
-from kernelcup.services.submissions.redaction import WITHHELD
 from kernelcup.services.submissions.submissions import list_views, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine.database import Database
@@ -32,7 +31,6 @@ from kernelcup_harness.protocol import (
     DuelResult,
     Mismatch,
     Mode,
-    StageName,
     Timing,
     TrustLevel,
     Verdict,
@@ -573,29 +571,6 @@ def test_a_leaderboard_with_comparisons_can_be_deleted(judging, pair) -> None:
     delete_board(judging.db, "double", now=judging.clock())
     with pytest.raises(NotFound):
         comparisons.show(judging.db, made.id, viewer=OPERATOR)
-
-
-@pytest.mark.parametrize("hidden", [True, False])
-def test_what_failed_in_a_duel_may_be_a_hidden_case_whichever_is_told(db: Database, clock, hidden) -> None:
-    """The harness tells a failure in a duel of the first case, whatever the case was."""
-    cases = [{"size": 77, "seed": 3}] if hidden else []
-    make_board(db, task=make_task(hidden_benchmarks=cases), duel=True)
-    judging = Judging(db, clock)
-    enter(judging, 1000, "ada")
-    wrong = make_case(None, verdict=Verdict.WRONG_ANSWER, message="77 elements", mismatch=MISMATCH)
-    stage = make_stage([wrong], verdict=Verdict.WRONG_ANSWER, message="77 elements")
-    failed = make_report(
-        verdict=Verdict.WRONG_ANSWER, stage=StageName.RANKED, message="77 elements", stages=[stage]
-    )
-    submission, _ = enter(judging, 900, "bob", report=failed)
-    shown = hers(judging, submission, "bob").report
-    (case,) = shown.stages[0].cases
-    told = {shown.message, shown.stages[0].message, case.message}
-    if hidden:
-        assert (told, case.mismatch) == ({WITHHELD}, None)
-    else:
-        assert (told, case.mismatch) == ({"77 elements"}, MISMATCH)
-    assert show_submission(db, submission.id).jobs[0].run.report == failed
 
 
 @pytest.mark.parametrize("ranked", [True, False])

@@ -116,7 +116,7 @@ def test_the_position_follows_the_order_and_not_the_arrival(judging) -> None:
 
 def test_the_queue_is_read_from_the_index_of_what_waits(judging) -> None:
     if judging.db.engine.dialect.name != "sqlite":
-        pytest.skip("PostgreSQL chooses by statistics; benchmarks/queue_speed.py measures it")
+        pytest.skip("PostgreSQL chooses by statistics")
     for query in (
         "SELECT id FROM jobs WHERE jobs.state = 'queued' AND device = ? ORDER BY priority, turn, id LIMIT 1",
         "SELECT mode FROM jobs WHERE jobs.state = 'queued' AND device = ? AND (priority, turn, id) < (1, 1, 1)",
@@ -130,7 +130,7 @@ def test_the_queue_is_read_from_the_index_of_what_waits(judging) -> None:
 
 def test_what_runs_is_read_from_the_index_of_what_runs(judging) -> None:
     if judging.db.engine.dialect.name != "sqlite":
-        pytest.skip("PostgreSQL chooses by statistics; benchmarks/queue_speed.py measures it")
+        pytest.skip("PostgreSQL chooses by statistics")
     seen: list[str] = []
 
     def note(_connection, _cursor, statement, *_rest) -> None:

@@ -145,7 +145,6 @@ def test_a_deleted_number_is_never_given_again(db) -> None:
     assert make_board(db).id > first.id
 
 
-@pytest.mark.first_contact(28, "a PostgreSQL that turned read-only is unavailable, never a bug")
 def test_a_database_that_turned_read_only_is_unavailable(db) -> None:
     statement = "PRAGMA query_only=ON" if is_sqlite(db) else "SET TRANSACTION READ ONLY"
 

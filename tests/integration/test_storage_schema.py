@@ -9,7 +9,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
-from kernelcup.errors import ConfigError
+from kernelcup.cli.exit_codes import error_code
+from kernelcup.errors import ConfigError, OldDatabase
 from kernelcup.storage.engine import migrate
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import Base
@@ -73,6 +74,15 @@ def test_a_database_from_a_newer_version_is_refused(db) -> None:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(ConfigError, match="newer version"):
         migrate.upgrade(db)
+
+
+def test_a_database_from_before_the_first_release_is_refused_in_one_sentence(db) -> None:
+    with db.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '0018'"))
+    with pytest.raises(OldDatabase, match=r"from before release 0.1.0 \(revision 0018\)") as refused:
+        migrate.upgrade(db)
+    assert "\n" not in str(refused.value)
+    assert error_code(refused.value) == "old_database"
 
 
 def test_there_is_one_newest_migration() -> None:

@@ -129,6 +129,25 @@ def test_where_only_replayed_times_rank_others_are_kept_and_shown(db, judged) ->
     )
 
 
+def test_where_only_witnessed_times_rank_replayed_ones_are_kept_and_shown(db, judged) -> None:
+    change(db, trust=TrustRule.WITNESSED)
+    judged(report=make_report([3000], trust=TrustLevel.WITNESSED), user="ada")
+    best = judged(report=make_report([1000], trust=TrustLevel.REPLAYED), user="bob")
+    assert ranking(db) == [(1, "ada", 3000)]
+    assert unranked(db) == [(1, "bob", 1000)]
+    view = show_submission(db, best.id)
+    assert beside(db, view)[view.jobs[0].job.id].remark == (
+        "Not ranked: this leaderboard ranks witnessed times only, and this one is replayed."
+    )
+
+
+def test_witnessed_and_replayed_times_rank_together_where_replayed_ones_do(db, judged) -> None:
+    change(db, trust=TrustRule.REPLAYED)
+    judged(report=make_report([3000], trust=TrustLevel.WITNESSED), user="ada")
+    judged(report=make_report([2000], trust=TrustLevel.REPLAYED), user="bob")
+    assert ranking(db) == [(1, "bob", 2000), (2, "ada", 3000)]
+
+
 def wall(time_ns: float) -> RunReport:
     return make_report([time_ns], trust=TrustLevel.WALL_CLOCK)
 
@@ -203,7 +222,7 @@ def test_only_accepted_runs_are_ranked(db, judged) -> None:
 def test_a_standing_says_how_far_it_can_be_trusted(db, judged) -> None:
     judged(report=make_report(comparable=False))
     (place,) = standings(db, "double", "H100")
-    assert (place.trust, place.comparable, place.file_name) == ("replayed", False, "kernel.py")
+    assert (place.trust, place.comparable, place.file_name) == ("witnessed", False, "kernel.py")
 
 
 def test_an_unknown_device_or_board_is_refused(db, board) -> None:

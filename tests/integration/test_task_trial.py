@@ -52,7 +52,6 @@ def shipped(**overrides: object) -> Task:
     return make_task(**{**values, **overrides})
 
 
-@pytest.mark.first_contact(12, "the reference's own answer must pass under the standard harness")
 def test_a_checker_that_refuses_the_reference_is_a_fault(trial) -> None:
     broken = GROWS.replace("torch.equal(output, data)", "False")
     task = shipped(sources={"reference.py": broken, "eval.py": ACCEPTS_ALL})
@@ -61,7 +60,6 @@ def test_a_checker_that_refuses_the_reference_is_a_fault(trial) -> None:
     assert "the checker refuses the output of ref_kernel" in found.fault
 
 
-@pytest.mark.first_contact(2, "a real trial finds the bound that a board takes, for devices elsewhere too")
 def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
     found = trial.try_task(shipped(), ["MI300"], solutions=True)
     assert isinstance(found, Tried)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from alembic.script import ScriptDirectory
-from sqlalchemy import insert, text
 
 from builders import make_board, make_task
 from hand_judging import Judging
-from kernelcup.domain import OPERATOR, RankingBy, StageLimits
+from kernelcup.domain import OPERATOR, StageLimits
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.results import standings
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.tables import BestRow
 from kernelcup_harness.protocol import HarnessKind
 
 OTHER = make_task(benchmarks=[{"size": 4096, "seed": 2}])
@@ -36,7 +32,6 @@ def remark_of(judging: Judging, submission) -> str:
     return next(iter(beside(judging.db, view).values())).remark
 
 
-@pytest.mark.first_contact(11, "results of an earlier task version leave the standings when the task changes")
 def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None:
     judging.judge(1000), judging.judge(2000, user="bob")
     change(judging, OTHER)
@@ -47,7 +42,6 @@ def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None
     assert [each.user for each in standings.history(judging.db, "double", "H100")] == ["bob"]
 
 
-@pytest.mark.first_contact(11, "results come back into the standings as they are judged again")
 @pytest.mark.parametrize("only_best", [False, True])
 def test_results_come_back_as_they_are_judged_again(judging, only_best: bool) -> None:
     judging.judge(1500), judging.judge(1000)
@@ -59,9 +53,6 @@ def test_results_come_back_as_they_are_judged_again(judging, only_best: bool) ->
     assert judging.ranking() == [("ada", 7000)]
 
 
-@pytest.mark.first_contact(
-    11, "a change of texts and limits, on which judging does not depend, moves no result", held=True
-)
 def test_other_texts_and_limits_move_no_result(judging) -> None:
     judging.judge(1000)
     changed = {
@@ -74,7 +65,6 @@ def test_other_texts_and_limits_move_no_result(judging) -> None:
     assert judging.ranking() == [("ada", 1000), ("bob", 2000)]
 
 
-@pytest.mark.first_contact(11, "results of an earlier version rank again once the task is what it was")
 def test_results_rank_again_once_the_task_is_what_it_was(judging) -> None:
     judging.judge(1000)
     change(judging, OTHER)
@@ -83,7 +73,6 @@ def test_results_rank_again_once_the_task_is_what_it_was(judging) -> None:
     assert judging.ranking() == [("ada", 1000)]
 
 
-@pytest.mark.first_contact(11, "what is judged while the task changes does not rank among later results")
 def test_what_is_judged_while_the_task_changes_does_not_rank(judging) -> None:
     submission = judging.submit()
     lease = judging.claim()
@@ -94,14 +83,12 @@ def test_what_is_judged_while_the_task_changes_does_not_rank(judging) -> None:
     assert "judged against an earlier version of the task" in remark_of(judging, submission)
 
 
-@pytest.mark.first_contact(11, "results under another harness do not rank together either")
 def test_results_under_another_harness_do_not_rank_together(judging) -> None:
     judging.judge(1000)
     change(judging, changes=BoardChanges(harness=HarnessKind.OWN))
     assert judging.ranking() == []
 
 
-@pytest.mark.first_contact(11, "the author of a result of an earlier version is told why it does not rank")
 def test_an_author_is_told_why_a_result_does_not_rank(judging) -> None:
     submission = judging.judge(1000)
     assert remark_of(judging, submission) == ""
@@ -109,44 +96,9 @@ def test_an_author_is_told_why_a_result_does_not_rank(judging) -> None:
     assert "It ranks once it is judged again." in remark_of(judging, submission)
 
 
-@pytest.mark.first_contact(
-    11, "a first place of an earlier version keeps nobody from the first place by a duel"
-)
 def test_a_first_place_of_an_earlier_version_is_no_rival(judging) -> None:
     change(judging, changes=BoardChanges(duel=True))
     judging.judge(1000)
     change(judging, OTHER)
     judging.judge(900, user="bob")
     assert judging.ranking() == [("bob", 900)]
-
-
-@pytest.mark.first_contact(
-    11, "a database of the version before loses its mixed standings when it is upgraded"
-)
-def test_an_upgrade_ends_mixed_standings(judging) -> None:
-    db = judging.db
-    old, kept = judging.judge(1000), judging.judge(1500)
-    change(judging, make_task(ranking_by=RankingBy.GEOM))
-    new = judging.judge(5000, user="bob")
-    with db.write() as session:
-        # As it was: both versions ranked together, and nothing said what was judged by what.
-        (run_id,) = session.scalars(text(f"SELECT id FROM runs WHERE job_id = {judging.job(kept).id}"))
-        user_id = judging.job(old).user_id
-        values = {
-            "leaderboard_id": 1,
-            "device": "H100",
-            "user_id": user_id,
-            "score_s": 1e-6,
-            "run_id": run_id,
-        }
-        session.execute(insert(BestRow).values(**values, submission_id=kept.id))
-        for table in ("runs", "leaderboards"):
-            session.execute(text(f"UPDATE {table} SET judging = ''"))
-        for table in ("runs", "bests"):
-            column = "at_floor BOOLEAN NOT NULL DEFAULT FALSE"
-            session.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
-    migration = ScriptDirectory(str(migrate.MIGRATIONS)).get_revision("0008").module
-    with db.write() as session:
-        migration.fill(session.connection())
-    assert judging.ranking() == [("bob", 5000)]
-    assert judging.run(new).judging != judging.run(kept).judging

@@ -24,9 +24,10 @@ import corpus
 from corpus import Attack
 from judging import lacks_triton, loaded, run_harness, what_was_said
 
+from kernelcup.services.submissions.redaction import redact
 from kernelcup.tasks.check import check_path
 from kernelcup_harness.isolation import sandbox
-from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash
+from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash, dumps
 
 ALL = corpus.attacks()
 ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
@@ -38,8 +39,6 @@ PORT = 47615
 ABSTRACT = "\0kernelcup-attack-target"
 NEXT_JOB_STARTS_WITHIN_S = 10.0
 
-POINTS = {"V21": 1, "V22": 3, "V23": 5}
-"""Attacks that show a point of the first-contact issue."""
 
 judged: dict[str, RunReport] = {}
 
@@ -79,16 +78,9 @@ def about(report: RunReport) -> str:
     return "\n".join([*lines, f"seed {report.secret_seed}"])
 
 
-def cases(found: list[Attack], *, shown: bool = False) -> list[object]:
-    """Return attacks as parameters with readable names; ``shown`` names the clause that each shows."""
-    return [pytest.param(attack, id=attack.name, marks=clauses(attack) if shown else ()) for attack in found]
-
-
-def clauses(attack: Attack) -> list[pytest.MarkDecorator]:
-    """Return which clause of the first-contact issue an attack shows, if it shows one."""
-    point = POINTS.get(attack.id)
-    clause = f"the attack is refused: {attack.family}"
-    return [] if point is None else [pytest.mark.first_contact(point, clause)]
+def cases(found: list[Attack]) -> list[object]:
+    """Return attacks as parameters with readable names."""
+    return [pytest.param(attack, id=attack.name) for attack in found]
 
 
 @pytest.fixture
@@ -124,10 +116,19 @@ def accepted(report: RunReport) -> None:
 
 
 @pytest.mark.usefixtures("somebody_to_talk_to")
-@pytest.mark.parametrize("attack", cases(IN_ONE_JOB, shown=True))
+@pytest.mark.parametrize("attack", cases(IN_ONE_JOB))
 def test_an_attack_is_not_accepted(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     refused_as_expected(attack, judge(attack, attack.file))
+
+
+@pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.untold]))
+def test_its_author_does_not_see_what_an_attack_finds_out(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.file)
+    report = judge(attack, attack.file)
+    assert attack.told in dumps(report), about(report)
+    shown = dumps(redact(report, sees_all=False))
+    assert not [text for text in attack.untold if text in shown], shown
 
 
 @pytest.mark.parametrize("attack", cases(IN_ONE_JOB + IN_TWO_JOBS))

@@ -1,4 +1,4 @@
-"""What ``scripts/show/clean-room`` makes of stored lines."""
+"""What ``benchmarks/show.py`` makes of stored lines."""
 
 from __future__ import annotations
 

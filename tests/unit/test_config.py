@@ -12,7 +12,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
 from kernelcup_harness.protocol import Backend
 
-TWO_KINDS = "GPU-a, NVIDIA H100 80GB HBM3\nGPU-b, NVIDIA H100 80GB HBM3\nGPU-c, NVIDIA L4\n"
+TWO_KINDS = [("GPU-a", "NVIDIA H100 80GB HBM3"), ("GPU-b", "NVIDIA H100 80GB HBM3"), ("GPU-c", "NVIDIA L4")]
 
 
 @pytest.fixture
@@ -46,6 +46,16 @@ def test_the_data_directory_can_be_elsewhere(tmp_path: Path) -> None:
 def test_the_environment_overrides_the_file(load) -> None:
     config = load("[database]\nurl = 'sqlite:///a.db'\n", KERNELCUP_DATABASE="sqlite:///b.db")
     assert config.database_url == "sqlite:///b.db"
+
+
+def test_the_address_of_the_documentation_is_a_setting(load) -> None:
+    assert load("").server.docs == "https://kernelcup.readthedocs.io"
+    assert (
+        load("[server]\ndocs = 'https://docs.example.org/cup'\n").server.docs
+        == "https://docs.example.org/cup"
+    )
+    with pytest.raises(ConfigError):
+        load("[server]\ndocs = 'https://docs.example.org/'\n")
 
 
 def test_the_file_can_be_named_in_the_environment(tmp_path: Path) -> None:
@@ -109,9 +119,6 @@ def test_what_is_wrong_is_named_with_file_and_key(load, text: str, problem: str)
     assert re.search(rf"kernelcup\.toml:\d+:\d+: {re.escape(problem)}", str(caught.value))
 
 
-@pytest.mark.first_contact(
-    24, "errors in kernelcup.toml have line and column, and say what was probably meant"
-)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -166,11 +173,11 @@ def test_a_model_has_a_short_name(model: str, name: str) -> None:
 
 
 def test_a_machine_without_gpus_can_emulate_one() -> None:
-    assert detect_devices(detect_gpus({}, query=lambda: "")) == [EMULATED, CPU]
+    assert detect_devices(detect_gpus({}, found=[])) == [EMULATED, CPU]
 
 
 def test_each_model_is_a_device_with_a_slot_for_each_gpu() -> None:
-    h100, l4, *rest = detect_devices(detect_gpus({}, query=lambda: TWO_KINDS))
+    h100, l4, *rest = detect_devices(detect_gpus({}, found=TWO_KINDS))
     assert (h100.name, h100.backend, h100.slots) == ("H100", Backend.CUDA, 2)
     assert (l4.name, l4.slots) == ("L4", 1)
     assert rest == [EMULATED, CPU]
@@ -180,12 +187,12 @@ def test_each_model_is_a_device_with_a_slot_for_each_gpu() -> None:
     ("visible", "indices"), [("1,2", ["1", "2"]), ("GPU-c", ["2"]), ("", []), ("NoDevFiles", []), ("7", [])]
 )
 def test_only_gpus_that_we_may_see_are_used(visible: str, indices: list[str]) -> None:
-    gpus = detect_gpus({"CUDA_VISIBLE_DEVICES": visible}, query=lambda: TWO_KINDS)
+    gpus = detect_gpus({"CUDA_VISIBLE_DEVICES": visible}, found=TWO_KINDS)
     assert [gpu.index for gpu in gpus] == indices
 
 
 def test_each_slot_gets_a_gpu_of_its_device() -> None:
-    gpus = detect_gpus({}, query=lambda: TWO_KINDS)
+    gpus = detect_gpus({}, found=TWO_KINDS)
     devices = [make_device(slots=2), make_device(name="L4"), make_device(name="mine", slots=4), EMULATED]
     assert slot_gpus(devices, gpus) == {"H100": ("0", "1"), "L4": ("2",), "mine": ("0", "1", "2", "0")}
 

@@ -34,6 +34,7 @@ PLANTED = {
         "kernelcup.services.stats",
         "kernelcup_harness.__main__",
     ),
+    "The control plane has one client of NVML": ("kernelcup.config.local_devices", "pynvml"),
     "The server reaches storage through services": ("kernelcup.http.throttle", "kernelcup.storage.tables"),
     "The client of the API runs without a platform": ("kernelcup.client.api", "kernelcup.launchers.base"),
     "Rooms of services": ("kernelcup.services.people.tokens", "kernelcup.services.rules.limits"),

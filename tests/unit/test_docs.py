@@ -20,9 +20,7 @@ import kernelcup.config.settings
 from kernelcup.cli import exit_codes
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
-from kernelcup.screen.findings import MAX_PER_TAG, MEANINGS, Tag
 from kernelcup.screen.kernelguard import LIMIT_S, MEMORY_BYTES
-from kernelcup.screen.run import MAX_TOKENS
 from kernelcup_harness import protocol
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
 from kernelcup_harness.run.task_harness import EXIT_VERDICTS
@@ -111,17 +109,8 @@ def test_every_error_code_is_documented_with_what_to_do():
     assert {code for code in families if f"`{code}`" not in by_hand} == set()
 
 
-def test_every_tag_of_the_static_screen_is_documented():
-    rows = [f"| `{tag.value}` | {'grave' if tag.grave else 'common'} | {MEANINGS[tag]} |" for tag in Tag]
-    text = read("static-screen.md")
-    assert "\n".join(rows) in text
-    assert len(re.findall(r"^\| `", text, re.MULTILINE)) == len(rows)
-
-
-def test_the_limits_of_the_static_screen_are_documented():
-    text = read("static-screen.md")
-    assert f"more than {MAX_TOKENS:,} words and signs" in text
-    assert f"Of each tag {MAX_PER_TAG} findings are kept" in text
+def test_the_limits_of_a_second_opinion_are_documented():
+    text = read("second-opinion.md")
     assert f"at most {LIMIT_S:g} s and with at most {MEMORY_BYTES // 1024**3} GiB" in text
 
 
@@ -379,3 +368,9 @@ def test_the_changelog_has_the_version():
     from kernelcup import __version__
 
     assert __version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_glossary_has_each_word_once():
+    words = re.findall(r"^\| \*\*([^*]+)\*\*[^|]*\|", read(REFERENCE.parent / "glossary.md"), re.MULTILINE)
+    assert len(words) > 30
+    assert [word for word in words if words.count(word) > 1] == []

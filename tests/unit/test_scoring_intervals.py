@@ -264,9 +264,6 @@ def test_a_page_says_the_same_as_the_whole(found: list[Placed], data: st.DataObj
     assert page == whole[begin:end]
 
 
-@pytest.mark.first_contact(
-    25, "the noise of the device between runs is in the interval by which places are given"
-)
 def test_results_that_differ_by_less_than_the_device_does_between_runs_are_tied() -> None:
     def span_of(time_ns: float, noise_share: float) -> Placed:
         found = scored(Timing(samples_ns=[time_ns + 2e3] * 10, offset_ns=2e3, noise_share=noise_share))

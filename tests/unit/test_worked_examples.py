@@ -50,6 +50,22 @@ def test_a_named_module_has_the_named_symbol(path: str, symbol: str) -> None:
     assert re.search(rf"^\s*(?:async def|def|class) {symbol}\b|^\s*{symbol}\b.*=", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("title", "word", "makers"),
+    [
+        ("A key of `task.yml`", "same_dtype", set()),
+        # Where this verdict comes from; another one comes from elsewhere.
+        ("A verdict", "OUTPUT_LIMIT_EXCEEDED", {"build/step", "run/record", "run/task_harness_results"}),
+    ],
+)
+def test_an_example_names_every_module_that_has_its_word(title: str, word: str, makers: set[str]) -> None:
+    modules = (path for path in (ROOT / "src").rglob("*.py") if word in path.read_text(encoding="utf-8"))
+    found = {path.relative_to(ROOT).as_posix() for path in modules}
+    assert found - {path for path, _ in examples()[title]} == {
+        f"src/kernelcup_harness/{each}.py" for each in makers
+    }
+
+
 def test_other_paths_of_the_examples_exist() -> None:
     section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Worked examples\n")[1]
     paths = re.findall(r"`((?:src|tests|docs|scripts)/[\w./-]+)`", section.split("\n## ")[0])

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelcup.cli.admin import devices, limits, members, pause, reviews, stats, users
-from kernelcup.cli.author import board, board_sync, board_update, final, screen, task, webhooks
+from kernelcup.cli.author import board, board_sync, board_update, final, task, webhooks
 from kernelcup.cli.compete import compare, login, replay, run, submissions, submit
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, serve
 
@@ -49,7 +49,6 @@ board.app.command("final")(final.final)
 board.app.add_typer(webhooks.app, name="webhook")
 app.add_typer(board.app, name="board")
 app.command("submit")(submit.submit)
-app.command("screen")(screen.screen)
 app.command("watch")(submit.watch)
 app.command("cancel")(submit.cancel)
 app.add_typer(submissions.app, name="submissions")

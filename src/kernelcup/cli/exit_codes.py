@@ -9,6 +9,7 @@ from kernelcup.errors import (
     ConfigError,
     KernelCupError,
     LaunchError,
+    OldDatabase,
     ServerUnavailable,
     StorageUnavailable,
     UnfitDevice,
@@ -46,6 +47,7 @@ VERDICTS: dict[Verdict, int] = {
 
 ERRORS: tuple[tuple[type[KernelCupError], int, str], ...] = (
     (UserError, USER_ERROR, "user_error"),
+    (OldDatabase, CONFIG_ERROR, "old_database"),
     (ConfigError, CONFIG_ERROR, "config_error"),
     (StorageUnavailable, STORAGE_ERROR, "storage_unavailable"),
     (ServerUnavailable, STORAGE_ERROR, "server_unavailable"),

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelcup.domain import HERE
 from kernelcup.errors import (
     ConfigError,
     FileTooLarge,
@@ -31,15 +32,11 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup.launchers.base import Launcher
-    from kernelcup.launchers.gpu_health.checks import Hygiene
-    from kernelcup.launchers.local.launcher import LocalLauncher
     from kernelcup.screen.kernelguard import KernelGuard
     from kernelcup.services.boards.local_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.queue.progress import Progress
     from kernelcup.storage.engine.database import Database
-
-LOCAL = "local"
 
 
 def load_config(path: Path | None = None) -> Config:
@@ -129,25 +126,20 @@ def pointing_to(hint: str, kind: type[KernelCupError]) -> Iterator[None]:
         raise
 
 
-def check_torch() -> None:
-    """Raise ``ConfigError`` if PyTorch is not installed."""
-    if find_spec("torch") is None:
-        raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
-
-
 def check_devices(config: Config) -> None:
     """Raise ``ConfigError`` if this machine cannot judge on one of its configured devices.
 
     Called before judging starts, and by the commands that only check.
     """
+    from kernelcup.launchers import installed
     from kernelcup_harness.protocol import Backend
 
-    faults = []
+    known, faults = installed.names(), []
     for device in config.devices:
         where = f"{config.file}: device {device.name}"
-        if device.launcher != LOCAL:
-            faults.append(f"{where}: no launcher {device.launcher!r}, only {LOCAL!r}")
-        elif device.backend is Backend.CUDA and not config.has_gpu:
+        if device.launcher not in known:
+            faults.append(f"{where}: no launcher {device.launcher!r}, only {', '.join(map(repr, known))}")
+        elif device.is_here and device.backend is Backend.CUDA and not config.has_gpu:
             faults.append(
                 f"{where}: this machine has no GPU. Remove the device, or, if other machines judge, run "
                 "`serve` and `config check` with --no-judge"
@@ -158,26 +150,14 @@ def check_devices(config: Config) -> None:
         raise ConfigError("\n".join(faults))
 
 
-def make_launcher(config: Config) -> LocalLauncher:
-    """Return the launcher for this machine. Raise ``ConfigError`` if it cannot judge."""
-    from kernelcup.launchers.local.launcher import LocalLauncher
+def make_launcher(config: Config, name: str = HERE) -> Launcher:
+    """Return an installed launcher, by default this machine's. Raise ``ConfigError`` if it cannot judge."""
+    from kernelcup.launchers import installed
 
-    check_torch()
-    hygiene = make_hygiene() if config.slot_gpus else None
-    return LocalLauncher(
-        runtime_dir=config.runtime_dir,
-        environ=os.environ,
-        gpus=config.slot_gpus,
-        builds=config.data_dir / "builds",
-        hygiene=hygiene,
-        sandbox_required=config.sandbox_required,
-        pass_on=config.sandbox_environment,
-        warm=config.warm,
-        while_busy=config.refill_beside,
-    )
+    return installed.make(name, config)
 
 
-def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
+def make_trial(config: Config) -> LocalTrial | None:
     """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
     from kernelcup.launchers.local.gpu_locks import Slots
     from kernelcup.services.boards.local_trial import LocalTrial
@@ -185,9 +165,9 @@ def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTr
     if find_spec("torch") is None:
         return None
     return LocalTrial(
-        devices=[device for device in config.devices if device.launcher == LOCAL],
+        devices=config.devices_here,
         slots=Slots(config.runtime_dir, config.slot_gpus),
-        launcher=launcher or make_launcher(config),
+        launcher=make_launcher(config),
         environ=os.environ,
         stage_budget_s=config.stage_budget_s,
     )
@@ -208,19 +188,20 @@ def describe_harness() -> dict[str, Any]:
     return found
 
 
+def counters_trouble() -> str:
+    """Return why the judge cannot read the hardware counters of this machine's first GPU, empty if it can."""
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--counters"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return str(json.loads(done.stdout)["counters"])
+    except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+        return str(error)
+
+
 @functools.cache
 def gpu_trouble() -> str:
     """Return why GPU jobs cannot run in this machine's sandbox, empty if they can. Raise ``LaunchError``."""
     return str(describe_harness().get("gpu_trouble", ""))
-
-
-def make_hygiene() -> Hygiene:
-    """Return the checks of this machine's GPUs before and after each job."""
-    from kernelcup.launchers.gpu_health.checks import Hygiene
-    from kernelcup.launchers.gpu_health.cleanup import sweep
-    from kernelcup.launchers.gpu_health.probe import find_probe
-
-    return Hygiene(find_probe(), sweep=sweep)
 
 
 def make_dispatcher(
@@ -235,32 +216,31 @@ def make_dispatcher(
     Args:
         serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
     """
-    from kernelcup.screen.bounded import BoundedScreen
+    from kernelcup.launchers.base import KeepsReady
     from kernelcup.services.machines.device_clocks import misnamed
     from kernelcup.services.queue.dispatcher import Dispatcher
-    from kernelcup.services.submissions.screening import is_native
 
     check_devices(config)
     if faults := misnamed(db, config.devices):
         where = "" if config.file is None else f"{config.file}: "
         raise ConfigError("\n".join(where + each for each in faults))
-    launcher = make_launcher(config)
-    if serving is not None:
-        serving.callback(launcher.close)
-        launcher.keep_ready(device for device in config.devices if device.launcher == LOCAL)
-    launchers = {LOCAL: launcher}
+    launchers = {name: make_launcher(config, name) for name in {each.launcher for each in config.devices}}
+    for name, launcher in launchers.items():
+        if serving is not None and isinstance(launcher, KeepsReady):
+            serving.callback(launcher.close)
+            launcher.keep_ready(device for device in config.devices if device.launcher == name)
     return Dispatcher(
         db,
         devices=config.devices,
         launchers=launchers,
         on_progress=on_progress,
         calibrate_every=config.calibrate_every,
-        look=BoundedScreen(is_native, second_opinion=second_opinion(config)),
+        look=second_opinion(config),
     )
 
 
 def second_opinion(config: Config) -> KernelGuard | None:
-    """Return the configured second opinion of the static screen, None if there is none or it is not installed."""
+    """Return the configured second opinion for reviewers, None if there is none or it is not installed."""
     from kernelcup.screen.kernelguard import KernelGuard
 
     return KernelGuard.if_installed() if config.kernelguard else None
@@ -268,13 +248,12 @@ def second_opinion(config: Config) -> KernelGuard | None:
 
 def pick_device(config: Config, name: str | None) -> Device:
     """Return this machine's device of that name; without a name, its best device."""
-    here = [device for device in config.devices if device.launcher == LOCAL]
-    known = ", ".join(device.name for device in here) or "none"
-    for device in here:
+    known = ", ".join(device.name for device in config.devices_here) or "none"
+    for device in config.devices_here:
         if name is None or device.name.lower() == name.lower():
             return device
     if name is None:
-        raise ConfigError(f"{config.file}: none of its devices is on this machine (launcher = {LOCAL!r})")
+        raise ConfigError(f"{config.file}: none of its devices is on this machine (launcher = {HERE!r})")
     raise InvalidValue(f"--device {name}: this machine has {known}")
 
 

@@ -186,20 +186,12 @@ class Api(Calls):
         with self._reading():
             return moment(self._client.request("GET", path, params={"limit": 1}).get("frozen_since"))
 
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return the results of an older clock, which are listed separately until they are judged again."""
-        return self._apart(board, device, "older")
-
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return the results of a level that the leaderboard does not rank."""
-        return self._apart(board, device, "unranked")
-
-    def _apart(self, board: str, device: str, which: str) -> list[Standing]:
         path = f"{_board(board)}/standings/{quote(device, safe='')}"
         with self._reading():
             found = self._client.request("GET", path, params={"limit": 1})
-            # An older server has none.
-            return [standing_of_json(each) for each in found.get(which, [])]
+            return [standing_of_json(each) for each in found["unranked"]]
 
     def my_place(self, board: str, device: str) -> Standing | None:
         """Return the user's own place, None while there is none."""

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from kernelcup.domain import (
-    CodePolicy,
+    SETTING_TYPES,
+    BoardSettings,
     DuelOutcome,
     JobState,
     Leaderboard,
@@ -18,8 +19,6 @@ from kernelcup.domain import (
     StageLimits,
     Standing,
     Task,
-    TrustRule,
-    Visibility,
 )
 from kernelcup.reporting.insights import Best
 from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
@@ -122,7 +121,7 @@ class SubmissionInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BoardInfo:
+class BoardInfo(BoardSettings):
     """A leaderboard."""
 
     name: str
@@ -130,55 +129,44 @@ class BoardInfo:
     harness: HarnessKind
     task_hash: str
     creator: str
-    opens_at: datetime | None
-    deadline: datetime | None
-    freeze_at: datetime | None
     created_at: datetime
-    visibility: Visibility
-    pseudonymous: bool
-    code_policy: CodePolicy
-    max_file_bytes: int | None
-    trust: TrustRule
-    duel: bool
     seeds_below: int | None
     """The bound of seeds if the task has none; None for 63 bits."""
-    review_tags: tuple[str, ...] | None
-    """None if a server does not reveal them."""
     notice: str
     """Notices for participants about changes; empty if there are none."""
-    event: str
-    """The event that it is part of; empty for none."""
+    tells_review_tags: bool = False
+    """A server does not reveal the review tags."""
 
     @classmethod
     def of(cls, board: Leaderboard) -> BoardInfo:
         """Build it from a leaderboard of this machine."""
-        return cls(**{name: getattr(board, name) for name in cls.__slots__})
+        own = {each.name for each in dataclasses.fields(cls)} - {"tells_review_tags"}
+        return cls(**{name: getattr(board, name) for name in own}, tells_review_tags=True)
 
     @classmethod
     def of_json(cls, body: Mapping[str, Any]) -> BoardInfo:
         """Read it from the server's form."""
-        tags = body.get("review_tags")
         return cls(
             name=str(body["name"]),
             devices=tuple(map(str, body["devices"])),
             harness=HarnessKind(body["harness"]),
             task_hash=str(body["task_hash"]),
             creator=str(body["creator"]),
-            opens_at=moment(body["opens_at"]),
-            deadline=moment(body["deadline"]),
-            freeze_at=moment(body["freeze_at"]),
             created_at=datetime.fromisoformat(body["created_at"]),
-            visibility=Visibility(body["visibility"]),
-            pseudonymous=bool(body["pseudonymous"]),
-            code_policy=CodePolicy(body["code_policy"]),
-            max_file_bytes=body["max_file_bytes"],
-            trust=TrustRule(body["trust"]),
-            duel=bool(body["duel"]),
             seeds_below=body["seeds_below"],
-            review_tags=None if tags is None else tuple(map(str, tags)),
-            notice=str(body.get("notice", "")),
-            event=str(body.get("event", "")),
+            notice=str(body["notice"]),
+            **{
+                name: _setting(kind, body[name])
+                for name, kind in SETTING_TYPES.items()
+                if name != "review_tags"
+            },
         )
+
+    def as_object(self) -> dict[str, object]:
+        """Return it as ``--json`` prints it."""
+        left_out = {"tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
+        names = (each.name for each in dataclasses.fields(self) if each.name not in left_out)
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -284,6 +272,19 @@ def standing_of_json(body: Mapping[str, Any]) -> Standing:
 def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a dataclass that a body has; an older server lacks the newest."""
     return {each.name: body[each.name] for each in dataclasses.fields(kind) if each.name in body}
+
+
+def _setting(kind: Any, value: Any) -> Any:
+    """Read a setting of this type from the server's form."""
+    if kind == datetime | None:
+        return moment(value)
+    return kind(value) if isinstance(kind, type) else value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def moment(text: str | None) -> datetime | None:

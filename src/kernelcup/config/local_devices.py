@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +16,6 @@ EMULATED = Device(
     backend=Backend.EMULATED,
     description="Answers for a GPU on the processor: right or wrong, but no times to compare",
 )
-
-QUERY = ("nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader")
-QUERY_TIMEOUT_S = 20.0
 
 _WORDS_WITHOUT_MEANING = re.compile(r"\b(nvidia|tesla|quadro|geforce|graphics|device)\b", re.IGNORECASE)
 _DATA_CENTER = re.compile(r"\b(GB|GH|[ABHLTVP])(\d{1,4})(S?)\b")
@@ -40,18 +36,21 @@ def detect_devices(gpus: Sequence[Gpu]) -> list[Device]:
     """Return a device for each GPU model, with a slot for each GPU, and the two devices that always exist."""
     names = [gpu.device for gpu in gpus]
     found = [
-        Device(name=name, backend=Backend.CUDA, slots=names.count(name), description="Found by nvidia-smi")
+        Device(name=name, backend=Backend.CUDA, slots=names.count(name), description="Found by the driver")
         for name in dict.fromkeys(names)
     ]
     return [*found, EMULATED, CPU]
 
 
-def detect_gpus(environ: Mapping[str, str], query: Callable[[], str] | None = None) -> list[Gpu]:
-    """Return the GPUs that we may use, none on a machine without nvidia-smi."""
-    rows = [line.partition(",") for line in (query or _query)().splitlines() if "," in line]
+def detect_gpus(environ: Mapping[str, str], found: Sequence[tuple[str, str]] | None = None) -> list[Gpu]:
+    """Return the GPUs that we may use, none on a machine without NVIDIA's driver.
+
+    Args:
+        found: UUID and model of each GPU; None asks the driver.
+    """
     gpus = [
-        (uuid.strip(), Gpu(index=str(index), device=device_name(model)))
-        for index, (uuid, _, model) in enumerate(rows)
+        (uuid, Gpu(index=str(index), device=device_name(model)))
+        for index, (uuid, model) in enumerate(_ask_driver() if found is None else found)
     ]
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
@@ -89,9 +88,7 @@ def device_name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-") or "GPU"
 
 
-def _query() -> str:
-    try:
-        done = subprocess.run(QUERY, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+def _ask_driver() -> list[tuple[str, str]]:
+    from kernelcup.launchers.gpu_health.probe import gpus_here
+
+    return gpus_here()

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kernelcup.config.local_devices import Gpu, detect_devices, detect_gpus, shows_gpu, slot_gpus
 from kernelcup.config.sign_in import SignInProvider, SignInSection, read_provider
 from kernelcup.config.toml_problems import problems, syntax_problem
-from kernelcup.domain import Device
+from kernelcup.domain import HERE, Device
 from kernelcup.errors import ConfigError
 from kernelcup_harness.isolation import passed_names
 from kernelcup_harness.protocol import Backend
@@ -36,7 +36,7 @@ class _Database(_Section):
 class _Device(_Section):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     backend: Backend
-    launcher: str = "local"
+    launcher: str = HERE
     slots: int = Field(default=1, ge=1, le=1024)
     description: str = ""
 
@@ -80,10 +80,14 @@ class _Local(_Section):
     refill: Literal["auto", "after", "beside"] = "auto"
 
 
+DOCS = "https://kernelcup.readthedocs.io"
+
+
 class _Server(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
+    docs: str = Field(default=DOCS, pattern=r"^https?://[^\s]*[^/\s]$")
     trusted_proxies: list[str] = []
     processes: int = Field(default=1, ge=1, le=64)
 
@@ -138,6 +142,8 @@ class ServerSettings:
     port: int = 8000
     url: str | None = None
     """The service's public URL, for example ``https://cup.example.org``; None means host and port."""
+    docs: str = DOCS
+    """Where the documentation is, without a trailing slash."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses whose ``X-Forwarded-*`` headers are trusted."""
     processes: int = 1
@@ -167,7 +173,7 @@ class Config:
     configured_devices: tuple[Device, ...]
     environ: Mapping[str, str]
     kernelguard: bool = False
-    """Whether the static screen asks ``kernelguard`` for a second opinion."""
+    """Whether ``kernelguard`` is asked for a second opinion on submissions."""
     sandbox_required: bool
     """Whether ranked runs are refused on a machine without a sandbox."""
     sandbox_environment: tuple[str, ...]
@@ -235,11 +241,15 @@ class Config:
         return self.configured_devices or tuple(detect_devices(self._gpus))
 
     @cached_property
+    def devices_here(self) -> tuple[Device, ...]:
+        """The devices on which this machine judges."""
+        return tuple(device for device in self.devices if device.is_here)
+
+    @cached_property
     def slot_gpus(self) -> dict[str, tuple[str, ...]]:
-        """The GPU of each slot of the local devices, for ``LocalLauncher``."""
-        local = [device for device in self.devices if device.launcher == "local"]
-        needed = any(device.backend is Backend.CUDA for device in local)
-        return slot_gpus(local, self._gpus) if needed else {}
+        """The GPU of each slot of this machine's devices."""
+        needed = any(device.backend is Backend.CUDA for device in self.devices_here)
+        return slot_gpus(self.devices_here, self._gpus) if needed else {}
 
     @cached_property
     def has_gpu(self) -> bool:

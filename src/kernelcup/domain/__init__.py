@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from kernelcup.domain.competition import (
+    HERE,
     LARGEST_ID,
+    MOMENTS,
     PUT_ASIDE,
+    SETTING_TYPES,
     BoardSettings,
     CodePolicy,
     Device,
@@ -21,7 +24,6 @@ from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.domain.results import Result, Run, Score, Standing
 from kernelcup.domain.tasks import (
-    LATER_KEYS,
     LEAVES_SCORES,
     CudaConfig,
     Language,
@@ -32,12 +34,14 @@ from kernelcup.domain.tasks import (
 from kernelcup_harness.protocol import RankingBy
 
 __all__ = [
+    "HERE",
     "LARGEST_ID",
-    "LATER_KEYS",
     "LEAVES_SCORES",
+    "MOMENTS",
     "NOBODY",
     "OPERATOR",
     "PUT_ASIDE",
+    "SETTING_TYPES",
     "Actor",
     "BoardSettings",
     "CodePolicy",

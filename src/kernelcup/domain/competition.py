@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from typing import Any, get_type_hints
 
 from kernelcup_harness.protocol import (
     Backend,
@@ -16,6 +17,9 @@ from kernelcup_harness.protocol import (
 
 LARGEST_ID = 2**31 - 1
 """The largest number of a submission, run, user, and so on: databases store them in 32 bits."""
+
+HERE = "local"
+"""The launcher that judges on its own machine."""
 
 
 class Visibility(StrEnum):
@@ -39,12 +43,20 @@ class TrustRule(StrEnum):
     ANY = "any"
     """All times rank, each marked with its level."""
     REPLAYED = "replayed"
-    """Only replayed times rank; others are kept and shown."""
+    """Only replayed times rank, witnessed or not; others are kept and shown."""
+    WITNESSED = "witnessed"
+    """Only replayed times that the device's hardware counters confirm rank; others are kept and shown."""
 
-    @classmethod
-    def _missing_(cls, value: object) -> TrustRule | None:
-        """Read the word of earlier versions."""
-        return cls.REPLAYED if value == "audited" else None
+    @property
+    def levels(self) -> Collection[TrustLevel]:
+        """The levels of the times that rank."""
+        if self is TrustRule.ANY:
+            return tuple(TrustLevel)
+        return (
+            (TrustLevel.WITNESSED, TrustLevel.REPLAYED)
+            if self is TrustRule.REPLAYED
+            else (TrustLevel.WITNESSED,)
+        )
 
 
 class DuelOutcome(StrEnum):
@@ -90,10 +102,15 @@ class Device:
 
     name: str
     backend: Backend
-    launcher: str = "local"
+    launcher: str = HERE
     slots: int = 1
     """Jobs that may run at once."""
     description: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine judges on it."""
+        return self.launcher == HERE
 
 
 class JobState(StrEnum):
@@ -129,13 +146,20 @@ class BoardSettings:
     max_file_bytes: int | None = None
     """The board's own size limit for submissions; None for the platform's."""
     review_tags: Sequence[str] = ()
-    """Tags of the static screen with which a ranked result must be reviewed before it counts."""
+    """Tags of a second opinion with which a ranked result must be reviewed before it counts."""
     trust: TrustRule = TrustRule.ANY
     """Which times rank."""
     duel: bool = False
     """Whether a new first place must win a duel against the previous one, measured in turns."""
     event: str = ""
     """The event that it is part of; empty for none."""
+
+
+SETTING_TYPES: Mapping[str, Any] = get_type_hints(BoardSettings)
+"""The type of each setting, by its name: forms, changes and previews derive from it."""
+
+MOMENTS = tuple(name for name, kind in SETTING_TYPES.items() if kind == datetime | None)
+"""The settings that are times."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +183,7 @@ class Leaderboard(BoardSettings):
 
     def takes(self, level: TrustLevel) -> bool:
         """Return whether times of this level rank here."""
-        return self.trust is TrustRule.ANY or level is TrustLevel.REPLAYED
+        return level in self.trust.levels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,8 +45,6 @@ class Run:
     """The submission that it was measured against."""
     judging: str = ""
     """:meth:`Task.judging` of the task version and the harness that it was judged by."""
-    clock: str = ""
-    """The clock that timed it: see :mod:`kernelcup.clocks`."""
 
     @property
     def score_s(self) -> float | None:

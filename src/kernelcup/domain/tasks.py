@@ -16,18 +16,6 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 
-LATER_KEYS: Mapping[str, object] = {
-    "near_twins": True,
-    "aliasing": False,
-    "non_finite": False,
-    "same_dtype": False,
-    "waive_nulls": {},
-    "work": [],
-    "hidden_work": [],
-    "seeds_below": None,
-}
-"""Keys of tasks that were added after the first version, with their defaults."""
-
 LEAVES_SCORES = frozenset(
     {
         *("name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work"),
@@ -129,9 +117,7 @@ class Task:
 
     def _hash_without(self, left_out: Collection[str]) -> str:
         body = to_json(self)
-        # Keys that were added later are left out while they have their default, so that older versions keep their hash.
-        silent = {key for key, default in LATER_KEYS.items() if body[key] == default}
-        return canonical_hash({key: body[key] for key in body.keys() - silent - set(left_out)})
+        return canonical_hash({key: body[key] for key in body.keys() - set(left_out)})
 
     def to_json(self) -> Mapping[str, object]:
         """Return the JSON form that :meth:`from_json` reads."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from kernelcup.domain import Device
@@ -51,6 +52,63 @@ class Launcher(Protocol):
                 report was discarded.
             LaunchError: The machine failed. ``LaunchTimeout`` and ``BadReport`` say how.
         """
+        ...
+
+
+class LauncherSettings(Protocol):
+    """What a launcher is made of: the configuration, as far as launchers need it."""
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment of this process."""
+        ...
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder for data that is kept."""
+        ...
+
+    @property
+    def runtime_dir(self) -> Path:
+        """The folder through which the processes of a user on this machine coordinate the use of GPUs."""
+        ...
+
+    @property
+    def slot_gpus(self) -> Mapping[str, Sequence[str]]:
+        """The GPU of each slot of this machine's devices."""
+        ...
+
+    @property
+    def sandbox_required(self) -> bool:
+        """Whether ranked runs are refused without a sandbox."""
+        ...
+
+    @property
+    def sandbox_environment(self) -> Sequence[str]:
+        """Additional environment variables for jobs: names, or prefixes with a ``*`` at the end."""
+        ...
+
+    @property
+    def warm(self) -> int | None:
+        """The number of warm runners for each slot; None lets the launcher decide."""
+        ...
+
+    @property
+    def refill_beside(self) -> bool | None:
+        """Whether new runners start while a job runs on the same GPU; None lets the machine decide."""
+        ...
+
+
+@runtime_checkable
+class KeepsReady(Protocol):
+    """A launcher that can keep processes ready for jobs."""
+
+    def keep_ready(self, devices: Iterable[Device]) -> None:
+        """Keep processes ready for jobs on these devices, until :meth:`close`."""
+        ...
+
+    def close(self) -> None:
+        """End them."""
         ...
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from datetime import datetime
 
-from kernelcup.clocks import OLDER_CLOCK, is_past
 from kernelcup.domain import (
     DuelOutcome,
     Job,
@@ -106,11 +105,9 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
             "Not ranked: it was judged against an earlier version of the task, and its time cannot be compared "
             "with later ones. It ranks once it is judged again."
         )
-    if run.score_s is not None and is_past(run.clock):
-        return older_remark(run.duel)
     if run.score_s is not None and not board.takes(run.report.trust):
         return (
-            f"Not ranked: this leaderboard ranks {TrustRule.REPLAYED.value} times only, "
+            f"Not ranked: this leaderboard ranks {board.trust.value} times only, "
             f"and this one is {trust_text(run.report.trust)}."
         )
     if run.score_s is not None and since is not None and run.finished_at > since:
@@ -120,24 +117,24 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
     return duel_remark(run.duel, run.rival)
 
 
-def older_remark(duel: DuelOutcome = DuelOutcome.NONE) -> str:
-    """Return that a result does not rank because of its clock, and that its duel no longer counts if it had one."""
-    told = (
-        f"Not ranked: it was {OLDER_CLOCK}, and its time cannot be compared with later ones. "
-        "It ranks once it is judged again."
-    )
-    return (
-        told if duel is DuelOutcome.NONE else f"{told} Its duel was ended with that clock and counts no more."
-    )
-
-
 def trust_text(trust: str) -> str:
     """Return in a few words how a time was taken."""
     return "by the wall clock" if trust == TrustLevel.WALL_CLOCK else trust
 
 
-UNRANKED = f"not ranked: this leaderboard ranks {TrustRule.REPLAYED.value} times only"
-"""Why results are listed apart; each says by which clock it was timed."""
+def level_mark(trust: str) -> str:
+    """Return how a time was taken if that is worth a mark beside it: all but the best level."""
+    return "" if trust == TrustLevel.WITNESSED else trust_text(trust)
+
+
+def unranked(rule: TrustRule) -> str:
+    """Return why results are listed apart; each says by which clock it was timed."""
+    return f"not ranked: this leaderboard ranks {rule.value} times only"
+
+
+def ranking_levels(rule: TrustRule) -> str:
+    """Return which times rank: ``only replayed times rank``."""
+    return "all times rank, each marked" if rule is TrustRule.ANY else f"only {rule.value} times rank"
 
 
 def read_text(read_s: float, trust: str) -> str:

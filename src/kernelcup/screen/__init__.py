@@ -1,5 +1,1 @@
-"""The static screen: reads a submission's text without running it, and adds tags for reviewers.
-
-A tag is a hint, never a verdict, and the screen is no protection: code can always be written so that no rule
-recognises it. Only the harness judges.
-"""
+"""What a second opinion points out to reviewers in a submission's text: hints, never a verdict."""

@@ -1,4 +1,4 @@
-"""A second opinion in addition to our own rules: the package ``kernelguard``, if it is installed.
+"""A second opinion for reviewers: the package ``kernelguard``, if it is installed.
 
 It runs in a process of its own, with limits of time and memory, because its patterns are not designed for
 texts that try to slow them down.
@@ -6,14 +6,12 @@ texts that try to slow them down.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol
 
-from kernelcup.screen.findings import MAX_FINDINGS, SHOWN_SOURCE, Finding, Screening
+from kernelcup.screen.findings import MAX_FINDINGS, NO_ANSWER, SHOWN_SOURCE, Finding, Screening
 
 PACKAGE = "kernelguard"
 LIMIT_S = 20.0
@@ -32,17 +30,6 @@ sys.stdout.write(json.dumps([[str(each.get(key, "")) for key in keys] for each i
 """
 
 
-class SecondOpinion(Protocol):
-    """Rules of a third party."""
-
-    @property
-    def name(self) -> str:
-        """Name and version, for example ``kernelguard 0.3.2``."""
-
-    def findings(self, text: str) -> list[Finding]:
-        """Return its findings in a text. Its own failure is a finding, never an error."""
-
-
 class KernelGuard:
     """Runs the installed ``kernelguard``."""
 
@@ -59,8 +46,16 @@ class KernelGuard:
         except PackageNotFoundError:
             return None
 
-    def findings(self, text: str) -> list[Finding]:
-        """Return its patterns as findings, or ``kernelguard:no_answer`` if it did not end within its limits."""
+    def __call__(self, code: str) -> Screening:
+        """Return its patterns as findings, or the tag ``no_answer`` if it did not end within its limits."""
+        found = self._findings(code)
+        return Screening(
+            rules_version=self.name,
+            findings=tuple(found[:MAX_FINDINGS]),
+            left_out=max(0, len(found) - MAX_FINDINGS),
+        )
+
+    def _findings(self, text: str) -> list[Finding]:
         command = [sys.executable, "-I", "-c", _CHILD.format(memory=self._memory_bytes)]
         content = text.encode("utf-8", "replace")
         try:
@@ -68,30 +63,19 @@ class KernelGuard:
                 command, input=content, capture_output=True, timeout=self._limit_s, check=False
             )
         except subprocess.TimeoutExpired:
-            return [_finding("no_answer", f"It had not ended after {self._limit_s:g} s.")]
+            return [_finding(NO_ANSWER, f"It had not ended after {self._limit_s:g} s.")]
         if done.returncode != 0:
-            return [_finding("no_answer", f"It ended with exit code {done.returncode}.")]
+            return [_finding(NO_ANSWER, f"It ended with exit code {done.returncode}.")]
         try:
             found: list[tuple[str, str, str]] = [tuple(each) for each in json.loads(done.stdout)]
         except ValueError:
-            return [_finding("no_answer", "It answered with something that cannot be read.")]
-        return [_finding(pattern.lower(), f"{severity}: {evidence}") for pattern, severity, evidence in found]
+            return [_finding(NO_ANSWER, "It answered with something that cannot be read.")]
+        return [
+            _finding(f"{PACKAGE}:{pattern.lower()}", f"{severity}: {evidence}")
+            for pattern, severity, evidence in found
+        ]
 
 
-def with_opinion(screening: Screening, text: str, opinion: SecondOpinion | None) -> Screening:
-    """Return a screening with the findings of a second opinion."""
-    if opinion is None:
-        return screening
-    added = opinion.findings(text)
-    room = max(0, MAX_FINDINGS - len(screening.findings))
-    return dataclasses.replace(
-        screening,
-        rules_version=f"{screening.rules_version}, {opinion.name}",
-        findings=(*screening.findings, *added[:room]),
-        left_out=screening.left_out + len(added[room:]),
-    )
-
-
-def _finding(word: str, explanation: str) -> Finding:
+def _finding(tag: str, explanation: str) -> Finding:
     cut = explanation if len(explanation) <= SHOWN_SOURCE else f"{explanation[: SHOWN_SOURCE - 1]}…"
-    return Finding(tag=f"{PACKAGE}:{word}", line=0, column=0, source="", explanation=cut)
+    return Finding(tag=tag, line=0, column=0, source="", explanation=cut)

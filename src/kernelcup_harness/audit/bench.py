@@ -115,7 +115,7 @@ class Bench:
         """Measure what a call costs that computes nothing. Raise ``RunEnds`` if a process of the harness fails."""
         if self._spec.replay is not None or self._spec.mode not in TIMED:
             return
-        self._overheads = wall_clock.Overheads(self._checks, self._callers["submission"], calls_of)
+        self._overheads = wall_clock.Overheads(self._checks, self._callers, calls_of)
         with self.watch.phase("overheads"), failing_machine():
             self._overheads.measure(stages)
 

@@ -23,9 +23,7 @@ THROTTLED_SHARE = 0.2
 LEVELS = (
     TrustLevel.WITNESSED,
     TrustLevel.REPLAYED,
-    TrustLevel.AUDITED,
     TrustLevel.WALL_CLOCK,
-    TrustLevel.BOUNDED,
     TrustLevel.SELF_MEASURED,
 )
 """From the best to the worst."""

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
-import subprocess
 import sys
 from importlib import metadata
 from typing import Any
 
 from kernelcup_harness.protocol import Backend
 
-GPU_FIELDS = (
-    "name",
-    "driver_version",
-    "clocks.sm",
-    "clocks.mem",
-    "temperature.gpu",
-    "power.draw",
-    "memory.used",
-)
-
 
 def environment(backend: Backend) -> dict[str, Any]:
-    """Describe device, libraries and machine; :func:`gpu_state` has the rest. Imports torch."""
+    """Describe device, libraries and machine. Imports torch."""
     import torch
 
     found = {**machine(), "backend": backend.value, "torch": torch.__version__}
@@ -73,16 +61,3 @@ def processor_name() -> str:
     except OSError:
         pass
     return platform.processor() or sys.platform
-
-
-def gpu_state() -> dict[str, str]:
-    """Return clocks, temperature and driver as reported by nvidia-smi, empty without it."""
-    if shutil.which("nvidia-smi") is None:
-        return {}
-    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (subprocess.SubprocessError, OSError):
-        return {}
-    first = answer.stdout.splitlines()[0] if answer.stdout else ""
-    return dict(zip(GPU_FIELDS, (part.strip() for part in first.split(",")), strict=False))

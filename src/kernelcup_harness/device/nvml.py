@@ -9,13 +9,12 @@ import contextlib
 import ctypes
 from typing import Any, Protocol
 
-SM_CLOCK = 1
-GPU_TEMPERATURE = 0
-SLOWED_DOWN = 0x08 | 0x20 | 0x40 | 0x80
-"""Reasons ``HwSlowdown``, ``SwThermalSlowdown``, ``HwThermalSlowdown`` and ``HwPowerBrakeSlowdown``.
+from kernelcup_harness.protocol import SLOWED_DOWN
 
-A power limit reached by the kernel itself is not among them."""
+SM_CLOCK, MEMORY_CLOCK = 1, 2
+GPU_TEMPERATURE = 0
 MOST_PROCESSES = 64
+LONGEST_TEXT = 96
 
 
 class Gauge(Protocol):
@@ -91,15 +90,52 @@ class Nvml:
         ask = self._library.nvmlDeviceGetComputeRunningProcesses_v3
         return count.value or None if ask(self._device, ctypes.byref(count), entries) == 0 else None
 
+    def state(self) -> dict[str, str]:
+        """Return name, driver, clocks, temperature, power and used memory, as far as they are known."""
+        library, known = self._library, {"name": self._text(self._library.nvmlDeviceGetName, self._device)}
+        known["driver_version"] = self._text(library.nvmlSystemGetDriverVersion)
+        for name, unit, scale, ask, *what in (
+            ("clocks.sm", " MHz", 1, library.nvmlDeviceGetClockInfo, SM_CLOCK),
+            ("clocks.mem", " MHz", 1, library.nvmlDeviceGetClockInfo, MEMORY_CLOCK),
+            ("temperature.gpu", "", 1, library.nvmlDeviceGetTemperature, GPU_TEMPERATURE),
+            ("power.draw", " W", 1000, library.nvmlDeviceGetPowerUsage),
+        ):
+            value = self._number(ask, *what)
+            known[name] = "" if value is None else f"{value / scale:g}{unit}"
+        memory = _Memory(version=ctypes.sizeof(_Memory) | 2 << 24)
+        if library.nvmlDeviceGetMemoryInfo_v2(self._device, ctypes.byref(memory)) == 0:
+            known["memory.used"] = f"{memory.used >> 20} MiB"
+        return {name: text for name, text in known.items() if text}
+
+    def close(self) -> None:
+        """Let go of the driver; other gauges of this process keep it."""
+        self._library.nvmlShutdown()
+
+    def _text(self, ask: Any, *arguments: Any) -> str:
+        text = ctypes.create_string_buffer(LONGEST_TEXT)
+        return text.value.decode(errors="replace") if ask(*arguments, text, LONGEST_TEXT) == 0 else ""
+
     def _find(self, uuid: str) -> bool:
         device = ctypes.byref(self._device)
         if uuid and self._library.nvmlDeviceGetHandleByUUID(uuid.encode(), device) == 0:
             return True
         return bool(self._library.nvmlDeviceGetHandleByIndex_v2(0, device) == 0)
 
-    def _number(self, ask: Any, what: int) -> float | None:
+    def _number(self, ask: Any, *what: int) -> float | None:
         value = ctypes.c_uint()
-        return float(value.value) if ask(self._device, what, ctypes.byref(value)) == 0 else None
+        return float(value.value) if ask(self._device, *what, ctypes.byref(value)) == 0 else None
+
+
+class _Memory(ctypes.Structure):
+    """``nvmlMemory_v2_t``; all but the version in bytes."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint),
+        ("total", ctypes.c_ulonglong),
+        ("reserved", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
 
 
 def gauge(*, gpu: bool) -> Gauge:
@@ -110,5 +146,16 @@ def gauge(*, gpu: bool) -> Gauge:
 
     uuid = str(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
     with contextlib.suppress(OSError, AttributeError):
-        return Nvml(ctypes.CDLL("libnvidia-ml.so.1"), f"GPU-{uuid.removeprefix('GPU-')}" if uuid else "")
+        return Nvml(_library(), f"GPU-{uuid.removeprefix('GPU-')}" if uuid else "")
     return NoGauge()
+
+
+def gpu_state() -> dict[str, str]:
+    """Return the state of this machine's first GPU, for people to compare times; empty without a driver."""
+    with contextlib.suppress(OSError, AttributeError), contextlib.closing(Nvml(_library())) as first:
+        return first.state()
+    return {}
+
+
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL("libnvidia-ml.so.1")

@@ -16,9 +16,10 @@ from kernelcup_harness.protocol.source import PACKAGE, ROOT
 JUDGE_ID = 64917
 CONTESTANT_ID = 64918
 RIVAL_ID = 64920
+HIDDEN_ID = 64921
 TIMER_ID = 64923
 WITNESS_ID = 64924
-USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, TIMER_ID, WITNESS_ID)
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, HIDDEN_ID, TIMER_ID, WITNESS_ID)
 
 # The folder for all writes, as named in the environment of a job. A kind of sandbox that cannot
 # have it there substitutes its own path.

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelcup_harness.judge import verdicts
-from kernelcup_harness.judge.aside import Aside
 from kernelcup_harness.judge.budget import budgets_s
-from kernelcup_harness.judge.runner_line import MAX_MESSAGE, RunnerLine
+from kernelcup_harness.judge.runner_line import RunnerLine, case_result
 from kernelcup_harness.judge.schedule import (
+    HIDDEN,
+    SUBMISSION,
     CaseRun,
     PlannedCase,
     Stage,
     ends_stage,
     plan,
-    turns,
 )
+from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.judge.verdicts import FAILURES, RunEnds
 from kernelcup_harness.protocol import (
     Backend,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.judge.task import TaskCode
 
 TIMER, WITNESS = "timer", "witness"
+ROLES = (SUBMISSION, HIDDEN)
 
 
 class Judge:
@@ -65,12 +67,12 @@ class Judge:
         self._secret = secret
         self._runner = RunnerLine(runner)
         self._channels = {role: each for role, each in contestants.items() if role not in (TIMER, WITNESS)}
+        self._submissions = {role: self._channels[role] for role in ROLES if role in contestants}
         self._timer, self._witness = contestants.get(TIMER), contestants.get(WITNESS)
         self._session: Session | None = None
-        self._channel = contestants["submission"]
         self._make_audits = make_audits
         self._bench: Audits | None = None
-        self._callers: list[Caller] = []
+        self._callers: dict[str, Caller] = {}
         self._deadline = 0.0
         self._reference_s: list[float] = []
         # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
@@ -81,13 +83,13 @@ class Judge:
         try:
             self._judge()
         finally:
-            for caller in self._callers:
+            for caller in self._callers.values():
                 caller.close()
             if self._session is not None:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness.device import machine, memory
+        from kernelcup_harness.device import machine, memory, nvml
         from kernelcup_harness.judge import task as task_code
 
         began = time.monotonic()
@@ -97,20 +99,21 @@ class Judge:
 
             # This has to come first: later the addresses of the window may be taken.
             self._session = session.Session(self._timer, self._runner.tell, memory.part(), self._witness)
-        state = Aside(machine.gpu_state) if gpu else None
         self._runner.tell(Surroundings(environment=machine.environment(self._spec.backend)))
         self._reservation = memory.reserve(gpu)
         try:
             task = task_code.TaskCode(self._spec.reference_module, self._spec.check_style, Path.cwd())
             stages = plan(self._spec)
         except (task_code.TaskFault, LookupError) as fault:
-            self._stage_failed(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
+            self._runner.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
+            self._runner.end(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
+            self._runner.tell(End())
             return
         self._bench = self._prepared(task)
+        if gpu:
+            self._runner.tell(Surroundings(environment={"gpu": nvml.gpu_state()}))
         set_up_s = time.monotonic() - began
         loaded = self._load(stages)
-        if state is not None:
-            self._runner.tell(Surroundings(environment={"gpu": state.result()}))
         if loaded:
             for stage in stages:
                 if not self._run_stage(stage):
@@ -136,23 +139,16 @@ class Judge:
         )
         self._task = task
         self._record_type = task.record_type
-        callers = {}
+        gpu, result_bytes = devices.on_gpu(), spec.limits.result_bytes
         for role, channel in self._channels.items():
             channel.busy_s = devices.busy_s()
-            callers[role] = Caller(channel, task.record_type, spec.limits.result_bytes, gpu=devices.on_gpu())
-            self._callers.append(callers[role])
-        self._caller, self._rival_caller = callers["submission"], callers.get("rival")
+            self._callers[role] = Caller(channel, task.record_type, result_bytes, gpu=gpu)
         return self._make_audits(
             spec,
             checks=self._checks,
-            callers=callers,
+            callers=self._callers,
             tell=self._runner.tell,
         )
-
-    def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
-        self._runner.begin(name, self._spec.limits.import_s, 0)
-        self._runner.end(name, verdict, reason, message)
-        self._runner.tell(End())
 
     def _load(self, stages: list[Stage]) -> bool:
         """Have the submission imported. Report a failure and return False if the import fails."""
@@ -174,12 +170,9 @@ class Judge:
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
-                load(self._channel, self._spec.submission_name, limit_s)
+                load(self._submissions, self._spec.submission_name, limit_s)
         except RunEnds as end:
             self._runner.end_with(StageName.IMPORT, end)
-            return False
-        except ChannelClosed:
-            self._runner.end(StageName.IMPORT, Verdict.RUNTIME_ERROR, Reason.EXITED, verdicts.LOST, lost=True)
             return False
         self._runner.end(StageName.IMPORT)
         return True
@@ -187,7 +180,7 @@ class Judge:
     def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
         """Return what makes the calls of a case: through the window if its inputs lie there."""
         calls = self._session.calls(stage, case) if self._session is not None else None
-        return calls or self._caller
+        return calls or self._callers[case.role]
 
     def _open_session(self, stages: list[Stage]) -> None:
         """Place the submission's memory where its calls can be replayed."""
@@ -195,13 +188,13 @@ class Judge:
             return
         assert self._bench is not None
         rival = None
-        if self._rival_caller is not None:
+        if "rival" in self._channels:
             from kernelcup_harness.judge.replay.rival import load
             from kernelcup_harness.judge.replay.session import Rival
 
             spec, channel = self._spec, self._channels["rival"]
             rival = Rival(
-                caller=self._rival_caller,
+                caller=self._callers["rival"],
                 channel=channel,
                 load=partial(load, channel, spec.rival_name, spec.limits.import_s, self._remaining),
                 error=spec.rival_error,
@@ -209,8 +202,7 @@ class Judge:
         self._session.open(
             rival=rival,
             checks=self._checks,
-            caller=self._caller,
-            contestant=self._channel,
+            contestants={role: (self._callers[role], each) for role, each in self._submissions.items()},
             chance=self._chance,
             remaining=self._remaining,
             record_type=self._record_type,
@@ -223,7 +215,8 @@ class Judge:
         """Run the cases of a stage and return whether all were accepted."""
         self._runner.begin(stage.name, stage.limit_s, len(stage.cases))
         self._deadline = time.monotonic() + stage.limit_s
-        self._caller.waited_s = 0.0
+        for caller in self._callers.values():
+            caller.waited_s = 0.0
         worst: CaseResult | None = None
         try:
             for result in self._results(stage):
@@ -233,13 +226,14 @@ class Judge:
                 if ends_stage(stage, result.verdict):
                     break
         except RunEnds as end:
-            self._runner.end_with(stage.name, end)
+            self._runner.end_with(stage.name, end, met_hidden=self._has_met_hidden)
             return False
-        if worst is None:
-            self._runner.end(stage.name)
-        else:
-            self._runner.end(stage.name, worst.verdict, worst.reason, worst.message)
+        self._runner.end_of(stage, worst)
         return worst is None
+
+    @property
+    def _has_met_hidden(self) -> bool:
+        return self._session is not None and self._session.has_met_hidden
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
         """Yield the result of each case of a stage as it finishes."""
@@ -341,14 +335,17 @@ class Judge:
         except CallFailed as failure:
             assert run is not None
             run.failed_on = run.current
-            return self._result(run, *FAILURES[failure.kind], failure.text)
+            line = verdicts.line_in(failure.text, self._spec)
+            return self._result(run, *FAILURES[failure.kind], failure.text, line=line)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
+            waited_s = sum(self._callers[role].waited_s for role in self._submissions)
+            waited_s += self._session.waited_s if self._session is not None else 0.0
             raise verdicts.of_channel(error, stage, waited_s, run) from error
         except Exception as error:
             ends = verdicts.of_others(error, self._reservation)
             if ends is None:
                 raise
+            ends.role = ends.role if run is None else run.case.role
             raise ends from error
         if run is not None and (text := run.lacks_samples):
             return self._result(run, Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
@@ -375,24 +372,16 @@ class Judge:
             raise Wrong(sample, fault)
 
     def _result(
-        self, run: CaseRun, verdict: Verdict, reason: Reason, message: str, mismatch: Mismatch | None = None
+        self,
+        run: CaseRun,
+        verdict: Verdict,
+        reason: Reason,
+        message: str,
+        mismatch: Mismatch | None = None,
+        line: int | None = None,
     ) -> CaseResult:
-        return CaseResult(
-            index=run.case.index,
-            parameters=run.case.parameters,
-            hidden=run.case.hidden,
-            verdict=verdict,
-            reason=reason,
-            message=message[:MAX_MESSAGE],
-            mismatch=mismatch,
-            failed_on=run.failed_on,
-            timing=run.timing(),
-            checks=run.count,
-            profile=run.profile,
-            trace_gz64=run.trace,
-            work=run.work,
-            floor_ns=run.floor_ns,
-            reference_ns=run.reference_ns,
+        return case_result(
+            run, verdict, reason, message, mismatch, line, met_hidden=run.case.hidden or self._has_met_hidden
         )
 
     def _remaining(self) -> float:

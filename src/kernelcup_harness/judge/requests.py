@@ -79,15 +79,25 @@ def greet(channels: Mapping[str, Channel]) -> None:
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
 
-def load(channel: Channel, file: str, limit_s: float) -> None:
-    """Have the submission imported. Raise ``RunEnds`` if it is not, ``ChannelClosed`` if it cannot be asked."""
-    channel.send(pack(Load(file=file)))
+def load(channels: Mapping[str, Channel], file: str, limit_s: float) -> None:
+    """Have the submission imported by several contestants at the same time. Raise ``RunEnds`` if one does not."""
+    for role, channel in channels.items():
+        try:
+            channel.send(pack(Load(file=file)))
+        except ChannelClosed as error:
+            raise of_import(error, limit_s, role) from None
+    for role, channel in channels.items():
+        _imported(role, channel, limit_s)
+
+
+def _imported(role: str, channel: Channel, limit_s: float) -> None:
     try:
         frame = channel.receive(limit_s)
         message = unpack_any((Ready, Failed), frame)
     except (ChannelTimeout, BrokenProtocol, ChannelClosed) as error:
-        raise of_import(error, limit_s) from None
+        raise of_import(error, limit_s, role) from None
     if isinstance(message, Failed):
-        raise RunEnds(*FAILURES[message.kind], message.text)
+        raise RunEnds(*FAILURES[message.kind], message.text, role=role)
     if frame.get("id") is not None:
-        raise RunEnds(Verdict.REJECTED, Reason.PROTOCOL, "the submission answered out of turn")
+        text = "the submission answered out of turn"
+        raise RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text, role=role)

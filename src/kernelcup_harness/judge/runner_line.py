@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from kernelcup_harness.judge.schedule import CaseRun, Stage
+from kernelcup_harness.judge.schedule import HIDDEN, SUBMISSION, CaseRun, Stage
 from kernelcup_harness.judge.verdicts import RunEnds
-from kernelcup_harness.protocol import Reason, StageName, Verdict
+from kernelcup_harness.protocol import CaseResult, Mismatch, Reason, StageName, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     Dismiss,
@@ -52,17 +52,46 @@ class RunnerLine:
         reason: Reason = Reason.NONE,
         message: str = "",
         *,
+        role: str = SUBMISSION,
+        met_hidden: bool = False,
         lost: bool = False,
         used_s: float | None = None,
     ) -> None:
         """Report the end of a stage."""
-        text = message[:MAX_MESSAGE]
-        end = StageEnds(name=name, verdict=verdict, reason=reason, message=text, lost=lost, used_s=used_s)
-        self.tell(end)
+        self.tell(
+            StageEnds(
+                name=name,
+                verdict=verdict,
+                reason=reason,
+                message=message[:MAX_MESSAGE],
+                role=role,
+                met_hidden=met_hidden,
+                lost=lost,
+                used_s=used_s,
+            )
+        )
 
-    def end_with(self, name: StageName, end: RunEnds) -> None:
+    def end_of(self, stage: Stage, worst: CaseResult | None) -> None:
+        """Report the end of a stage whose cases were judged; ``worst`` is the first that was not accepted."""
+        if worst is None:
+            self.end(stage.name)
+            return
+        role = HIDDEN if worst.hidden else SUBMISSION
+        ends = worst.verdict, worst.reason, worst.message
+        self.end(stage.name, *ends, role=role, met_hidden=worst.met_hidden)
+
+    def end_with(self, name: StageName, end: RunEnds, *, met_hidden: bool = False) -> None:
         """Report the end of a stage that ends the run."""
-        self.end(name, end.verdict, end.reason, end.message, lost=end.lost, used_s=end.used_s)
+        self.end(
+            name,
+            end.verdict,
+            end.reason,
+            end.message,
+            role=end.role,
+            met_hidden=met_hidden or end.role == HIDDEN,
+            lost=end.lost,
+            used_s=end.used_s,
+        )
 
     def progress(self, stage: Stage, run: CaseRun) -> None:
         """Report that a case goes on, unless that was just reported."""
@@ -80,3 +109,35 @@ class RunnerLine:
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             text = "the runner did not end the contestants"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
+
+
+def case_result(
+    run: CaseRun,
+    verdict: Verdict,
+    reason: Reason,
+    message: str,
+    mismatch: Mismatch | None,
+    line: int | None,
+    *,
+    met_hidden: bool,
+) -> CaseResult:
+    """Return what is reported of a case."""
+    return CaseResult(
+        index=run.case.index,
+        parameters=run.case.parameters,
+        hidden=run.case.hidden,
+        verdict=verdict,
+        reason=reason,
+        message=message[:MAX_MESSAGE],
+        line=line,
+        met_hidden=met_hidden,
+        mismatch=mismatch,
+        failed_on=run.failed_on,
+        timing=run.timing(),
+        checks=run.count,
+        profile=run.profile,
+        trace_gz64=run.trace,
+        work=run.work,
+        floor_ns=run.floor_ns,
+        reference_ns=run.reference_ns,
+    )

@@ -7,14 +7,13 @@ repeated once the secret is revealed.
 
 from __future__ import annotations
 
-import math
 import random
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernelcup_harness.judge.budget import WARM_UP_S, Budget
+from kernelcup_harness.judge.samples import Samples, timing_settled
 from kernelcup_harness.protocol import (
     FEWEST_SAMPLES,
     Audit,
@@ -37,22 +36,17 @@ LATE_SURPRISE = 0.02
 """Probability that a late call of a case uses an earlier input or a near-twin of one."""
 PLACES = 4
 """Number of places at which inputs lie, in turns."""
-SETTLED_WITHIN = 0.02
-SETTLED_OVER = 4
-"""The median of this many calls is compared with the median of as many calls before them."""
-SLOW_CLOCK = 0.9
-"""Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
 FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
-LONGEST_TURN = 4
-"""Most calls of one case in a row while other cases wait."""
 CHECKING_SAMPLES, SLOW_CHECKING_SAMPLES = 8, 4
 """Calls by the start gun that check the witness, and those of cases that have little time."""
 MOST_WATCHED = 32
 """Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
 """Probability that the next calls of a case are the witness's."""
+SUBMISSION, HIDDEN = "submission", "hidden"
+"""Contestants with the submission: for public cases, and for hidden ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +56,11 @@ class PlannedCase:
     index: int
     parameters: Parameters
     hidden: bool
+
+    @property
+    def role(self) -> str:
+        """The contestant that it is called in."""
+        return HIDDEN if self.hidden else SUBMISSION
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +107,11 @@ def captures(spec: JobSpec) -> bool:
     """Return whether the timed calls of a job are to be captured and replayed."""
     timed = spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
     return timed and spec.backend is Backend.CUDA and spec.replay is None
+
+
+def meets_hidden(spec: JobSpec) -> bool:
+    """Return whether a job has hidden cases: they are called in a process of their own."""
+    return any(case.hidden for stage in all_stages(spec) for case in stage.cases)
 
 
 def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
@@ -171,8 +175,7 @@ class CaseRun:
         """Whether warm-ups go on until the time of a call stays the same."""
         self._first_ns: list[float] = []
         self._inputs = 0
-        self._ns: list[float] = []
-        self._own_ns: list[float] = []
+        self.samples = Samples()
         self.overhead_ns: float | None = None
         self.twins_allowed = rules.twins > 0
         """Whether inputs with one element of each tensor changed are inputs of the task; determined once."""
@@ -180,8 +183,6 @@ class CaseRun:
         """Inputs that already had a twin."""
         self.current: SampleName | None = None
         """The input of the current or last call."""
-        self.clocks_mhz: list[float] = []
-        self.discarded_ns: list[float] = []
         self.audit: Audit | None = None
         self.offset_ns = self.noise_share = 0.0
         self.work: Work | None = None
@@ -193,8 +194,6 @@ class CaseRun:
         """Number of calls made, of any kind."""
         self.is_watched = False
         """Whether the witness measures calls of this case: then fewer by the start gun are enough."""
-        self.watched_ns: list[float] = []
-        """The witness's times."""
         self.profile: str | None = None
         self.trace: str | None = None
 
@@ -221,8 +220,8 @@ class CaseRun:
         """Why a case whose time is up has no score, empty if it may have one."""
         if not self._is_strict:
             return ""
-        counted = self.watched_ns if self.is_watched else self._ns
-        return self.budget.refusal(self.case.index, len(counted), len(self.discarded_ns))
+        counted = self.samples.watched_ns if self.is_watched else self.samples.ns
+        return self.budget.refusal(self.case.index, len(counted), len(self.samples.discarded_ns))
 
     @property
     def _fewest(self) -> int:
@@ -273,24 +272,18 @@ class CaseRun:
         self.profile, self.trace = answer.profile, answer.trace
         if not self._stage.timed:
             return
-        if not counts and not self._ns:
+        if not counts and not self.samples.ns:
             self._warm(answer.ns, spent_s)
             return
         self._spent_s += spent_s
         if not counts:
             return
-        if slowed_down:
-            self.discarded_ns.append(answer.ns)
-            return
-        self._ns.append(answer.ns)
-        self._own_ns.append(answer.own_ns)
-        if clock_mhz is not None:
-            self.clocks_mhz.append(clock_mhz)
+        self.samples.add(answer.ns, answer.own_ns, clock_mhz=clock_mhz, slowed_down=slowed_down)
 
     def _spend(self, called_s: float, spent_s: float) -> None:
         """Count the seconds of a call: the first ones at each place may compile and take as long as they like."""
-        may_compile = not self._ns and len(self._first_ns) < PLACES
-        if self._ns or self._first_ns:
+        may_compile = not self.samples.ns and len(self._first_ns) < PLACES
+        if self.samples.ns or self._first_ns:
             self.budget.spend(called_s, spent_s, may_compile=may_compile)
 
     def _warm(self, ns: float, spent_s: float) -> None:
@@ -317,15 +310,17 @@ class CaseRun:
         if any(self._surprises.values()):
             return False
         if self.is_watched:
-            return len(self._ns) >= self._checking and self._is_watched_enough
+            return len(self.samples.ns) >= self._checking and self._is_watched_enough
         if self._is_over:
-            return len(self._ns) >= self._fewest
+            return len(self.samples.ns) >= self._fewest
         # If every call is slowed down, sampling would never end and run into the wrong verdict: the time limit.
         most = MOST_DISCARDED * max(1, self._rules.min_samples)
-        if len(self.discarded_ns) > most and len(self._ns) >= (self._fewest if self._is_strict else 1):
+        if len(self.samples.discarded_ns) > most and len(self.samples.ns) >= (
+            self._fewest if self._is_strict else 1
+        ):
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        return clock.enough(self._ns, spent_s, self._rules, self.budget.seconds)
+        return clock.enough(self.samples.ns, spent_s, self._rules, self.budget.seconds)
 
     @property
     def _checking(self) -> int:
@@ -335,65 +330,41 @@ class CaseRun:
     @property
     def watch_is_due(self) -> bool:
         """Whether the next calls are the witness's: at random among the others."""
-        if not self.is_watched or self._is_watched_enough or not self._ns:
+        if not self.is_watched or self._is_watched_enough or not self.samples.ns:
             return False
-        return len(self._ns) >= self._checking or self._chance.random() < WATCH_SHARE
+        return len(self.samples.ns) >= self._checking or self._chance.random() < WATCH_SHARE
 
     @property
     def _is_watched_enough(self) -> bool:
         """Whether the witness has seen enough calls: 16, then until their mean is known well or the time is up."""
         from kernelcup_harness.judge import clock
 
-        count = len(self.watched_ns)
+        count = len(self.samples.watched_ns)
         if count < self._rules.min_samples or count >= MOST_WATCHED:
             return count >= MOST_WATCHED
-        return self._is_over or clock.enough(self.watched_ns, self._spent_s, self._rules, self.budget.seconds)
+        return self._is_over or clock.enough(
+            self.samples.watched_ns, self._spent_s, self._rules, self.budget.seconds
+        )
 
     def add_watched(self, times_ns: Sequence[float], spent_s: float, *, slowed_down: bool) -> None:
         """Count calls that the witness measured. Their times are discarded where the device was slowed down."""
         self.budget.watch(spent_s)
         self._spent_s += spent_s
-        (self.discarded_ns if slowed_down else self.watched_ns).extend(times_ns)
+        self.samples.add_watched(times_ns, slowed_down=slowed_down)
 
     @property
     def gun_ns(self) -> list[float]:
         """The times by the start gun that count, an empty graph's subtracted."""
-        kept, _ = self._kept(range(len(self._ns)))
-        return [self._ns[place] - self.offset_ns for place in kept]
+        return self.samples.gun_ns(self.offset_ns)
 
     def timing(self) -> Timing | None:
         """Return the measured times, None if there are none."""
-        if self.watched_ns:
-            return Timing(
-                samples_ns=self.watched_ns,
-                gun_ns=self.gun_ns,
-                noise_share=self.noise_share,
-                discarded_ns=self.discarded_ns,
-                audit=self.audit,
-            )
-        if not self._ns:
-            return None
-        kept, discarded = self._kept(range(len(self._ns)))
-        known = len(self.clocks_mhz) == len(self._ns)
-        has_own = not any(map(math.isnan, self._own_ns))
-        return Timing(
-            samples_ns=[self._ns[place] for place in kept],
-            own_ns=[self._own_ns[place] for place in kept] if has_own else [],
-            overhead_ns=self.overhead_ns,
+        return self.samples.timing(
             offset_ns=self.offset_ns,
+            overhead_ns=self.overhead_ns,
             noise_share=self.noise_share,
-            discarded_ns=self.discarded_ns + [self._ns[place] for place in discarded],
-            clocks_mhz=[self.clocks_mhz[place] for place in kept] if known else [],
             audit=self.audit,
         )
-
-    def _kept(self, places: Sequence[int]) -> tuple[Sequence[int], list[int]]:
-        """Return the samples that count, and those taken at a clock far below the others'."""
-        if len(self.clocks_mhz) != len(self._ns):
-            return places, []
-        least = SLOW_CLOCK * statistics.median(self.clocks_mhz[place] for place in places)
-        kept = [place for place in places if self.clocks_mhz[place] >= least]
-        return kept, [place for place in places if self.clocks_mhz[place] < least]
 
     def _draw_surprises(self) -> dict[int, list[bool]]:
         """Return the calls that are only checked, keyed by the number of inputs before them; True means a twin."""
@@ -416,24 +387,3 @@ class CaseRun:
         if twin:
             self._twinned.add(number)
         return SampleName(input=number, twin=twin)
-
-
-def timing_settled(times_ns: Sequence[float]) -> bool:
-    """Return whether the last few calls took as long as those before."""
-    if len(times_ns) < 2 * SETTLED_OVER:
-        return False
-    last = statistics.median(times_ns[-SETTLED_OVER:])
-    before = statistics.median(times_ns[-2 * SETTLED_OVER : -SETTLED_OVER])
-    return abs(last - before) <= SETTLED_WITHIN * before
-
-
-def turns(runs: Sequence[CaseRun], *, shuffled: bool, chance: random.Random) -> Iterator[CaseRun]:
-    """Yield the next case to call until all are finished: case after case, or in random order."""
-    waiting = list(runs)
-    while waiting:
-        run = chance.choice(waiting) if shuffled else waiting[0]
-        length = chance.randint(1, LONGEST_TURN) if shuffled else None
-        while not run.finished and length != 0:
-            yield run
-            length = None if length is None else length - 1
-        waiting = [each for each in waiting if not each.finished]

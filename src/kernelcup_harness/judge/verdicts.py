@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from kernelcup_harness.judge.schedule import CaseRun, Stage
-from kernelcup_harness.protocol import Reason, StageName, Verdict
+from kernelcup_harness.judge.schedule import SUBMISSION, CaseRun, Stage
+from kernelcup_harness.protocol import JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
 
@@ -41,8 +42,9 @@ class RunEnds(Exception):
     Args:
         verdict: The verdict.
         reason: Its reason.
-        message: What the author is told.
-        lost: Whether the contestant is gone, and the runner knows why.
+        message: What happened.
+        role: The contestant that was called.
+        lost: Whether that contestant is gone, and the runner knows why.
         used_s: Seconds spent waiting for the submission, if the stage's time was up.
     """
 
@@ -52,6 +54,7 @@ class RunEnds(Exception):
         reason: Reason,
         message: str,
         *,
+        role: str = SUBMISSION,
         lost: bool = False,
         used_s: float | None = None,
     ) -> None:
@@ -59,6 +62,7 @@ class RunEnds(Exception):
         self.verdict = verdict
         self.reason = reason
         self.message = message
+        self.role = role
         self.lost = lost
         self.used_s = used_s
 
@@ -68,19 +72,27 @@ def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | Non
     from kernelcup_harness.judge.answers import Forged, GuardBroken
 
     case = "" if run is None else f", in case {run.case.index}"
+    role = SUBMISSION if run is None else run.case.role
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage.name, stage.limit_s, used_s, case=case)
+        return time_is_up(stage.name, stage.limit_s, used_s, case=case, role=role)
     if isinstance(error, Forged):
-        text = f"code of the submission on the device changed the clock: {error}{case}"
-        return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text)
+        text = f"its times cannot be right: {error}{case}"
+        return RunEnds(Verdict.REJECTED, Reason.FORGED_TIME, text, role=role)
     if isinstance(error, BrokenProtocol):
         reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
-        return RunEnds(Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}")
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", lost=True)
+        text = f"the submission interfered with the harness: {error}"
+        return RunEnds(Verdict.REJECTED, reason, text, role=role)
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", role=role, lost=True)
 
 
 def time_is_up(
-    name: StageName, limit_s: float, used_s: float, *, lost_s: float = 0.0, case: str = ""
+    name: StageName,
+    limit_s: float,
+    used_s: float,
+    *,
+    lost_s: float = 0.0,
+    case: str = "",
+    role: str = SUBMISSION,
 ) -> RunEnds:
     """Blame the side that used the time: a slow generator or reference is not the submission's fault.
 
@@ -90,13 +102,14 @@ def time_is_up(
         used_s: Spent waiting for the submission.
         lost_s: Lost by the judge because the submission's processes ran beside the calls.
         case: The case at which the time was up, for the message.
+        role: The contestant that was called.
     """
     text = f"the {name.value} stage took longer than {limit_s:g} s{case}"
     if used_s >= limit_s / 2:
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if used_s + lost_s >= limit_s / 2:
         text += f": between the calls the submission's processes took {lost_s:.1f} s of processor time from the judge"
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     whose = f"{text}, but the submission used only {used_s:.1f} s of it: the task's own code is too slow"
     return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose, used_s=used_s)
 
@@ -156,12 +169,20 @@ def is_out_of_memory(cause: BaseException | None) -> bool:
     return False
 
 
-def of_import(error: Exception, timeout_s: float) -> RunEnds:
+def line_in(text: str, spec: JobSpec, *, first: bool = False) -> int | None:
+    """Return the last line of the submission's file that a stack names, or the first; None if it names none."""
+    named = re.findall(rf'File "(?:[^"]*/)?{re.escape(spec.submission_name)}", line (\d{{1,6}})\b', text)
+    line = int(named[0 if first else -1]) if named else 0
+    # The submission may have written the text.
+    return line if 1 <= line <= spec.submission.count("\n") + 1 else None
+
+
+def of_import(error: Exception, timeout_s: float, role: str = SUBMISSION) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly during the import."""
     if isinstance(error, ChannelTimeout):
         text = f"importing the submission took longer than {timeout_s:g} s"
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if isinstance(error, BrokenProtocol):
         text = f"the submission interfered with the harness: {error}"
-        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text)
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "the submission's process ended", lost=True)
+        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text, role=role)
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, LOST, role=role, lost=True)

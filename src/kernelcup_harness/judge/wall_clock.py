@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import torch
 
@@ -37,15 +38,15 @@ class Overheads:
 
     Args:
         checks: Makes inputs and knows the form of answers.
-        caller: To the contestant, which has not imported the submission.
+        callers: To the contestants by role, which have not imported the submission.
         calls_of: Returns what makes the calls of a case.
     """
 
     def __init__(
-        self, checks: Checks, caller: Caller, calls_of: Callable[[Stage, PlannedCase], Calls]
+        self, checks: Checks, callers: Mapping[str, Caller], calls_of: Callable[[Stage, PlannedCase], Calls]
     ) -> None:
         self._checks = checks
-        self._caller = caller
+        self._callers = callers
         self._calls_of = calls_of
         self._found_ns: dict[tuple[str, int, type], float] = {}
 
@@ -61,8 +62,8 @@ class Overheads:
                 calls = self._calls_of(stage, case)
                 key = stage.name.value, case.index, type(calls)
                 self._found_ns[key] = self._measured(stage, case, calls, until, clock)
-        if wanted:
-            self._ours(lambda: self._caller.forget(timeout_s=TIMEOUT_S))
+        for role in {case.role for _, case in wanted}:
+            self._ours(partial(self._callers[role].forget, timeout_s=TIMEOUT_S))
 
     def of(self, stage: Stage, case: PlannedCase, calls: Calls) -> float | None:
         """Return the overhead of a case in nanoseconds, None if it was not measured with calls of this kind."""
@@ -76,7 +77,7 @@ class Overheads:
         samples = list[float]()
 
         def sample() -> None:
-            use_noop(self._caller, form)
+            use_noop(self._callers[case.role], form)
             while len(samples) < UNCOUNTED + 1 or (len(samples) < UNCOUNTED + SAMPLES and clock() < until):
                 samples.append(calls.timed(data, form, timeout_s=TIMEOUT_S).wall_ns)
 

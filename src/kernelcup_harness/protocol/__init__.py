@@ -6,7 +6,13 @@ type raises :class:`ProtocolError` with the dotted path of the faulty value.
 
 from __future__ import annotations
 
-from kernelcup_harness.protocol.base import PROTOCOL_VERSION, CaseValue, Parameters, ProtocolError
+from kernelcup_harness.protocol.base import (
+    PROTOCOL_VERSION,
+    SLOWED_DOWN,
+    CaseValue,
+    Parameters,
+    ProtocolError,
+)
 from kernelcup_harness.protocol.codec import canonical_hash, dumps, from_json, loads, to_json, without_markers
 from kernelcup_harness.protocol.enums import (
     Backend,
@@ -58,6 +64,7 @@ __all__ = [
     "FEWEST_SEEDS",
     "NOT_REPLAYED",
     "PROTOCOL_VERSION",
+    "SLOWED_DOWN",
     "WALL_SHARE",
     "Audit",
     "Backend",

@@ -163,13 +163,10 @@ def _dataclass_reader(kind: type) -> Reader:
     readers = {f.name: _reader(hints[f.name]) for f in fields}
     missing = dataclasses.MISSING
     required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
-    # Stored reports of older versions have keys that no longer exist.
-    past = getattr(kind, "past_keys", frozenset[str]())
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _Mismatch(f"expected an object, got {type(value).__name__}")
-        value = {key: entry for key, entry in value.items() if key not in past}
         if unknown := [key for key in value if key not in readers]:
             raise _Mismatch("unknown key", unknown[0])
         if absent := [key for key in required if key not in value]:

@@ -1,7 +1,7 @@
 """Two submissions in one timer, in turns, until a difference is found or they are close enough. Deciding is pure.
 
 Two loads of one image differ throughout their life, on an H200 by up to 0.8 % of a kernel of 20 us, in a pattern that
-their order determines (``benchmarks/load_probe.py``). So each side is loaded several times, in an order drawn at
+their order determines. So each side is loaded several times, in an order drawn at
 random, and the interval is computed from the means of the loads.
 """
 

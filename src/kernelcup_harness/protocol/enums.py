@@ -159,7 +159,3 @@ class TrustLevel(StrEnum):
     """The judge's own clock, from before an input is handed out until the whole answer has arrived: an upper bound."""
     SELF_MEASURED = "self-measured"
     """Measured by the task's own harness, beside the submission."""
-    AUDITED = "audited"
-    """In reports of older versions: the submission's device clock agreed with the judge's."""
-    BOUNDED = "bounded"
-    """In reports of older versions: the submission's device clock, at least what the judge's clock allowed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from kernelcup_harness.protocol import estimates
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters
@@ -93,11 +93,6 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
     """Observations that are shown with the time."""
 
-    past_keys: ClassVar[frozenset[str]] = frozenset(
-        "armed handshake_ns handshake_slack_ns slope_ns slope_slack_ns slope_calls slope_walls_ns noop_ns "
-        "noop_before_ns".split()
-    )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
@@ -128,8 +123,6 @@ class Timing:
     """Clock of the device at each sample, empty if it is not known."""
     audit: Audit | None = None
     """The ranked time; ranked cases only."""
-
-    past_keys: ClassVar[frozenset[str]] = frozenset({"wall_ns", "late_ns", "handshakes_ns"})
 
     @property
     def raw_ns(self) -> float:
@@ -174,7 +167,8 @@ class Timing:
         """Standard deviation of :attr:`score_ns` between processes; 0 without a GPU."""
         if self.not_replayed:
             return WALL_CLOCK_NS
-        if self.audit is None or not self.audit.captured or self.reported_ns is not None:
+        is_replayed = self.offset_ns > 0 or self.gun_ns
+        if not is_replayed or self.reported_ns is not None:
             return 0.0
         return self.score_ns * estimates.between_processes(
             [self.score_ns], [1.0], device_share=self.noise_share
@@ -208,6 +202,11 @@ class CaseResult:
     reason: Reason = Reason.NONE
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
+    line: int | None = None
+    """The line of the submission's file where a call has failed."""
+    met_hidden: bool = False
+    """Whether the submission had met hidden cases when this was found: its author sees the verdict, its reason, the
+    line, and rounded times."""
     mismatch: Mismatch | None = None
     failed_on: SampleName | None = None
     """The input that decided the verdict, for a replay."""
@@ -235,6 +234,8 @@ class StageReport:
     reason: Reason = Reason.NONE
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
+    met_hidden: bool = False
+    """Whether the submission had met hidden cases when the stage ended: its author does not see the message."""
     duration_s: float = 0.0
     limit_s: float = 0.0
     planned_cases: int = 0
@@ -262,11 +263,6 @@ class Calibration:
     """Temperature of the chip at the end."""
     device_name: str = ""
     """Empty for the processor."""
-
-    past_keys: ClassVar[frozenset[str]] = frozenset(
-        "offset_ns own_empty_ns empty_pair_ns empty_kernel_ns spin_line spin_points ring_slopes_ns handshake_ns "
-        "handshake_residual_ns handshake_p99_ns".split()
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

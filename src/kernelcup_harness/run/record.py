@@ -11,6 +11,7 @@ from typing import Any
 from kernelcup_harness.audit import findings
 from kernelcup_harness.build.step import Built, Ending
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
+from kernelcup_harness.judge.schedule import meets_hidden
 from kernelcup_harness.protocol import (
     Backend,
     Calibration,
@@ -87,7 +88,7 @@ class Record:
             case CaseEnds():
                 self.case(message.case)
             case StageEnds():
-                self.end(message.verdict, message.reason, message.message)
+                self.end(message.verdict, message.reason, message.message, met_hidden=message.met_hidden)
             case Phases():
                 self.phases |= message.phases
             case Calibrated():
@@ -127,7 +128,7 @@ class Record:
         score = result.timing.score_ns if result.timing is not None else None
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
-    def end(self, verdict: Verdict, reason: Reason, message: str) -> None:
+    def end(self, verdict: Verdict, reason: Reason, message: str, *, met_hidden: bool = False) -> None:
         """Close the current stage. Its cases are reported in the order of the task."""
         assert self._open is not None
         stage, self._open = self._open, None
@@ -137,6 +138,7 @@ class Record:
                 verdict=verdict,
                 reason=reason,
                 message=message,
+                met_hidden=met_hidden,
                 duration_s=time.monotonic() - stage.began,
                 limit_s=stage.limit_s,
                 planned_cases=stage.planned,
@@ -150,7 +152,8 @@ class Record:
         """Close the current stage, or ``name``, with a verdict against it."""
         if self._open is None:
             self.begin(name, 0.0, 0)
-        self.end(verdict, reason, message)
+        # The text may have been written by the judge, which knows all cases.
+        self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import signal
 import threading
 import time
 from collections.abc import Mapping
+from itertools import compress
 from pathlib import Path
 
 from kernelcup_harness.build import step, store
@@ -21,7 +21,7 @@ from kernelcup_harness.isolation.environment import (
     write_files,
 )
 from kernelcup_harness.judge import verdicts
-from kernelcup_harness.judge.schedule import captures
+from kernelcup_harness.judge.schedule import captures, meets_hidden
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -35,6 +35,7 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
 from kernelcup_harness.run.workers import (
+    HIDDEN,
     RIVAL,
     SUBMISSION,
     TIMER,
@@ -149,8 +150,9 @@ class StandardRun:
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        timed = (*((RIVAL,) if fights else ()), TIMER, WITNESS)
-        return (SUBMISSION, *(timed if captures(self._spec) else ()))
+        timed = captures(self._spec)
+        needed = (True, meets_hidden(self._spec), fights and timed, timed, timed)
+        return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS), needed))
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.
@@ -222,6 +224,7 @@ class StandardRun:
         crew.wait_until_ready(READY_S)
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
+        builds = {**builds, HIDDEN: builds.get(SUBMISSION)}
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
         self._overruns = Overruns(crew)
         crew.hand_over(shares, self._spec, self._secret)
@@ -281,17 +284,15 @@ class StandardRun:
 
     def _ended(self, end: StageEnds) -> StageEnds:
         """Return the end of a stage with what only the runner knows of it."""
-        child = self._started.contestants[SUBMISSION].child
+        child = self._started.contestants[end.role].child
         if end.lost:
             verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
-            text += end.message.removeprefix(verdicts.LOST) + line_of(end, child, self._spec.submission_name)
+            text += end.message.removeprefix(verdicts.LOST) + line_of(end, child, self._spec)
             return dataclasses.replace(end, verdict=verdict, reason=reason, message=text)
         end = self._overruns.end(end)
         if end.verdict is Verdict.TIME_LIMIT_EXCEEDED:
             child.abort()
-            end = dataclasses.replace(
-                end, message=end.message + line_of(end, child, self._spec.submission_name)
-            )
+            end = dataclasses.replace(end, message=end.message + line_of(end, child, self._spec))
         return end
 
     def _used_memory(self, role: str) -> int:
@@ -364,16 +365,15 @@ class AskedCompilers:
         self._found = surroundings.compiler_environment(backend, os.environ)
 
 
-def line_of(end: StageEnds, child: processes.Child, file: str) -> str:
+def line_of(end: StageEnds, child: processes.Child, spec: JobSpec) -> str:
     """Return the line of a submission's file at which it hung or crashed; empty if it is not known.
 
     The submission controls this text, so it is not reported where inputs are secret.
     """
     if child.stderr is None or end.name is StageName.RANKED:
         return ""
-    dump = child.stderr.finish().text.rpartition(DUMP)[2]
-    found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
-    return "" if found is None else f", at {file}:{found[1]}"
+    line = verdicts.line_in(child.stderr.finish().text.rpartition(DUMP)[2], spec, first=True)
+    return "" if line is None else f", at {spec.submission_name}:{line}"
 
 
 def without_dump(output: CapturedOutput) -> CapturedOutput:

@@ -379,9 +379,9 @@ def visible_gpus() -> int:
 
 def environment_without_torch(backend: Backend) -> dict[str, Any]:
     """Describe the machine; this process does not import torch."""
-    from kernelcup_harness.device import machine
+    from kernelcup_harness.device import machine, nvml
 
-    gpu = machine.gpu_state() if backend is Backend.CUDA else {}
+    gpu = nvml.gpu_state() if backend is Backend.CUDA else {}
     found = {**machine.machine(), "torch": machine.version_of("torch"), "gpu": gpu}
     if backend is Backend.EMULATED:
         found["device"] = machine.emulated_name()

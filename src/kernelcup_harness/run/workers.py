@@ -23,6 +23,8 @@ from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pa
 
 JUDGE = "judge"
 SUBMISSION = "submission"
+HIDDEN = "hidden"
+"""Runs the submission too, for hidden cases only. Its author sees nothing that it says."""
 RIVAL = "rival"
 TIMER = "timer"
 """Replays captured calls. Runs the harness's code only, and needs no torch."""
@@ -30,13 +32,14 @@ TIMER = "timer"
 WITNESS = "witness"
 """Samples the device's counters. Runs the harness's code only, and has no context on the device."""
 
-ROLES = (SUBMISSION, RIVAL, TIMER, WITNESS)
+ROLES = (SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS)
 """Contestants, the timer and the witness, in the order in which the judge has their channels."""
-USER_CODE = (SUBMISSION, RIVAL)
+USER_CODE = (SUBMISSION, HIDDEN, RIVAL)
 """The roles that run code of users."""
 USER_IDS = {
     JUDGE: layout.JUDGE_ID,
     SUBMISSION: layout.CONTESTANT_ID,
+    HIDDEN: layout.HIDDEN_ID,
     RIVAL: layout.RIVAL_ID,
     TIMER: layout.TIMER_ID,
     WITNESS: layout.WITNESS_ID,

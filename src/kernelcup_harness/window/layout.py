@@ -16,10 +16,12 @@ import torch
 from kernelcup_harness.window.window import WINDOW, granules
 from kernelcup_harness.wire import aliasing, decode, values
 
-HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30)}
+HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30), "hidden": WINDOW + (512 << 30)}
 """First address of each contestant's own tensors."""
 INPUTS = WINDOW + (256 << 30)
 WRITABLE = WINDOW + (384 << 30)
+HIDDEN_FROM = 64 << 30
+"""Distance of the inputs of hidden cases from those of public ones, which another contestant maps."""
 BAND = 4096
 """Bytes before and after each writable input tensor."""
 
@@ -71,9 +73,10 @@ class Layout:
         places: Number of inputs that lie in the window at once.
         writable: Numbers of the tensors, in the order of the tree, that calls may write.
         device: The device on which all tensors have to be.
+        away: Distance of its addresses from :data:`INPUTS` and :data:`WRITABLE`.
     """
 
-    def __init__(self, data: Any, *, places: int, writable: set[int], device: str) -> None:
+    def __init__(self, data: Any, *, places: int, writable: set[int], device: str, away: int = 0) -> None:
         encoder, self.tree = encoded(data)
         self.table = encoder.table()
         if any(each["device"] != device for each in self.table):
@@ -81,6 +84,7 @@ class Layout:
         self.places = places
         # The same tensor may occur in the tree twice.
         numbers = {index for number, index in enumerate(tensors_of(self.tree)) if number in writable}
+        self.away = away
         self.entries = list(self._entries([each["nbytes"] for each in self.table], numbers))
 
     @property
@@ -160,7 +164,8 @@ class Layout:
         whole = {may: -(-size // 4096) * 4096 for may, size in steps.items()}
         for index, nbytes in enumerate(sizes):
             may = index in writable
-            yield Entry((WRITABLE if may else INPUTS) + starts[index], nbytes, whole[may], may)
+            first = (WRITABLE if may else INPUTS) + self.away
+            yield Entry(first + starts[index], nbytes, whole[may], may)
 
     def _bytes(self, *, writable: bool) -> int:
         steps = [entry.step for entry in self.entries if entry.writable is writable]

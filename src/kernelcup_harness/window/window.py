@@ -13,7 +13,7 @@ from kernelcup_harness.window.driver import AccessDescription, AllocationPropert
 
 WINDOW = 0x6000_0000_0000
 """First address of a window: between a program's heap and its mapped files, so it is free in every process."""
-WINDOW_BYTES = 512 << 30
+WINDOW_BYTES = 640 << 30
 """Number of addresses, not of memory; more than the memory of any device."""
 GRANULE = 2 << 20
 """Sizes of regions are multiples of this."""

@@ -1,8 +1,7 @@
 """What the processes of one job say to each other. Each message is a frozen dataclass; standard library only.
 
-On the wire a message is one JSON object: its ``type``, its fields, and the ``id`` of the request in a request and its
-reply. Reading is strict: a message with an unknown or missing field, or with a field of the wrong type, is refused.
-Trees and tables of tensors are passed on as they are: :mod:`kernelcup_harness.wire.decode` checks them.
+On the wire a message is one JSON object: its ``type``, its fields, and the ``id`` of the request. Reading is strict: a
+message with an unknown, missing or mistyped field is refused. :mod:`kernelcup_harness.wire.decode` checks trees.
 """
 
 from __future__ import annotations
@@ -164,15 +163,18 @@ class CaseEnds(Message):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageEnds(Message):
-    """A stage is finished."""
+    """A stage is finished; ``role`` was called last, ``submission`` or ``hidden``."""
 
     type: ClassVar[str] = "stage_end"
     name: StageName
     verdict: Verdict
     reason: Reason
     message: str
+    role: str
+    met_hidden: bool
+    """Whether its author may not see the message, because the submission had met hidden cases."""
     lost: bool
-    """Whether the submission's process is gone: the runner knows why."""
+    """Whether the contestant's process is gone: the runner knows why."""
     used_s: float | None = None
     """Seconds spent waiting for the submission, if the stage's time was up."""
 

@@ -123,9 +123,6 @@ def test_by_which_clock_a_score_is_told(waiting_cli, finish, board, trust: Trust
     assert told in text
 
 
-@pytest.mark.first_contact(
-    15, "the existing client's users are told that theirs is not shown while a board is frozen"
-)
 def test_a_freeze_is_told_with_the_result(db, board, waiting_cli, finish, clock) -> None:
     freeze(db, OPERATOR, board.name, clock(), clock())
     clock.advance(5)

@@ -13,7 +13,6 @@ from kernelcup.http.popcorn.streaming import _news
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
 
 
-@pytest.mark.first_contact(26, "live lines of a profile name no case None")
 def test_the_beginning_of_a_stage_has_no_case() -> None:
     def told(**data: object) -> str | None:
         return _news({"event": "progress", "data": json.dumps({"data": data})})
@@ -23,7 +22,6 @@ def test_the_beginning_of_a_stage_has_no_case() -> None:
     assert told(stage="test", cases=1) == "Stage test: 1 case"
 
 
-@pytest.mark.first_contact(26, "an unknown mode is answered with a `detail` that names the modes")
 def test_an_unknown_mode_names_those_that_there_are(client: TestClient, person) -> None:
     headers = {"X-Popcorn-Cli-Id": person("ada").token}
     answer = client.post(
@@ -34,9 +32,6 @@ def test_an_unknown_mode_names_those_that_there_are(client: TestClient, person) 
         assert mode in answer.json()["detail"]
 
 
-@pytest.mark.first_contact(
-    26, "the older address answers an unknown mode with a `detail` that names the modes"
-)
 def test_the_older_address_names_the_modes_too(client: TestClient, person) -> None:
     headers = {"X-Popcorn-Cli-Id": person("ada").token}
     answer = client.post("/double/H100/fastest", files={"file": ("k.py", b"x = 1")}, headers=headers)
@@ -56,7 +51,6 @@ def wrong_answer(message: str):
     return make_report(mode=Mode.TEST, verdict=wrong, stage=StageName.TEST, stages=[stage], message=message)
 
 
-@pytest.mark.first_contact(26, "the text of a wrong answer is told once")
 @pytest.mark.parametrize(
     ("message", "ours"),
     [
@@ -78,7 +72,6 @@ def test_a_wrong_answer_is_told_in_one_wording(
     assert told.count("[4]") == 1
 
 
-@pytest.mark.first_contact(26, "rights are looked at before existence")
 @pytest.mark.parametrize("number", [1, 99])
 def test_a_token_that_may_only_read_is_told_so_of_what_exists_and_what_does_not(
     board, client: TestClient, person, number: int
@@ -91,7 +84,6 @@ def test_a_token_that_may_only_read_is_told_so_of_what_exists_and_what_does_not(
     assert (answer.status_code, "submit" in answer.json()["detail"]) == (403, True)
 
 
-@pytest.mark.first_contact(26, "rights are looked at before existence")
 def test_a_token_for_administration_is_refused_nothing_after_a_conflict(
     db, client: TestClient, person
 ) -> None:

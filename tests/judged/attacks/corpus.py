@@ -17,6 +17,8 @@ An ``attack.yml`` says
               must be quarantined, or gain nothing. Its cases are timed in real jobs, never emulated
 ``acts``      by what the attack knows that it acted, in a few words. What an attack says of itself is a line of
               its standard output that begins with ``acted``, or a mark beside its answer (``timed_fma``)
+``told``      a text that is in the report: the attack acted
+``untold``    texts that its author must not see in the report
 ``duel``      true where a duel with its twin, which repeats inputs, is attacked as well
 ``alone``     true for an attack on the machine itself, which nothing should run beside
 ``variants``  the attacking files, ``attack.py`` alone unless it says otherwise; an entry may be a
@@ -72,6 +74,8 @@ class Attack:
     alone: bool = False
     clock: bool = False
     acts: str = ""
+    told: str = ""
+    untold: tuple[str, ...] = ()
     duel: bool = False
     honest: str = "honest.py"
     first: str | None = None
@@ -129,7 +133,8 @@ def made(folder: Path, values: dict[str, Any]) -> Attack:
     expect = values.pop("expect")
     assert expect.keys() <= {"verdicts", "reasons"}, folder
     assert values.get("needs", "cpu") in ("cpu", "gpu"), folder
-    values |= {"taxonomy": tuple(values["taxonomy"]), "mode": Mode(values.get("mode", "leaderboard"))}
+    values |= {name: tuple(values[name]) for name in ("taxonomy", "untold") if name in values}
+    values |= {"mode": Mode(values.get("mode", "leaderboard"))}
     values["harness"] = HarnessKind(values.get("harness", "standard"))
     values |= {key: " ".join(values[key].split()) for key in ("how", "defence", "title", "family")}
     return Attack(

@@ -6,6 +6,8 @@ from typing import Any
 
 from kernelcup.bot.messages.boards import ranking_embed
 
+LEVELS = {"ada": "witnessed", "bob": "replayed", "cyn": "wall clock"}
+
 
 def place(user: str, trust: str, **changes: Any) -> dict[str, Any]:
     """Return a place as the API has it."""
@@ -21,12 +23,14 @@ def place(user: str, trust: str, **changes: Any) -> dict[str, Any]:
     return values | {"submission": 7, "file_name": "kernel.py", "trust": trust, "comparable": True} | changes
 
 
-def test_times_by_the_wall_clock_say_so_in_the_ranking() -> None:
-    embed = ranking_embed("double", "H100", [place("ada", "replayed"), place("bob", "wall clock")], offset=0)
+def test_times_below_the_best_level_say_so_in_the_ranking() -> None:
+    places = [place(user, level) for user, level in LEVELS.items()]
+    embed = ranking_embed("double", "H100", places, offset=0)
     assert embed.description is not None
     lines = [line for line in embed.description.splitlines() if "kernel.py" in line]
-    assert ["(by the wall clock)" in line for line in lines] == [False, True]
-    assert "some times are by the wall clock" in str(embed.footer.text)
+    assert ["(by the wall clock)" in line for line in lines] == [False, False, True]
+    assert ["(replayed)" in line for line in lines] == [False, True, False]
+    assert "some times are by the wall clock or replayed" in str(embed.footer.text)
 
 
 def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() -> None:
@@ -37,4 +41,4 @@ def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() 
     assert field.value is not None
     assert field.value.count("by the wall clock  bob  80 µs") == 10
     assert "… and 2 more" in field.value
-    assert "ranks replayed times only" in field.value
+    assert "does not rank times of these levels" in field.value

@@ -109,9 +109,6 @@ def test_what_a_change_means_does_nothing() -> None:
         assert "](http" not in text
 
 
-@pytest.mark.first_contact(
-    11, "the bot says that results leave the standings, and by which command they come back"
-)
 def test_a_change_without_a_rejudge_names_the_command_for_it() -> None:
     seen = {
         "board": "b",

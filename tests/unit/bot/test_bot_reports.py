@@ -56,7 +56,7 @@ def test_a_score_has_its_interval() -> None:
     timing = Timing(samples_ns=[float(value) for value in range(990, 1011)])
     report = make_report(stages=[make_stage([make_case(timing=timing)])])
     text = told(report, score_s=1e-6, low_s=0.995e-6, high_s=1.004e-6, raw_s=1.2e-6)
-    assert "Score: **1 µs** (95 %: 0.995 to 1.004) (raw 1.2 µs, replayed)" in text
+    assert "Score: **1 µs** (95 %: 0.995 to 1.004) (raw 1.2 µs, witnessed)" in text
     assert "Ranked benchmarks: 1 of 1 passed" in text
     assert "⚡ 990 ns 🐌 1.01 µs" in text
 

@@ -56,7 +56,6 @@ def root(db: Database, ada: str, server: str, tmp_path: Path) -> str:
 # ------------------------------------------------------------------------------------------ point 17
 
 
-@pytest.mark.first_contact(17, "admin user works with the server that one is signed in to")
 def test_users_are_made_changed_banned_and_listed_at_the_server(command: Command, root, db) -> None:
     made = body_of(command("admin", "user", "add", "grace", "--role", "creator", "--json"))
     assert (made["name"], made["role"]) == ("grace", "creator")
@@ -70,7 +69,6 @@ def test_users_are_made_changed_banned_and_listed_at_the_server(command: Command
     assert [each["name"] for each in listed] == ["grace"]
 
 
-@pytest.mark.first_contact(17, "admin token works with the server that one is signed in to")
 def test_tokens_are_made_listed_and_revoked_at_the_server(command: Command, root) -> None:
     made = body_of(command("admin", "token", "create", "ada", "--name", "laptop", "--json"))
     assert {"manage", "read", "submit"} <= set(made["scopes"])
@@ -80,7 +78,6 @@ def test_tokens_are_made_listed_and_revoked_at_the_server(command: Command, root
     assert "laptop" not in command("admin", "token", "list", "ada").out
 
 
-@pytest.mark.first_contact(17, "admin audit and admin stats show what the server has")
 def test_the_log_and_the_figures_are_those_of_the_server(command: Command, root, db) -> None:
     make_board(db)
     command("admin", "user", "add", "zoe")
@@ -94,7 +91,6 @@ def test_the_log_and_the_figures_are_those_of_the_server(command: Command, root,
     assert "leaderboard double: 1 submissions" in command("admin", "stats", "--board", "double").out
 
 
-@pytest.mark.first_contact(17, "devices shows the server's devices and what is out of service there")
 def test_devices_are_those_of_the_server(command: Command, root, db, server: str) -> None:
     make_board(db, devices=["H100"])
     command("submit", "kernel.py", "--board", "double", "--no-wait")
@@ -109,7 +105,6 @@ def test_devices_are_those_of_the_server(command: Command, root, db, server: str
     assert "kernelcup devices --local --history" in command("devices", "--history", "2").err
 
 
-@pytest.mark.first_contact(17, "devices does not tell participants of a server what is out of service")
 def test_a_participant_sees_the_devices_alone(command: Command, ada, db) -> None:
     take_out(db, UnfitDevice("GPU 0: used by another", gpus=["0"]), device="H100", now=NOW)
     listed = body_of(command("devices", "--json"))
@@ -117,7 +112,6 @@ def test_a_participant_sees_the_devices_alone(command: Command, ada, db) -> None
     assert listed["out_of_service"] is None
 
 
-@pytest.mark.first_contact(17, "admin device-up works with the server that one is signed in to")
 def test_a_device_is_put_back_at_the_server(command: Command, root, db) -> None:
     take_out(db, UnfitDevice("GPU 0: used by another", gpus=["0"]), device="H100", now=NOW)
     back = body_of(command("admin", "device-up", "H100", "--json"))
@@ -149,7 +143,6 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> Replays:
     return launcher
 
 
-@pytest.mark.first_contact(17, "replay repeats a run of the server on this machine")
 def test_a_run_of_the_server_is_repeated_here(command: Command, ada, db, replays: Replays) -> None:
     task = make_task(hidden_tests=[{"size": 31337, "seed": 3}])
     make_board(db, devices=["H100"], task=task)
@@ -191,7 +184,6 @@ def full_task():
     )
 
 
-@pytest.mark.first_contact(18, "a task that was fetched is the task of the leaderboard, key by key")
 def test_a_task_that_was_written_down_is_loaded_as_it_was(tmp_path: Path) -> None:
     task = full_task()
     assert write_task(task, tmp_path / "double")[0].name == "task.yml"
@@ -207,7 +199,6 @@ def test_a_task_that_was_written_down_is_loaded_as_it_was(tmp_path: Path) -> Non
             assert again == shipped
 
 
-@pytest.mark.first_contact(18, "a server's task cannot be written outside of the folder")
 @pytest.mark.parametrize("name", ["../x.py", "/etc/x.py", "a/../../x.py"])
 def test_a_file_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     task = make_task(sources={**make_task().sources, name: "X = 1\n"})
@@ -216,7 +207,6 @@ def test_a_file_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.first_contact(18, "board get writes all of a server's task that is not hidden")
 def test_a_task_is_fetched_from_the_server(command: Command, ada, db, tmp_path: Path) -> None:
     task = make_task(hidden_tests=[{"size": 31337}], templates={"Python": "pass\n"})
     make_board(db, name="other", task=task, devices=["H100"])
@@ -233,14 +223,12 @@ def test_a_task_is_fetched_from_the_server(command: Command, ada, db, tmp_path: 
     )
 
 
-@pytest.mark.first_contact(18, "even managers are not handed a hidden case by the task's definition")
 def test_hidden_cases_are_left_out_for_everybody(command: Command, root, db) -> None:
     make_board(db, task=make_task(hidden_tests=[{"size": 31337}], hidden_benchmarks=[{"size": 41337}]))
     command("board", "get", "double")
     assert "1337" not in Path("double/task.yml").read_text()
 
 
-@pytest.mark.first_contact(18, "a closed leaderboard is not there for those who may not see it")
 def test_a_closed_leaderboard_hands_nothing_out(command: Command, ada, db) -> None:
     make_board(db, name="secret", visibility=Visibility.CLOSED)
     for words in (("board", "get"), ("board", "template"), ("task", "show"), ("task", "check")):
@@ -249,7 +237,6 @@ def test_a_closed_leaderboard_hands_nothing_out(command: Command, ada, db) -> No
     assert not Path("secret").exists()
 
 
-@pytest.mark.first_contact(18, "board template prints a server's template")
 def test_a_template_is_fetched_from_the_server(command: Command, ada, db) -> None:
     make_board(db, task=make_task(templates={"Python": "one\n", "Triton": "two\n"}))
     assert command("board", "template", "double").out == "#!POPCORN leaderboard double\none\n"
@@ -257,7 +244,6 @@ def test_a_template_is_fetched_from_the_server(command: Command, ada, db) -> Non
     assert "it has Python, Triton" in command("board", "template", "double", "-l", "cuda").err
 
 
-@pytest.mark.first_contact(18, "run takes the name of a server's leaderboard")
 def test_a_file_is_judged_here_against_a_leaderboard(command: Command, ada, db, replays: Replays) -> None:
     make_board(db, task=make_task(hidden_tests=[{"size": 31337}]))
     ended = command("run", "double", "kernel.py", "--device", "emulated", "--mode", "ranked", "--json")
@@ -266,7 +252,6 @@ def test_a_file_is_judged_here_against_a_leaderboard(command: Command, ada, db, 
     assert (spec.tests, spec.hidden_tests) == (make_task().tests, [])
 
 
-@pytest.mark.first_contact(18, "task show and task check take the name of a leaderboard")
 def test_a_leaderboards_task_is_shown_and_checked(command: Command, ada, db) -> None:
     make_board(db)
     shown = command("task", "show", "double")
@@ -276,16 +261,12 @@ def test_a_leaderboards_task_is_shown_and_checked(command: Command, ada, db) -> 
     assert (checked.code, "no problems" in checked.out) == (0, True)
 
 
-@pytest.mark.first_contact(18, "a leaderboard of this machine's database is a task, too")
 def test_a_leaderboard_of_this_machine_is_shown(command: Command) -> None:
     command("board", "create", "identity", "--name", "mine")
     assert "mine" in body_of(command("task", "show", "mine", "--json"))["name"]
     assert "no leaderboard of this machine's database" in command("task", "show", "yours").err
 
 
-@pytest.mark.first_contact(
-    18, "where a task that ships and a leaderboard have one name, it is said which is meant"
-)
 def test_a_name_that_means_two_things_is_told_apart(command: Command, ada, db) -> None:
     make_board(db, name="identity")
     shipped = command("task", "show", "identity")
@@ -294,7 +275,6 @@ def test_a_name_that_means_two_things_is_told_apart(command: Command, ada, db) -
     assert "Double every element." not in shipped.out
 
 
-@pytest.mark.first_contact(18, "a wrong name of a task makes no database")
 def test_to_look_for_a_task_makes_no_database(command: Command, home: Path) -> None:
     (home / "kernelcup.db").unlink()
     ended = command("task", "show", "vectoradds")
@@ -302,7 +282,6 @@ def test_to_look_for_a_task_makes_no_database(command: Command, home: Path) -> N
     assert not (home / "kernelcup.db").exists()
 
 
-@pytest.mark.first_contact(18, "task list names the tasks that ship")
 def test_tasks_are_listed(command: Command) -> None:
     listed = command("task", "list", "--json").body["tasks"]
     assert {each["name"]: each["title"] for each in listed}["vectoradd"] == "Vector addition"
@@ -313,7 +292,6 @@ def test_tasks_are_listed(command: Command) -> None:
 # ------------------------------------------------------------------------------------------ point 19
 
 
-@pytest.mark.first_contact(19, "a template that is handed out names the leaderboard, whatever it is called")
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -334,7 +312,6 @@ def test_a_template_gets_the_leaderboards_directive(text: str, wanted: str) -> N
     assert near_misses(written) == []
 
 
-@pytest.mark.first_contact(19, "what template and starter hand out is taken as a submission")
 def test_a_template_of_another_name_is_taken(command: Command, ada, db, tmp_path: Path) -> None:
     text = "#!POPCORN leaderboard double\n#!POPCORN gpus T4\n" + SUBMISSION
     make_board(db, name="other", task=make_task(templates={"Python": text}), devices=["H100"])
@@ -345,7 +322,6 @@ def test_a_template_of_another_name_is_taken(command: Command, ada, db, tmp_path
     assert shown == (tmp_path / "mine.py").read_text()
 
 
-@pytest.mark.first_contact(19, "a single-file board has a template made from its signature")
 def test_a_single_file_board_has_a_template(command: Command, ada, db, tmp_path: Path) -> None:
     (tmp_path / "single.py").write_text(SINGLE)
     make_board(db, name="single", task=load_task(tmp_path / "single.py"))
@@ -356,7 +332,6 @@ def test_a_single_file_board_has_a_template(command: Command, ada, db, tmp_path:
     assert "Python" in command("board", "show", "single").out
 
 
-@pytest.mark.first_contact(19, "a made template uses no name that it does not import")
 def test_a_made_template_leaves_out_types_of_the_task(tmp_path: Path) -> None:
     source = SINGLE.replace("data: torch.Tensor) -> torch.Tensor", "data: Vectors) -> list[torch.Tensor]")
     (tmp_path / "single.py").write_text(source)
@@ -374,7 +349,6 @@ MISSES = [
 ]
 
 
-@pytest.mark.first_contact(19, "run warns of near misses of a directive, with the line")
 @pytest.mark.parametrize(("text", "told"), MISSES)
 def test_a_near_miss_is_told_by_run(
     command: Command, replays: Replays, tmp_path: Path, text: str, told: str
@@ -384,14 +358,12 @@ def test_a_near_miss_is_told_by_run(
     assert f"warning: {told}" in ended.err
 
 
-@pytest.mark.first_contact(19, "run refuses a directive that submit refuses, with the line")
 def test_a_directive_that_no_leaderboard_takes_is_refused_by_run(command: Command, tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text("#!POPCORN leaderbord x\n" + SUBMISSION)
     ended = command("run", "identity", "kernel.py", "--device", "emulated")
     assert (ended.code, "Line 1: unknown directive 'leaderbord'" in ended.err) == (3, True)
 
 
-@pytest.mark.first_contact(19, "submit warns of near misses of a directive, with the line")
 @pytest.mark.parametrize(("text", "told"), MISSES)
 def test_a_near_miss_is_told_by_submit(
     command: Command, ada, db, tmp_path: Path, text: str, told: str
@@ -402,7 +374,6 @@ def test_a_near_miss_is_told_by_submit(
     assert f"warning: {told}" in ended.err
 
 
-@pytest.mark.first_contact(19, "comments that mention popcorn otherwise are no near miss", held=True)
 @pytest.mark.parametrize(
     "text", ["# popcorn is good\n", "#!POPCORN leaderboard x\n", "# a POPCORN leaderboard\n"]
 )

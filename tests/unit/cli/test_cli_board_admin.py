@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from test_cli_commands import Command, board, command, home, host_task
+
+from kernelcup.cli.author.board_settings import OPTIONS
+from kernelcup.domain import SETTING_TYPES
 
 __all__ = ["board", "command", "home", "host_task"]
 
@@ -149,7 +153,6 @@ def repository_of(folder: Path, **problem: object) -> str:
     return str(folder)
 
 
-@pytest.mark.first_contact(14, "the exit code of a sync tells that a problem has no leaderboard")
 @pytest.mark.parametrize(
     ("problem", "told"),
     [({"gpus": ["B200"]}, "'B200' is not configured here"), ({"deadline": "2020-01-01"}, "UTC has passed")],
@@ -168,7 +171,6 @@ def test_a_sync_that_makes_nothing_does_not_end_with_0(
     assert (shown["devices"], shown["deadline"]) == (["emulated"], "2099-01-01T23:59:59+00:00")
 
 
-@pytest.mark.first_contact(14, "a sync names the device that it leaves out")
 def test_a_sync_names_the_device_that_it_leaves_out(command: Command, home: Path) -> None:
     source = repository_of(home.parent / "repo", gpus=["B200", "emulated"])
     ended = command("board", "sync", source)
@@ -183,3 +185,9 @@ def test_figures_are_shown(command: Command, board: str) -> None:
     assert "1 submissions (1 different) by 1 users; 1 jobs wait, 0 run" in ended.out
     body = command("admin", "stats", "--board", board, "--json").body
     assert (body["board"], body["submissions"], body["waiting"], body["devices"]) == (board, 1, 1, [])
+
+
+def test_every_setting_has_an_option_and_a_field_on_the_page() -> None:
+    assert {setting for _, setting, _ in OPTIONS.values()} == set(SETTING_TYPES)
+    page = (files("kernelcup.http.pages") / "templates/admin/forms.html").read_text()
+    assert [name for name in SETTING_TYPES if f"values.{name}" not in page] == []

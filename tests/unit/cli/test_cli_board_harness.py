@@ -53,7 +53,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.first_contact(12, "board create says whose code judges; board show prints the board's harness")
 def test_show_prints_the_harness_of_the_board_and_not_of_the_task(folder, capsys) -> None:
     assert execute(["board", "create", str(folder)]) == 0
     assert "judged by the standard harness (its own solutions pass" in capsys.readouterr().out
@@ -64,7 +63,6 @@ def test_show_prints_the_harness_of_the_board_and_not_of_the_task(folder, capsys
     assert (body["harness"], body["task"]["harness"], body["seeds_below"]) == ("standard", "standard", None)
 
 
-@pytest.mark.first_contact(12, "own without a terminal needs an explicit option")
 def test_its_own_harness_is_asked_for_by_an_option_where_there_is_no_terminal(folder, capsys) -> None:
     (folder / "reference.py").write_text(OWN_ONLY)
     assert execute(["board", "create", str(folder)]) == 3
@@ -79,7 +77,6 @@ def test_its_own_harness_is_asked_for_by_an_option_where_there_is_no_terminal(fo
     ]
 
 
-@pytest.mark.first_contact(12, "a terminal is asked for its yes to own")
 @pytest.mark.parametrize("answer", ["y\n", "n\n"])
 def test_a_terminal_is_asked(folder, capsys, monkeypatch, answer: str) -> None:
     import io

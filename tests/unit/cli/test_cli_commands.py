@@ -386,7 +386,6 @@ def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Pa
     assert command("submissions", "list", "--json").body == {"submissions": []}
 
 
-@pytest.mark.first_contact(16, "config check and doctor refuse the devices that serve refuses")
 @pytest.mark.parametrize(
     ("device", "told"),
     [
@@ -432,11 +431,10 @@ def test_the_check_of_the_configuration_misses_a_database_server(command: Comman
     assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
 
 
-@pytest.mark.first_contact(16, "config check refuses a machine without PyTorch, as serve does")
 def test_the_check_of_the_configuration_misses_torch(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    monkeypatch.setattr("kernelcup.launchers.local.launcher.find_spec", lambda _: None)
     ended = command("config", "check")
     assert (ended.code, "pip install torch" in ended.err) == (4, True)
 
@@ -453,7 +451,7 @@ def test_a_gpu_is_seen_by_its_device_nodes(tmp_path: Path) -> None:
 def test_without_torch_nothing_is_accepted_that_should_be_judged_here(
     command: Command, board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
+    monkeypatch.setattr("kernelcup.launchers.local.launcher.find_spec", lambda _: None)
     for args in (["submit", "kernel.py"], ["run", "identity", "kernel.py"], ["serve"]):
         ended = command(*args)
         assert (ended.code, "pip install torch" in ended.err) == (4, True)

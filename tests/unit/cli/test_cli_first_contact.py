@@ -51,7 +51,6 @@ __all__ = ["ada", "command", "db_url", "home", "server"]
 # ------------------------------------------------------------------------------------------ point 22
 
 
-@pytest.mark.first_contact(22, "watch --timeout ends with 9 and says how to come back, at a server")
 def test_a_wait_at_a_server_ends_when_it_was_told(command: Command, ada, db) -> None:
     make_board(db)
     command("submit", "kernel.py", "--board", "double", "--no-wait")
@@ -62,7 +61,6 @@ def test_a_wait_at_a_server_ends_when_it_was_told(command: Command, ada, db) -> 
     assert not show_submission(db, 1).ended
 
 
-@pytest.mark.first_contact(22, "watch --timeout ends with 9 on this machine, too")
 def test_a_wait_here_ends_when_it_was_told(command: Command) -> None:
     command("board", "create", "identity")
     command("submit", "kernel.py", "--board", "identity", "--no-wait")
@@ -70,7 +68,6 @@ def test_a_wait_here_ends_when_it_was_told(command: Command) -> None:
     assert (ended.code, ended.body["error"]["code"]) == (9, "wait_over")
 
 
-@pytest.mark.first_contact(22, "watch --timeout ends also where a library swallowed the first alarm")
 def test_a_wait_ends_although_the_first_alarm_was_swallowed() -> None:
     def wait() -> None:
         with no_longer_than(0.01, "it", "back"):
@@ -82,7 +79,6 @@ def test_a_wait_ends_although_the_first_alarm_was_swallowed() -> None:
         wait()
 
 
-@pytest.mark.first_contact(22, "compare that compared nothing does not exit 0")
 @pytest.mark.parametrize(
     "duel",
     [
@@ -98,7 +94,6 @@ def test_a_comparison_without_a_result_has_an_exit_code(duel: DuelResult | None)
     assert ended.value.exit_code == exit_codes.NO_RESULT
 
 
-@pytest.mark.first_contact(22, "compare that found a tie or a winner exits 0", held=True)
 @pytest.mark.parametrize("duel", [FASTER, dataclasses.replace(FASTER, verdict="tied", low=0.99, high=1.01)])
 def test_a_comparison_with_a_result_ends_well(duel: DuelResult) -> None:
     with pytest.raises(typer.Exit) as ended:
@@ -106,7 +101,6 @@ def test_a_comparison_with_a_result_ends_well(duel: DuelResult) -> None:
     assert ended.value.exit_code == 0
 
 
-@pytest.mark.first_contact(22, "db restore refuses while a dispatcher lives")
 def test_a_database_in_use_is_not_replaced(command: Command, home: Path) -> None:
     command("db", "backup", "copy")
     with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as here:
@@ -146,7 +140,6 @@ class TwoDevices:
             self.take(JobProgress(job=job, event=event))
 
 
-@pytest.mark.first_contact(22, "the two devices of one submission are told apart in live lines")
 def test_lines_name_the_device_where_there_are_two(
     db: Database, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,7 +160,6 @@ def slow_report() -> RunReport:
     return make_report(stages=[make_stage([make_case(timing=timing, reference_ns=1_000.0)])])
 
 
-@pytest.mark.first_contact(22, "a small share of the reference's speed is said as times slower")
 def test_what_is_far_slower_says_so() -> None:
     (lesson,) = lessons(slow_report(), StageName.RANKED).values()
     assert columns.times(lesson.over_reference) == "470 times slower"
@@ -176,7 +168,6 @@ def test_what_is_far_slower_says_so() -> None:
     assert columns.times(0.8) == "0.8x"
 
 
-@pytest.mark.first_contact(22, "a score far behind the best is said as times slower")
 def test_a_score_far_behind_says_so() -> None:
     out = Console(file=io.StringIO(), width=120, highlight=False)
     best = Best(submission=7, score_s=1e-6, cases_ns={})
@@ -185,7 +176,6 @@ def test_a_score_far_behind_says_so() -> None:
     assert "470 times slower than the best, #7" in out.file.getvalue()
 
 
-@pytest.mark.first_contact(22, "a sign-in that KERNELCUP_HOME overrides is not ignored silently")
 def test_a_sign_in_that_is_not_in_force_is_told(
     command: Command, ada, server: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +189,6 @@ def test_a_sign_in_that_is_not_in_force_is_told(
     assert "KERNELCUP_HOME" not in command("board", "list").err
 
 
-@pytest.mark.first_contact(22, "without a sign-in nothing is said of servers", held=True)
 def test_without_a_sign_in_nothing_is_told(command: Command, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Credentials.load({"HOME": str(tmp_path)}).default is None
@@ -220,7 +209,6 @@ STATEMENT = """\
 """
 
 
-@pytest.mark.first_contact(21, "piped task show is the Markdown source")
 def test_a_statement_in_a_pipe_is_its_source(command: Command, tmp_path: Path) -> None:
     command("task", "new", "mine")
     text = (tmp_path / "mine/task.yml").read_text()
@@ -232,7 +220,6 @@ def test_a_statement_in_a_pipe_is_its_source(command: Command, tmp_path: Path) -
     assert STATEMENT in command("task", "show", "mine").out
 
 
-@pytest.mark.first_contact(21, "piped board show is the Markdown source")
 def test_the_statement_of_a_board_in_a_pipe_is_its_source(command: Command, ada, db) -> None:
     make_board(db, task=make_task(description=STATEMENT))
     assert STATEMENT in command("board", "show", "double").out
@@ -272,7 +259,6 @@ def make_standing(**values) -> Standing:
     return Standing(score=score, submitted_at=NOW, comparable=True, tied=False, **values)
 
 
-@pytest.mark.first_contact(21, "standings at 80 columns drop columns by priority and break no word or number")
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 def test_standings_fit_a_narrow_terminal(db: Database, width: int) -> None:
     out = narrow(width)
@@ -287,7 +273,6 @@ def test_standings_fit_a_narrow_terminal(db: Database, width: int) -> None:
     assert kept <= {place.file_name for place in places()}
 
 
-@pytest.mark.first_contact(21, "a table that fits loses nothing", held=True)
 def test_a_wide_terminal_shows_all_columns(db: Database) -> None:
     out = narrow(160)
     ranking.standings(out, make_board(db), "H100", places())
@@ -295,7 +280,6 @@ def test_a_wide_terminal_shows_all_columns(db: Database) -> None:
     assert "submitted (UTC)" in printed(out)
 
 
-@pytest.mark.first_contact(21, "lists of submissions at 80 columns break no word or number")
 def test_submissions_fit_a_narrow_terminal(command: Command, monkeypatch, tmp_path: Path) -> None:
     name = "a_kernel_with_a_rather_long_name_that_goes_on_and_on.py"
     (tmp_path / name).write_text(SUBMISSION)
@@ -307,7 +291,6 @@ def test_submissions_fit_a_narrow_terminal(command: Command, monkeypatch, tmp_pa
     assert not any(word in name and word != name and "_" in word for word in words)
 
 
-@pytest.mark.first_contact(21, "the calibrations at 80 columns break no word or number")
 def test_calibrations_fit_a_narrow_terminal(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = DeviceCalibration(
         backend=Backend.CUDA,

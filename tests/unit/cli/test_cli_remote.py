@@ -376,7 +376,6 @@ def test_a_task_is_replaced_and_its_results_are_judged_again(
     assert not show_submission(db, 1).ended
 
 
-@pytest.mark.first_contact(11, "an update without a rejudge prints the command that judges again")
 def test_an_update_without_a_rejudge_names_the_command_for_it(command, ada, db, task_folder: Path) -> None:
     command("board", "create", str(task_folder), "--device", "H100")
     command("submit", "kernel.py", "--board", "mine", "--no-wait")
@@ -388,9 +387,6 @@ def test_an_update_without_a_rejudge_names_the_command_for_it(command, ada, db, 
     assert "\n  kernelcup admin rejudge mine\n" in ended.out
 
 
-@pytest.mark.first_contact(
-    15, "the command line says since when standings are frozen, and that later results are not shown"
-)
 def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> None:
     command("submit", "kernel.py", "--board", board, "--no-wait")
     freeze(db, OPERATOR, board, NOW, clock())

@@ -1,4 +1,4 @@
-"""What competitors and reviewers see of the static screen."""
+"""What reviewers see of a second opinion."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.console import Console
 
 from builders import SUBMISSION, look_at
 from kernelcup.cli import logs
-from kernelcup.cli.author.screen import NO_VERDICT, print_screening
 from kernelcup.cli.entry import execute
+from kernelcup.cli.show.screening import NO_VERDICT, print_screening
 from kernelcup.cli.wiring import second_opinion
 from kernelcup.config.settings import Config
 from kernelcup.screen.findings import Finding, Screening
@@ -68,31 +68,10 @@ def shown(screening: Screening | None) -> str:
     return out.file.getvalue()
 
 
-def test_a_competitor_sees_beforehand_what_reviewers_will_see(home, capsys):
-    assert execute(["screen", "cheat.py"]) == 0
-    out = capsys.readouterr().out
-    assert "frame_walk" in out
-    assert "sys._getframe(1)" in out
-    assert NO_VERDICT in out
-
-
-def test_the_screening_of_a_file_can_be_read_by_programs(home, capsys):
-    assert execute(["screen", "cheat.py", "--json"]) == 0
-    body = json.loads(capsys.readouterr().out)
-    assert body["tags"] == ["frame_walk"]
-    assert (body["findings"][0]["line"], body["findings"][0]["column"], body["left_out"]) == (2, 1, 0)
-
-
-def test_a_file_that_would_not_be_accepted_is_refused_by_the_screen_as_well(home, tmp_path, capsys):
-    (tmp_path / "binary.py").write_bytes(b"\xff")
-    assert execute(["screen", "binary.py"]) == 3
-    assert "not UTF-8" in capsys.readouterr().err
-
-
 def test_a_submission_is_shown_with_its_tags(submitted, capsys):
     execute(["submissions", "show", "1"])
     out = capsys.readouterr().out
-    assert "Static screen (rules " in out
+    assert "Second opinion (words 1)" in out
     assert NO_VERDICT in out
     execute(["submissions", "show", "1", "--json"])
     assert json.loads(capsys.readouterr().out)["screening"]["tags"] == ["frame_walk"]
@@ -100,7 +79,7 @@ def test_a_submission_is_shown_with_its_tags(submitted, capsys):
 
 def test_a_submission_without_tags_is_shown_as_such(submitted, capsys):
     execute(["submissions", "show", "2"])
-    assert "Static screen: no tags" in capsys.readouterr().out
+    assert "Second opinion: no tags" in capsys.readouterr().out
 
 
 def test_submissions_are_listed_by_tag(submitted, capsys):
@@ -110,8 +89,8 @@ def test_submissions_are_listed_by_tag(submitted, capsys):
     assert "No submission matches." in capsys.readouterr().out
 
 
-def test_an_old_submission_is_shown_as_not_screened():
-    assert "not screened" in shown(None)
+def test_a_submission_without_a_second_opinion_is_shown_as_such():
+    assert "Second opinion: none" in shown(None)
 
 
 def test_how_much_is_left_out_is_told():

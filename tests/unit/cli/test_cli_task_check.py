@@ -87,7 +87,6 @@ def test_a_task_that_is_judged_by_its_own_harness_is_not_tried(folder, capsys):
     assert "nothing was run" in json.loads(capsys.readouterr().out)["tried"]
 
 
-@pytest.mark.first_contact(24, "task check --harness standard: folders that ship their eval.py can be linted")
 def test_a_folder_that_ships_its_own_harness_is_tried_for_the_standard_one(folder, capsys):
     shipped = YML.replace(
         "lang: py", "  - {name: eval.py, source: eval.py}\nconfig: {main: eval.py}\nlang: py"
@@ -99,7 +98,6 @@ def test_a_folder_that_ships_its_own_harness_is_tried_for_the_standard_one(folde
     assert "benchmarks.0: accepts `last_tile_missing`" in out
 
 
-@pytest.mark.first_contact(24, "what the standard harness misses in a folder is told by file and line")
 def test_what_the_standard_harness_misses_is_a_problem(folder, capsys):
     (folder / "reference.py").write_text("def other(): ...\n")
     (folder / "eval.py").write_text("")
@@ -112,7 +110,6 @@ def test_what_the_standard_harness_misses_is_a_problem(folder, capsys):
     assert f"{folder}/reference.py:1:1: has no top-level `generate_input`" in capsys.readouterr().out
 
 
-@pytest.mark.first_contact(24, "a failing generate_input names its case, with file and line")
 def test_a_generator_that_fails_names_its_case(folder, capsys):
     (folder / "task.yml").write_text(YML + "  - {size: -1, seed: 2}\n")
     assert execute(["task", "check", str(folder)]) == 3
@@ -120,7 +117,6 @@ def test_a_generator_that_fails_names_its_case(folder, capsys):
     assert f"{folder}/task.yml:7:5: benchmarks.1: the task's generate_input failed" in out
 
 
-@pytest.mark.first_contact(2, "task check tries large seeds and proposes a bound")
 def test_large_seeds_that_make_poorer_inputs_are_told(folder, capsys):
     reference = REFERENCE.replace(
         'device="cuda")\n\n\ndef ref', 'device="cuda") * (seed % 2**31 == seed)\n\n\ndef ref'

@@ -40,10 +40,3 @@ def test_standings_as_json_have_times_by_the_wall_clock_apart(command: Command, 
     body = command("standings", "double", "--json").body
     assert [each["user"] for each in body["standings"]["H100"]] == ["bob"]
     assert [(each["user"], each["trust"]) for each in body["unranked"]["H100"]] == [("ada", "wall clock")]
-
-
-def test_the_earlier_word_for_the_option_is_still_taken(command: Command, strict) -> None:
-    command("board", "update", "double", "--trust", "any")
-    command("board", "update", "double", "--trust", "audited")
-    assert command("board", "show", "double", "--json").body["trust"] == "replayed"
-    assert "only replayed times rank" in command("board", "show", "double").out

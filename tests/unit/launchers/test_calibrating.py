@@ -250,8 +250,6 @@ def test_a_stranger_during_a_job_spoils_it_although_it_was_gone_at_its_end(tmp_p
     class Visited(FakeGpuProbe):
         """Alone when it is asked from outside, with a stranger when it is asked meanwhile."""
 
-        is_quick = True
-
         def read(self, gpus: Any) -> list[GpuReading]:
             watched = threading.current_thread() is not threading.main_thread()
             # The parent of the tests is no process of ours.
@@ -271,8 +269,6 @@ def test_a_stranger_during_a_job_spoils_it_although_it_was_gone_at_its_end(tmp_p
 
 def test_heat_during_a_job_is_in_its_report(tmp_path: Path) -> None:
     class Hot(FakeGpuProbe):
-        is_quick = True
-
         def read(self, gpus: Any) -> list[GpuReading]:
             watched = threading.current_thread() is not threading.main_thread()
             return [

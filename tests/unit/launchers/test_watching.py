@@ -20,13 +20,9 @@ OURS = GpuProcess(pid=1, name="contestant")
 POWER_CAP, HEAT = 0x4, 0x20
 
 
-class QuickProbe(FakeGpuProbe):
-    is_quick = True
-
-
 def seen_of(*looks: dict) -> Seen:
     """Return what is seen of GPU 0 in so many looks."""
-    probe, seen = QuickProbe("0"), Seen()
+    probe, seen = FakeGpuProbe("0"), Seen()
     watch = Watch(probe, ours=lambda pid: pid == OURS.pid)
     for changes in looks:
         probe.set("0", **changes)
@@ -56,23 +52,16 @@ def test_heat_is_remembered_and_a_limit_on_power_is_no_fault() -> None:
 
 
 def test_a_driver_that_does_not_answer_is_no_reason_to_stop() -> None:
-    probe, seen = QuickProbe("0"), Seen()
+    probe, seen = FakeGpuProbe("0"), Seen()
     probe.broken = "gone"
     Watch(probe).look(["0"], seen)
     assert (seen.looks, seen.spoilt) == (0, ())
 
 
-def test_a_probe_that_is_slow_to_ask_is_left_alone_while_something_is_measured() -> None:
-    probe = FakeGpuProbe("0")
-    with Watch(probe, every_s=0.0).over(["0"]) as seen:
-        pass
-    assert (probe.reads, seen.looks) == (0, 0)
-
-
 def test_it_looks_until_the_block_ends() -> None:
     looked = threading.Event()
 
-    class Telling(QuickProbe):
+    class Telling(FakeGpuProbe):
         def read(self, gpus):
             looked.set()
             return super().read(gpus)
@@ -96,7 +85,7 @@ def test_what_we_started_is_ours_and_so_is_what_we_cannot_see() -> None:
 
 
 def test_company_during_a_job_spoils_it() -> None:
-    hygiene = Hygiene(QuickProbe("0"))
+    hygiene = Hygiene(FakeGpuProbe("0"))
     hygiene.check_seen(seen_of({}))
     with pytest.raises(
         UnfitDevice, match=r"GPU 0 during the job: used by process 4711 \(python3\)"

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from kernelcup.screen import kernelguard
-from kernelcup.screen.findings import MAX_FINDINGS, Finding
-from kernelcup.screen.kernelguard import KernelGuard, with_opinion
-from kernelcup.screen.run import RULES_VERSION, screen
+from kernelcup.screen.findings import MAX_FINDINGS
+from kernelcup.screen.kernelguard import KernelGuard
 
 CHEAT = """\
 import torch
@@ -20,20 +21,6 @@ def custom_kernel(data):
 """
 
 
-class Opinion:
-    """Finds the same in every text."""
-
-    name = "fake 1.0"
-
-    def __init__(self, count: int = 1) -> None:
-        self._count = count
-
-    def findings(self, text: str) -> list[Finding]:
-        """Return as many findings as were asked for."""
-        finding = Finding(tag="fake:odd", line=0, column=0, source="", explanation="Odd.")
-        return [finding] * self._count
-
-
 @pytest.fixture
 def guard():
     guard = KernelGuard.if_installed()
@@ -43,29 +30,29 @@ def guard():
 
 
 def test_its_patterns_become_tags_with_its_name(guard):
-    found = guard.findings(CHEAT)
+    found = guard(CHEAT).findings
     assert "kernelguard:timer_monkeypatch" in {finding.tag for finding in found}
     assert all(finding.tag.startswith("kernelguard:") and finding.explanation for finding in found)
 
 
 def test_an_honest_text_gets_none(guard):
-    assert guard.findings("import torch\n\n\ndef custom_kernel(data):\n    return torch.add(*data)\n") == []
+    assert guard("import torch\n\n\ndef custom_kernel(data):\n    return torch.add(*data)\n").findings == ()
 
 
 def test_surrogates_and_nul_reach_it(guard):
-    assert all(finding.tag.startswith("kernelguard:") for finding in guard.findings("x = '\ud800\0'\n"))
+    assert all(finding.tag.startswith("kernelguard:") for finding in guard("x = '\ud800\0'\n").findings)
 
 
 def test_past_its_time_it_is_ended_and_that_is_a_finding():
     before = time.monotonic()
-    (finding,) = KernelGuard("0", limit_s=0.01).findings(CHEAT)
-    assert finding.tag == "kernelguard:no_answer"
+    (finding,) = KernelGuard("0", limit_s=0.01)(CHEAT).findings
+    assert finding.tag == "no_answer"
     assert time.monotonic() - before < 60
 
 
 def test_without_enough_memory_it_gives_no_answer():
-    (finding,) = KernelGuard("0", memory_bytes=1024**2).findings(CHEAT)
-    assert finding.tag == "kernelguard:no_answer"
+    (finding,) = KernelGuard("0", memory_bytes=1024**2)(CHEAT).findings
+    assert finding.tag == "no_answer"
 
 
 def test_without_the_package_there_is_no_second_opinion(monkeypatch):
@@ -76,17 +63,10 @@ def test_without_the_package_there_is_no_second_opinion(monkeypatch):
     assert KernelGuard.if_installed() is None
 
 
-def test_a_second_opinion_stands_behind_our_findings_and_in_the_version():
-    both = with_opinion(screen(CHEAT), CHEAT, Opinion())
-    assert both.tags == ("timer_patch", "fake:odd")
-    assert both.rules_version == f"{RULES_VERSION}, fake 1.0"
-
-
-def test_without_a_second_opinion_nothing_changes():
-    assert with_opinion(screen(CHEAT), CHEAT, None) == screen(CHEAT)
-
-
-def test_a_second_opinion_gets_the_room_that_is_left():
-    both = with_opinion(screen(CHEAT), CHEAT, Opinion(1000))
-    assert len(both.findings) == MAX_FINDINGS
-    assert both.left_out == 1001 - MAX_FINDINGS
+def test_at_most_so_many_findings_are_kept_and_the_rest_is_counted(monkeypatch):
+    many = json.dumps([["a", "b", "c"]] * (MAX_FINDINGS + 3))
+    answer = subprocess.CompletedProcess([], 0, stdout=many.encode())
+    monkeypatch.setattr(kernelguard.subprocess, "run", lambda *_, **__: answer)
+    found = KernelGuard("0")(CHEAT)
+    assert (len(found.findings), found.left_out) == (MAX_FINDINGS, 3)
+    assert (found.rules_version, found.tags) == ("kernelguard 0", ("kernelguard:a",))

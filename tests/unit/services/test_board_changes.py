@@ -324,3 +324,8 @@ def test_of_two_updates_after_one_preview_only_one_is_done(db) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(act, [100, 200])) == ["done", "refused"]
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(TypeError, match="no settings: creator_id, id"):
+        BoardChanges(id=1, creator_id=2, duel=True)

@@ -342,7 +342,6 @@ CPU = make_device(name="cpu", backend=Backend.CPU)
 EMULATED = make_device(name="emulated", backend=Backend.EMULATED)
 
 
-@pytest.mark.first_contact(13, "a board of a task that no device can judge is refused with the reason")
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
@@ -357,7 +356,6 @@ def test_a_board_that_no_device_can_judge_is_refused(db, overrides: dict[str, ob
     assert boards.list_boards(db) == []
 
 
-@pytest.mark.first_contact(13, "a board whose inputs are made on a GPU is refused on a device without one")
 def test_inputs_on_a_gpu_are_refused_where_there_is_none(db) -> None:
     known = [EMULATED, CPU]
     with pytest.raises(InvalidValue, match=r"reference\.py, line 5, .* Use another device: emulated\."):
@@ -385,7 +383,6 @@ def test_inputs_on_a_gpu_are_found_wherever_they_are_made(db, made: str) -> None
         make_board(db, task=task, devices=["cpu"], known_devices=[CPU])
 
 
-@pytest.mark.first_contact(13, "a change that leaves a device unable to judge is refused, too")
 def test_a_change_to_what_no_device_can_judge_is_refused(db) -> None:
     make_board(db, devices=["emulated"], known_devices=[EMULATED, CPU])
     for task, changes in (
@@ -399,7 +396,6 @@ def test_a_change_to_what_no_device_can_judge_is_refused(db) -> None:
     assert boards.get_board(db, "double").devices == ("emulated",)
 
 
-@pytest.mark.first_contact(13, "no message about a harness advises one that does not help either")
 def test_advice_about_harnesses_does_not_mislead(db) -> None:
     with pytest.raises(InvalidValue) as refused:
         make_board(db, task=make_task(lang=Language.CUDA), harness=HarnessKind.STANDARD)

@@ -378,11 +378,9 @@ def noise(scene: Scene, canaries: list[float], **changes: Any) -> float:
     return facts.noise_share
 
 
-@pytest.mark.first_contact(25, "jobs are told what the canaries of their device differ by between runs")
 def test_jobs_are_told_how_much_their_device_differs_between_runs(scene: Scene) -> None:
     assert noise(scene, [99.5, 100.5] * 10) == pytest.approx(0.005 / 0.6745, rel=0.01)
 
 
-@pytest.mark.first_contact(25, "a few canaries say nothing about noise")
 def test_a_few_canaries_say_nothing_about_noise(scene: Scene) -> None:
     assert noise(scene, [99.5, 100.5]) == 0.0

@@ -133,7 +133,6 @@ def test_a_client_without_a_name_is_refused(db) -> None:
         start_device_login(db, client=" \n", scopes=SUBMIT, now=NOW)
 
 
-@pytest.mark.first_contact(33, "2,000 pending device logins lock nobody out")
 def test_of_too_many_that_wait_the_one_goes_that_asks_least(db, monkeypatch) -> None:
     monkeypatch.setattr(device_login, "MOST_WAITING", 3)
     ada, *silent = (started(db) for _ in range(3))

@@ -179,7 +179,6 @@ def test_a_harness_that_could_not_judge_is_asked_once_more(stage) -> None:
     assert retried.reason == "BadReport: the harness could not judge"
 
 
-@pytest.mark.first_contact(8, "a quarantine is not turned into a free retry by an internal error after it")
 def test_what_an_audit_has_found_is_stored_and_not_tried_again(stage) -> None:
     submission = stage.submit()
     found = [Finding(code="below_floor", text="too fast", quarantines=True)]
@@ -202,7 +201,6 @@ def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> 
     )
 
 
-@pytest.mark.first_contact(28, "a launch that lacks files, memory or processes uses no attempt and is no bug")
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
 def test_a_launch_that_lacks_something_is_done_later(stage, caplog, monkeypatch, number: int) -> None:
     monkeypatch.setattr(dispatch, "REST_S", 0.0, raising=False)
@@ -229,7 +227,6 @@ class Short(FakeLauncher):
         return super().capacity(device)
 
 
-@pytest.mark.first_contact(28, "no trouble of machine or database ends the dispatcher of a service")
 def test_a_service_outlives_what_its_machine_lacks(stage, caplog, monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "REST_S", 0.0, raising=False)
     submission = stage.submit()

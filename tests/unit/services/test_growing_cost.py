@@ -1,7 +1,6 @@
 """What a request costs does not grow with what others, or the same person, did before.
 
-Cost is counted in calls of functions, which is the same on every machine; ``benchmarks/service_growth.py``
-measures the time.
+Cost is counted in calls of functions, which is the same on every machine.
 """
 
 from __future__ import annotations
@@ -79,7 +78,6 @@ def as_entry(each: Standing) -> scoring.Entry:
     )
 
 
-@pytest.mark.first_contact(32, "an accept costs the same after many rounds of deleting and submitting again")
 def test_deleted_submissions_make_an_accept_no_dearer(db: Database) -> None:
     make_board(db)
     limits.add_limit(db, OPERATOR, text="100000/day", now=NOW)
@@ -94,7 +92,6 @@ def test_deleted_submissions_make_an_accept_no_dearer(db: Database) -> None:
     assert calls_of(submit) < 1.3 * before
 
 
-@pytest.mark.first_contact(32, "what was deleted still counts, as exactly as before", held=True)
 @pytest.mark.parametrize("scope", [{}, {"device": "h100"}, {"mode_group": "ranked", "per_user": False}])
 def test_deleting_gives_nothing_back(db: Database, scope) -> None:
     make_board(db, devices=["H100", "MI300"])
@@ -109,7 +106,6 @@ def test_deleting_gives_nothing_back(db: Database, scope) -> None:
         make_submission(db, user=ada, devices=["H100"])
 
 
-@pytest.mark.first_contact(32, "counting a ranking reads no entries")
 def test_submission_count_costs_the_same_for_a_long_ranking(db: Database, clock) -> None:
     make_board(db)
     judging = Judging(db, clock)
@@ -125,7 +121,6 @@ def test_submission_count_costs_the_same_for_a_long_ranking(db: Database, clock)
     assert calls_of(count) < 1.3 * short
 
 
-@pytest.mark.first_contact(32, "a far page of a ranking is worked out once, not for each request")
 def test_a_far_page_costs_what_a_near_one_does(db: Database, clock, monkeypatch) -> None:
     from kernelcup.services.results import places
 
@@ -139,7 +134,6 @@ def test_a_far_page_costs_what_a_near_one_does(db: Database, clock, monkeypatch)
     assert far < 1.3 * near
 
 
-@pytest.mark.first_contact(32, "a far page follows each change of the ranking", held=True)
 def test_remembered_ranks_follow_the_ranking(db: Database, clock, monkeypatch) -> None:
     from kernelcup.services.results import places
 
@@ -157,7 +151,6 @@ def test_remembered_ranks_follow_the_ranking(db: Database, clock, monkeypatch) -
         assert paged == standings.standings(db, "double", "H100")
 
 
-@pytest.mark.first_contact(32, "a far page is as exact after a change as one that is worked out anew")
 def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -> None:
     from kernelcup.services.results import places
 
@@ -181,7 +174,6 @@ def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -
         assert all(own[each.user] == each for each in remembered[::3])
 
 
-@pytest.mark.first_contact(32, "after a change a far page and one's own place read what changed")
 def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkeypatch) -> None:
     from kernelcup.services.results import places
     from kernelcup.storage.results import standings as ranking

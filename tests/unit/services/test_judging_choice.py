@@ -41,9 +41,6 @@ def made(db, task: Task, **overrides: Any) -> MadeBoard:
     return boards.make_board(db, settings=BoardSettings(), **{**values, **overrides})
 
 
-@pytest.mark.first_contact(
-    12, "standard is taken where the task's own solutions pass under it, and that is said"
-)
 def test_the_standard_harness_is_taken_where_the_tasks_own_solutions_pass(db) -> None:
     trial = FakeTrial()
     found = made(db, make_task(**OWN_MAIN), trial=trial)
@@ -55,7 +52,6 @@ def test_the_standard_harness_is_taken_where_the_tasks_own_solutions_pass(db) ->
     )
 
 
-@pytest.mark.first_contact(12, "where its own solutions fail under ours, its own harness needs a yes")
 def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> None:
     trial = FakeTrial(
         Tried(fault="its own harness accepts the Python template, but the standard one reports wrong_answer")
@@ -71,7 +67,6 @@ def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> No
     assert asked.notes == ("judged by its own harness (eval.py), as asked; results are marked self-measured",)
 
 
-@pytest.mark.first_contact(12, "the rule is the same for whoever makes the board")
 @pytest.mark.parametrize("as_actor", [True, False])
 def test_an_operator_and_a_creator_get_the_same_harness(db, as_actor: bool) -> None:
     creator = make_actor(db, "grace", Role.CREATOR) if as_actor else "grace"
@@ -94,7 +89,6 @@ def test_where_nothing_can_be_tried_that_is_said(db) -> None:
     assert "nothing was tried here" in made(db, make_task(), name="b2", trial=FakeTrial(None)).notes[1]
 
 
-@pytest.mark.first_contact(2, "a board made from a folder without the key takes the proposal and says so")
 def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
     task = make_task()
     found = made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24, seeds_why="tests.0: one value")))
@@ -107,13 +101,11 @@ def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
     assert found.board.task_hash == task.content_hash
 
 
-@pytest.mark.first_contact(2, "the task's own key goes before what was proposed")
 def test_the_bound_of_the_task_goes_before_a_proposal(db) -> None:
     task = make_task(seeds_below=1 << 30)
     assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).board.seeds_below is None
 
 
-@pytest.mark.first_contact(2, "a new version of the task is tried, too")
 def test_an_update_tries_the_new_version(db) -> None:
     made(db, make_task(), trial=FakeTrial(Tried(seeds_below=1 << 24)))
     new = make_task(description="Twice.")
@@ -125,7 +117,6 @@ def test_an_update_tries_the_new_version(db) -> None:
     assert boards.get_board(db, "double").seeds_below == 1 << 31
 
 
-@pytest.mark.first_contact(2, "what a job draws: the task's bound, else the leaderboard's, else 63 bits")
 @pytest.mark.parametrize(
     ("key", "proposed", "below"),
     [
@@ -139,12 +130,6 @@ def test_the_bound_of_a_job(key: int | None, proposed: int | None, below: int | 
     task = make_task(seeds_below=key)
     about: dict[str, Any] = {"job_id": "1", "submission": "", "mode": Mode.TEST, "backend": Backend.EMULATED}
     assert build_job_spec(task, **about, seeds_below=proposed).seeds_below == below
-
-
-@pytest.mark.first_contact(2, "the identity of folders without the key stays as it was", held=True)
-def test_a_task_without_the_key_keeps_its_identity() -> None:
-    known = "d0893daf1297602f1e58bdae741e6168ff013944e869afc976ce648f7e8d9030"
-    assert make_task().content_hash == known
 
 
 def test_a_version_keeps_the_times_of_its_reference_for_the_judge_alone(db) -> None:

@@ -197,7 +197,6 @@ def test_each_problem_stands_for_itself(db, source) -> None:
     assert sync(db, source, preview=True).errors == result.errors
 
 
-@pytest.mark.first_contact(14, "an unknown device is left out and loses no problem")
 def test_an_unknown_device_is_left_out_and_loses_no_problem(db, source) -> None:
     repository(source, {"problems/set.yaml": set_file(entry("a", gpus=["B200", "h100"]), entry("d"))})
     result = sync(db, source)
@@ -208,7 +207,6 @@ def test_an_unknown_device_is_left_out_and_loses_no_problem(db, source) -> None:
     assert skipped(sync(db, source)) == {"a": "no changes", "d": "no changes"}
 
 
-@pytest.mark.first_contact(13, "a sync leaves out a device that cannot judge the problem")
 def test_a_device_that_cannot_judge_a_problem_is_left_out(db, source) -> None:
     reference = REFERENCE.replace("[seed] * size", "torch.ones(size, device='cuda')")
     files = {"problems/set.yaml": set_file(entry("a", gpus=["cpu", "H100"]))}
@@ -218,7 +216,6 @@ def test_a_device_that_cannot_judge_a_problem_is_left_out(db, source) -> None:
     assert boards.get_board(db, "a").devices == ("H100",)
 
 
-@pytest.mark.first_contact(14, "other devices can be given for all problems")
 def test_other_devices_can_be_given_for_all_problems(db, source) -> None:
     assert sync(db, source, devices=["a100"]).created == ["a", "d"]
     assert boards.get_board(db, "d").devices == ("A100",)
@@ -226,7 +223,6 @@ def test_other_devices_can_be_given_for_all_problems(db, source) -> None:
         sync(db, source, devices=["B200"])
 
 
-@pytest.mark.first_contact(14, "a deadline that is over can be replaced, also by none")
 @pytest.mark.parametrize("deadline", [None, datetime(2027, 1, 1, tzinfo=UTC)])
 def test_a_deadline_that_is_over_can_be_replaced(db, source, deadline: datetime | None) -> None:
     repository(source, {"problems/set.yaml": set_file(entry("a", deadline="2025-01-01"))})
@@ -268,7 +264,6 @@ def test_names_can_be_given_a_prefix_and_boards_be_closed(db, source) -> None:
     assert sync(db, source, prefix="class-", visibility=Visibility.PUBLIC).updated == ["class-a", "class-d"]
 
 
-@pytest.mark.first_contact(12, "board sync follows the same rule and says so")
 def test_our_harness_judges_where_it_can_and_the_own_one_needs_a_yes(db, tmp_path) -> None:
     files = {
         **task_files("ours", main=True),

@@ -7,13 +7,18 @@ import pytest
 from builders import make_case, make_report, make_stage
 from kernelcup.services.submissions.redaction import WITHHELD, WITHHELD_RANKED, outline, redact
 from kernelcup_harness.protocol import (
+    Audit,
     CapturedOutput,
+    DuelResult,
+    Finding,
     HarnessKind,
     Mismatch,
     Mode,
+    Reason,
     StageName,
     StageReport,
     Timing,
+    TrustLevel,
     Verdict,
     dumps,
 )
@@ -23,6 +28,7 @@ SECRET = "31337"
 HIDDEN = make_case(
     index=1,
     hidden=True,
+    met_hidden=True,
     verdict=Verdict.WRONG_ANSWER,
     parameters={"size": int(SECRET)},
     message=f"size {SECRET}",
@@ -38,20 +44,56 @@ REPORT = make_report(
     message=f"case 1 (size {SECRET}) is wrong",
     stages=[
         make_stage([make_case(message="public")], name=StageName.TEST, message="tests"),
-        make_stage([make_case(), HIDDEN], verdict=Verdict.WRONG_ANSWER, message=f"size {SECRET}"),
+        make_stage(
+            [make_case(), HIDDEN], verdict=Verdict.WRONG_ANSWER, message=f"size {SECRET}", met_hidden=True
+        ),
     ],
-    stdout=CapturedOutput(text=f"size is {SECRET}", total_bytes=13),
     extra={"benchmark.1.spec": SECRET},
     secret_seed="ab" * 32,
 )
 
 
-def test_nothing_of_a_hidden_case_but_place_and_verdict_is_shown() -> None:
+def test_nothing_of_a_hidden_case_but_place_verdict_and_reason_is_shown() -> None:
     shown = redact(REPORT, sees_all=False)
     assert SECRET not in dumps(shown)
     case = shown.stages[1].cases[1]
     assert (case.index, case.hidden, case.verdict) == (1, True, Verdict.WRONG_ANSWER)
-    assert shown.message == shown.stages[1].message == shown.stdout.text == WITHHELD
+    assert shown.message == shown.stages[1].message == WITHHELD
+
+
+def test_a_hidden_case_that_raised_shows_the_line() -> None:
+    failed = dataclasses.replace(HIDDEN, line=12, reason=Reason.EXCEPTION)
+    stage = make_stage([failed], verdict=Verdict.RUNTIME_ERROR, met_hidden=True)
+    (case,) = redact(make_report(stages=[stage]), sees_all=False).stages[0].cases
+    assert (case.reason, case.line) == (Reason.EXCEPTION, 12)
+    assert case.message == "It failed at line 12 of the submission."
+
+
+def test_a_public_case_of_a_process_that_has_met_hidden_ones_shows_rounded_times_only() -> None:
+    audit = Audit(score_ns=31337.42, level=TrustLevel.REPLAYED, findings=[Finding(code="x", text=SECRET)])
+    timing = Timing(samples_ns=[31337.42, 7.0], own_ns=[31337.42], discarded_ns=[31337.42], audit=audit)
+    met = make_case(timing=timing, met_hidden=True, message=SECRET, mismatch=HIDDEN.mismatch, checks=31337)
+    duel = DuelResult(ratios=[1.31337], cases=[[1.31337]], pairs=[31337], ratio=1.3133742, low=1.0, high=2.0)
+    report = make_report(stages=[make_stage([met])], duel=duel, duration_s=3.1337, phases={"test": 0.31337})
+    shown = redact(report, sees_all=False)
+    assert SECRET not in dumps(shown)
+    (case,) = shown.stages[0].cases
+    assert case.parameters == met.parameters
+    assert case.timing is not None
+    assert (case.timing.score_ns, case.timing.samples_ns, case.timing.own_ns) == (31340.0, [31340.0], [])
+    assert shown.duel is not None
+    assert (shown.duel.ratio, shown.duel.ratios, shown.duration_s) == (1.313, [], 3.1)
+
+
+@pytest.mark.parametrize("harness", [HarnessKind.STANDARD, HarnessKind.OWN])
+def test_what_is_printed_before_the_ranked_stage_is_hidden_only_if_the_process_met_hidden_cases(
+    harness: HarnessKind,
+) -> None:
+    stage = make_stage([HIDDEN], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER, met_hidden=True)
+    printed = CapturedOutput(text="printed", total_bytes=7)
+    report = make_report(harness=harness, stages=[stage], stage=StageName.TEST, stdout=printed)
+    shown = redact(report, sees_all=False).stdout.text
+    assert shown == (WITHHELD if harness is HarnessKind.OWN else "printed")
 
 
 def test_public_cases_and_the_seed_stay() -> None:
@@ -136,6 +178,7 @@ def test_a_message_of_a_stage_that_was_cut_off_may_be_about_a_hidden_case() -> N
         verdict=Verdict.RUNTIME_ERROR,
         message=f"in case 2: {SECRET}",
         planned_cases=3,
+        met_hidden=True,
     )
     report = make_report(
         verdict=Verdict.RUNTIME_ERROR, stage=StageName.RANKED, message=SECRET, stages=[stage]

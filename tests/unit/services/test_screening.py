@@ -1,43 +1,26 @@
-"""What the static screen finds is stored with a result, and never decides about a verdict."""
+"""What a second opinion finds is stored with a result, and never decides about a verdict."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import func, select
 
 from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_report, make_submission
-from fakes import FakeLauncher
+from fakes import FakeLauncher, find_words
 from kernelcup.domain import OPERATOR, JobState
-from kernelcup.errors import Banned, DeadlinePassed, NotFound, RateLimited
-from kernelcup.screen.findings import Finding, Screening, Tag
-from kernelcup.screen.run import RULES_VERSION
-from kernelcup.services.people.accounts import ban
+from kernelcup.errors import DeadlinePassed, NotFound
+from kernelcup.screen.findings import Finding, Screening
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.services.rules import limits
-from kernelcup.services.submissions.screening import screen_file
 from kernelcup.services.submissions.submissions import list_submissions, screening_of, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow
 
 CHEAT = "import sys\nsys._getframe(1)\nexec('x')\n" + SUBMISSION
 STREAM = b"import torch\n\n\ndef custom_kernel(data):\n    torch.cuda.Stream()\n    return data * 2\n"
-EXPENSIVE = ("s='" + "eval(a) " * 6000 + "'\n" + "exec(s)\n" * 1200).encode()
-"""The screen took ten seconds for this file of 58 kB."""
-
-
-class Odd:
-    """A second opinion that says what no database can store as it is."""
-
-    name = "odd 2.0"
-
-    def findings(self, text: str) -> list[Finding]:
-        """Find one thing."""
-        return [Finding(tag="odd:text", line=0, column=0, source="a\0b", explanation="half \ud800")]
 
 
 def count(db, table) -> int:
@@ -67,22 +50,29 @@ def finish(db, screening: Screening | None = None) -> JobState:
     return show_submission(db, lease.job.submission_id).jobs[0].job.state
 
 
-@pytest.mark.first_contact(29, "the screen leaves the request: it looks at a submission while that is judged")
 def test_a_submission_is_screened_when_it_is_judged(db, clock) -> None:
     make_board(db)
     submission = make_submission(db, content=CHEAT.encode())
     assert screening_of(db, submission.id) is None
-    run(db, clock)
+    run(db, clock, look=find_words)
     screening = screening_of(db, submission.id)
     assert screening is not None
     assert screening.tags == ("dynamic_execution", "frame_walk")
 
 
+def test_without_a_second_opinion_nothing_is_stored(db, clock) -> None:
+    make_board(db)
+    submission = make_submission(db, content=CHEAT.encode())
+    run(db, clock)
+    assert screening_of(db, submission.id) is None
+    assert show_submission(db, submission.id).jobs[0].job.state is JobState.DONE
+
+
 def test_a_submission_is_looked_at_once(db, clock) -> None:
     seen: list[str] = []
 
-    def look(file_name: str, code: str) -> Screening:
-        seen.append(file_name)
+    def look(code: str) -> Screening:
+        seen.append(code)
         return Screening(rules_version="test")
 
     make_board(db, devices=["H100"])
@@ -91,39 +81,15 @@ def test_a_submission_is_looked_at_once(db, clock) -> None:
     run(db, clock, look=look)
     make_submission(db)
     run(db, clock, look=look)
-    assert seen == ["kernel.py"]
+    assert seen == [SUBMISSION]
 
 
-@pytest.mark.first_contact(29, "ban and limits come before anything that takes long")
-def test_a_file_of_a_banned_user_costs_nothing(db) -> None:
-    make_board(db)
-    make_submission(db)
-    ban(db, OPERATOR, "ada", reason="cheats", now=NOW)
-    before = time.thread_time()
-    with pytest.raises(Banned):
-        make_submission(db, content=EXPENSIVE)
-    assert time.thread_time() - before < 5
-
-
-@pytest.mark.first_contact(29, "ban and limits come before anything that takes long")
-def test_a_file_over_a_limit_costs_nothing(db) -> None:
-    make_board(db)
-    limits.add_limit(db, OPERATOR, text="1/hour", now=NOW)
-    make_submission(db)
-    before = time.thread_time()
-    with pytest.raises(RateLimited):
-        make_submission(db, content=EXPENSIVE)
-    assert time.thread_time() - before < 5
-
-
-@pytest.mark.first_contact(29, "a leaderboard that holds back tags holds back what the screen has not seen")
 def test_what_was_not_looked_at_does_not_rank_where_tags_are_held_back(db) -> None:
     make_board(db, review_tags=("streams",))
     make_submission(db)
     assert finish(db) is JobState.QUARANTINED
 
 
-@pytest.mark.first_contact(29, "the tags that a look beside the judging finds hold back the result")
 def test_tags_count_before_a_result_ranks(db) -> None:
     make_board(db, review_tags=("streams",))
     finding = Finding(tag="streams", line=5, column=5, source="", explanation="")
@@ -135,32 +101,30 @@ def test_tags_count_before_a_result_ranks(db) -> None:
 def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
     make_board(db, review_tags=("streams",))
     held, fine = make_submission(db, content=STREAM), make_submission(db)
-    run(db, clock)
+    run(db, clock, look=find_words)
     states = [show_submission(db, each.id).jobs[0].job.state for each in (held, fine)]
     assert states == [JobState.QUARANTINED, JobState.DONE]
 
 
-@pytest.mark.first_contact(29, "a file that keeps the screen too long is held back where tags are")
-def test_a_file_that_the_screen_cannot_finish_is_held_back(db) -> None:
+def test_a_file_without_an_answer_is_held_back(db) -> None:
     make_board(db, review_tags=("streams",))
     make_submission(db)
     finding = Finding(tag="no_answer", line=0, column=0, source="", explanation="")
     assert finish(db, Screening(rules_version="1", findings=(finding,))) is JobState.QUARANTINED
-    assert Tag("no_answer").grave
 
 
 def test_two_jobs_of_a_submission_store_one_screening(db) -> None:
     make_board(db)
     submission = make_submission(db)
     first = look_at(db, submission)
-    look_at(db, submission, lambda _name, _code: dataclasses.replace(first, rules_version="other"))
+    look_at(db, submission, lambda _code: dataclasses.replace(first, rules_version="other"))
     assert screening_of(db, submission.id) == first
 
 
 def test_tags_change_nothing_about_the_submission(db, clock) -> None:
     make_board(db)
     tagged, plain = make_submission(db, content=CHEAT.encode()), make_submission(db)
-    run(db, clock)
+    run(db, clock, look=find_words)
     states = [[view.job.state for view in show_submission(db, each.id).jobs] for each in (tagged, plain)]
     assert states == [[JobState.DONE]] * 2
 
@@ -171,7 +135,7 @@ def test_a_submission_without_findings_is_screened_all_the_same(db) -> None:
     look_at(db, submission)
     screening = screening_of(db, submission.id)
     assert screening is not None
-    assert (screening.findings, screening.left_out, screening.rules_version) == ((), 0, RULES_VERSION)
+    assert (screening.findings, screening.left_out, screening.rules_version) == ((), 0, "words 1")
 
 
 def test_a_submission_that_is_not_there_has_no_screening_either(db) -> None:
@@ -189,24 +153,14 @@ def test_with_a_submission_its_findings_are_deleted(db) -> None:
     assert screening_of(db, other.id) is not None
 
 
-def test_findings_that_were_left_out_stay_counted(db) -> None:
+def test_what_it_says_is_stored_whatever_it_says(db) -> None:
     make_board(db)
-    content = b"import os\n" + b"os.environ\n" * 100 + SUBMISSION.encode()
-    submission = make_submission(db, content=content)
-    look_at(db, submission)
+    submission = make_submission(db)
+    odd = Finding(tag="odd:text", line=0, column=0, source="a\0b", explanation="half \ud800")
+    look_at(db, submission, lambda _code: Screening(rules_version="odd 2.0", findings=(odd,), left_out=7))
     screening = screening_of(db, submission.id)
     assert screening is not None
-    assert len(screening.findings) + screening.left_out == 100
-
-
-def test_a_second_opinion_is_stored_whatever_it_says(db) -> None:
-    make_board(db)
-    submission = make_submission(db, content=CHEAT.encode())
-    look_at(db, submission, lambda name, code: screen_file(name, code, Odd()))
-    screening = screening_of(db, submission.id)
-    assert screening is not None
-    assert screening.rules_version == f"{RULES_VERSION}, odd 2.0"
-    assert screening.tags == ("dynamic_execution", "frame_walk", "odd:text")
+    assert (screening.rules_version, screening.left_out, screening.tags) == ("odd 2.0", 7, ("odd:text",))
     assert screening.findings[-1].source == "a\ufffdb"
     assert screening.findings[-1].explanation == "half \ufffd"
 
@@ -219,11 +173,6 @@ def test_submissions_can_be_listed_by_tag(db) -> None:
     assert [each.id for each in list_submissions(db, tag="frame_walk")] == [tagged.id]
     assert list_submissions(db, tag="threads") == []
     assert list_submissions(db, tag="frame_walk", user="nobody") == []
-
-
-@pytest.mark.parametrize("name", ["kernel.cu", "KERNEL.CUH", "a/b.cu"])
-def test_a_cuda_file_is_read_as_cuda(name) -> None:
-    assert screen_file(name, "int f() { return fork(); }").tags == ("subprocess",)
 
 
 def test_a_file_that_is_refused_is_not_looked_at(db) -> None:

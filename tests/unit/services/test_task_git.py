@@ -162,7 +162,6 @@ def test_paths_and_ports_are_for_the_operator_only(db, tmp_path, repository: str
         fetch_problems(make_actor(db, "root", Role.ADMIN), repository, "main", tmp_path / "out")
 
 
-@pytest.mark.first_contact(26, "a host that does not resolve is told so")
 @pytest.mark.parametrize(
     ("addresses", "told"),
     [
@@ -251,9 +250,6 @@ def test_what_a_broken_server_sends_is_refused(
         gc.collect()
 
 
-@pytest.mark.first_contact(
-    31, "a small pack that unpacks to much memory is refused, and takes none of the server's"
-)
 def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,7 +260,6 @@ def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
         fetch_problems(OPERATOR, source, "main", tmp_path / "out")
 
 
-@pytest.mark.first_contact(31, "a sync that hangs ends at its limit of time")
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_source, "check_repository", lambda *_: None)
     monkeypatch.setattr(git_source, "LIMIT_S", 0.5, raising=False)

@@ -25,7 +25,7 @@ def token_of(db: Database, actor: Actor, scopes: frozenset[Scope] = SUBMIT, **mo
 def everything(db: Database) -> str:
     """Return all that is stored of tokens and links as text."""
     with db.engine.connect() as connection:
-        names = ("tokens", "login_links", "audit")
+        names = ("tokens", "one_time_codes", "audit")
         return str([connection.execute(text(f"SELECT * FROM {name}")).all() for name in names])
 
 

@@ -102,11 +102,6 @@ def test_a_key_that_says_something_else_makes_another_version(tmp_path, keys):
     assert plain.content_hash != said.content_hash
 
 
-def test_tasks_from_before_these_keys_keep_their_hash():
-    old = Task(name="t", sources={"reference.py": "x = 1"}, benchmarks=[{"size": 1}])
-    assert old.content_hash == "a7d92d1fabd831d751607173d816243d2d6099c7a1819aff93b84f8bbf62b4be"
-
-
 def test_a_loaded_task_survives_json(tmp_path):
     task = load_task(write_task(tmp_path / "copy", tests=[{"size": 1, "seed": 2}]))
     assert Task.from_json(task.to_json()) == task

@@ -137,7 +137,6 @@ def test_what_is_said_of_the_data_is_true_or_false(tmp_path, key):
 ALL_CASES = [(CaseList.TESTS, 0), (CaseList.TESTS, 1), (CaseList.BENCHMARKS, 0)]
 
 
-@pytest.mark.first_contact(24, "a checker that ignores an output is one finding, with all nulls and cases")
 def test_a_part_that_the_checker_ignores_is_one_finding(tmp_path):
     found = [
         finding(list=name, index=index, null=null, how=f"{null.value}, in output[1] only", part="output[1]")
@@ -155,7 +154,6 @@ def test_a_part_that_the_checker_ignores_is_one_finding(tmp_path):
     assert "in tests.0, tests.1, benchmarks.0;" in line
 
 
-@pytest.mark.first_contact(24, "a checker that looks at nothing is one finding, too")
 def test_a_checker_that_looks_at_nothing_is_one_finding(tmp_path):
     parts = ["", "output[0]", "output[1]"]
     found = [
@@ -169,7 +167,6 @@ def test_a_checker_that_looks_at_nothing_is_one_finding(tmp_path):
     assert "the checker ignores the answer" in problem.text
 
 
-@pytest.mark.first_contact(24, "a null that several cases accept is one finding that names them")
 def test_findings_that_differ_by_their_case_only_become_one(tmp_path):
     found = [finding(list=name, index=index) for name, index in ALL_CASES]
     _task, outcome = weighed(tmp_path, *found, finding(null=Null.ONES))
@@ -225,7 +222,6 @@ def test_what_a_part_accepts_beside_random_bytes_alone_is_not_ignored(tmp_path):
     assert [("ignores" in problem.text) for problem in outcome.errors] == [False, False]
 
 
-@pytest.mark.first_contact(24, "a failing generate_input is a problem at its case")
 def test_a_fault_of_the_tasks_own_code_is_told_at_its_case(tmp_path):
     fault = {"fault": "the task's generate_input failed: no", "fault_list": CaseList.BENCHMARKS}
     _task, outcome = weighed(tmp_path, **fault)

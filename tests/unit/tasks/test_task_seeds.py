@@ -21,13 +21,11 @@ benchmarks:
 """
 
 
-@pytest.mark.first_contact(2, "the key `seeds_below` of task.yml")
 @pytest.mark.parametrize("below", [1 << 20, (1 << 63) - 1])
 def test_a_task_says_below_which_bound_seeds_are_drawn(tmp_path: Path, below: int) -> None:
     assert load_task(write_task(tmp_path / "t", seeds_below=below)).seeds_below == below
 
 
-@pytest.mark.first_contact(2, "never below 2^20 values: a smaller bound is refused")
 @pytest.mark.parametrize(
     ("below", "words"),
     [
@@ -49,13 +47,11 @@ def told(folder: Path, yml: str = YML, **found) -> list[str]:
     return [str(each).replace(f"{place}/", "") for each in outcome.warnings]
 
 
-@pytest.mark.first_contact(2, "task check proposes the bound, ready to be copied")
 def test_a_proposal_is_a_warning_with_the_line_to_write(tmp_path: Path) -> None:
     (line,) = told(tmp_path, seeds_below=1 << 24, seeds_why="tests.0: one value")
     assert "large seeds make poorer inputs (tests.0: one value): write `seeds_below: 16777216`" in line
 
 
-@pytest.mark.first_contact(2, "where even 2^20 makes poorer inputs, task check warns")
 def test_inputs_that_no_bound_helps_are_a_warning(tmp_path: Path) -> None:
     (line,) = told(
         tmp_path, YML + "seeds_below: 1048576\n", seeds_below=1 << 20, seeds_poor=True, seeds_why="why"
@@ -68,7 +64,6 @@ def test_a_bound_that_is_written_already_is_not_proposed(tmp_path: Path) -> None
     assert told(tmp_path, YML + "seeds_below: 1048576\n", seeds_below=1 << 20) == []
 
 
-@pytest.mark.first_contact(24, "`seed: eleven` is refused with file, line and column")
 @pytest.mark.parametrize(
     ("seed", "kind"),
     [("eleven", "text"), ("1.5", "a number with a fraction"), ("true", "a boolean"), ("[1]", "a list")],

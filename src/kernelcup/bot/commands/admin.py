@@ -143,8 +143,6 @@ def plan_text(plan: Json) -> str:
         lines.append(f"{plan['standing']} of them are in the standings and may change them.")
         if plan["other_version"]:
             lines.append(f"{plan['other_version']} were judged with another version of the task.")
-        if plan["older_clock"]:
-            lines.append(f"{plan['older_clock']} were measured by an older clock.")
         if plan["estimated_gpu_s"] is not None:
             lines.append(f"About {replies.waiting(plan['estimated_gpu_s'])} of GPU time.")
     lines += [f"- left out: {count} {texts.plain(reason)}" for reason, count in plan["left_out"].items()]

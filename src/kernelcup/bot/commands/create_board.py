@@ -25,7 +25,7 @@ SYNC_PATIENCE_S = 300.0
 
 Json = Mapping[str, Any]
 Harness = Literal["standard", "own"]
-Trust = Literal["any", "replayed"]
+Trust = Literal["any", "replayed", "witnessed"]
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:
@@ -47,7 +47,7 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         gpus="GPUs, separated by commas; default: choose from a menu",
         closed="Only users with an invite see it",
         harness="The judging code: ours, or the task's own",
-        trust="Which times rank: any (each marked), or replayed times only",
+        trust="Which times rank: any (each marked), or only replayed or witnessed times",
         duel="Whether a new first place must win a duel against the old one",
     )
     async def create(

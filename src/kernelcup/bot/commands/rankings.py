@@ -59,7 +59,6 @@ async def page(
         offset=offset,
         link=link,
         frozen=frozen,
-        older=found["older"],
         unranked=found["unranked"],
         final=found["final"],
     )

@@ -22,8 +22,8 @@ from kernelcup.bot.messages.reports import score_text
 from kernelcup.bot.state import Followed
 from kernelcup.client.requests import path_of
 from kernelcup.errors import UserError
-from kernelcup.reporting.phrases import trust_text
-from kernelcup_harness.protocol import TrustLevel, Verdict
+from kernelcup.reporting.phrases import level_mark
+from kernelcup_harness.protocol import Verdict
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
@@ -92,8 +92,8 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
         if ties
         else ""
     )
-    if mine["trust"] != TrustLevel.REPLAYED:
-        tied += f" ({texts.plain(trust_text(mine['trust']))})"
+    if level := level_mark(mine["trust"]):
+        tied += f" ({texts.plain(level)})"
     kind = "🍾 first successful submission" if first else "personal best"
     return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import discord
 
 from kernelcup.bot.messages import texts
-from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
-from kernelcup.reporting.phrases import duration, percent, rank_text, trust_text
-from kernelcup_harness.protocol import TrustLevel
+from kernelcup.reporting.phrases import duration, level_mark, percent, rank_text, ranking_levels, trust_text
 
 Json = Mapping[str, Any]
 
@@ -54,7 +52,6 @@ def ranking_embed(
     offset: int,
     link: str | None = None,
     frozen: str = "",
-    older: Sequence[Json] = (),
     unranked: Sequence[Json] = (),
     final: Json | None = None,
 ) -> discord.Embed:
@@ -62,7 +59,6 @@ def ranking_embed(
 
     Args:
         frozen: A note for frozen standings, else empty.
-        older: Results that an older clock measured, listed separately.
         unranked: Results of a level that the leaderboard does not rank.
         final: The final of a closed leaderboard, with its official order.
     """
@@ -76,11 +72,8 @@ def ranking_embed(
     )
     if final is not None:
         embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
-    if older:
-        told = "Apart from the ranking until `/admin rejudge` judges them again."
-        embed.add_field(name=OLDER_CLOCK.capitalize(), value=_apart(older, told), inline=False)
     if unranked:
-        told = "This leaderboard ranks replayed times only; the author's report says why a time is not."
+        told = "This leaderboard does not rank times of these levels; the author's report says why."
         embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)
     notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
     embed.set_footer(text=" · ".join(note for note in notes if note))
@@ -134,21 +127,14 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
 
 def facts(board: Json) -> dict[str, Any]:
     """Return the facts of a leaderboard whose changes are announced."""
-    names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes", "trust", "duel")
-    return {name: board[name] for name in names} | {"notice": board.get("notice", "")}
+    return {name: board[name] for name in (*ANNOUNCED, "devices", "task_hash", "notice")}
 
 
 def changes_between(before: Json, after: Json) -> list[str]:
     """Describe the changes from one state of a leaderboard to another."""
-    found = []
-    for name, words in (
-        ("deadline", "deadline"),
-        ("opens_at", "opening"),
-        ("freeze_at", "freeze of the ranking"),
-    ):
-        if before.get(name) != after.get(name):
-            moment = after.get(name)
-            found.append(f"{words}: {stamp(moment) if moment else 'none'}")
+    found = [
+        text(after[name]) for name, text in ANNOUNCED.items() if before.get(name, after[name]) != after[name]
+    ]
     added = [each for each in after["devices"] if each not in before.get("devices", [])]
     removed = [each for each in before.get("devices", []) if each not in after["devices"]]
     if added:
@@ -157,21 +143,24 @@ def changes_between(before: Json, after: Json) -> list[str]:
         found.append(f"GPUs removed: {_names(removed)}")
     if before.get("task_hash") != after.get("task_hash"):
         found.append("the task changed; get the template and the task again")
-    if before.get("max_file_bytes") != after.get("max_file_bytes"):
-        size = after.get("max_file_bytes")
-        found.append(f"largest submission: {f'{size:,} bytes' if size else 'the default'}")
-    if before.get("trust", after["trust"]) != after["trust"]:
-        found.append(
-            "only replayed times rank"
-            if after["trust"] == TrustRule.REPLAYED
-            else "all times rank, each marked"
-        )
-    if before.get("duel", after["duel"]) != after["duel"]:
-        needs = "must win a duel" if after["duel"] else "needs no duel"
-        found.append(f"a new first place {needs}")
-    if notice := after.get("notice", "").removeprefix(before.get("notice", "")).strip():
+    if notice := after["notice"].removeprefix(before.get("notice", "")).strip():
         found.append(texts.plain(notice, 400))
     return found
+
+
+def _stamp_or_none(moment: str | None) -> str:
+    return stamp(moment) if moment else "none"
+
+
+ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
+    "deadline": lambda moment: f"deadline: {_stamp_or_none(moment)}",
+    "opens_at": lambda moment: f"opening: {_stamp_or_none(moment)}",
+    "freeze_at": lambda moment: f"freeze of the ranking: {_stamp_or_none(moment)}",
+    "max_file_bytes": lambda size: f"largest submission: {f'{size:,} bytes' if size else 'the default'}",
+    "trust": lambda rule: ranking_levels(TrustRule(rule)),
+    "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
+}
+"""The settings whose changes are announced, and what is said of their new values."""
 
 
 def _names(names: Sequence[str], most: int = 10) -> str:
@@ -213,7 +202,7 @@ def _apart(places: Sequence[Json], told: str, *, ranked: bool = True) -> str:
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:
     user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-    mark = "" if place["trust"] == TrustLevel.REPLAYED else f" ({trust_text(place['trust'])})"
+    mark = f" ({level})" if (level := level_mark(place["trust"])) else ""
     return (
         rank_text(place["rank"], tied=place["tied"]),
         texts.shortened(user, 20),
@@ -239,7 +228,7 @@ def _notes(places: Sequence[Json]) -> list[str]:
         notes.append("= cannot be told apart from the first of that rank")
     if any(place["duel"] in BEHIND for place in places):
         notes.append("some stand behind the one that they did not beat in a duel")
-    levels = sorted({place["trust"] for place in places} - {TrustLevel.REPLAYED.value})
+    levels = sorted({level_mark(place["trust"]) for place in places} - {""})
     if levels:
-        notes.append(f"some times are {' or '.join(map(trust_text, levels))}")
+        notes.append(f"some times are {' or '.join(levels)}")
     return notes

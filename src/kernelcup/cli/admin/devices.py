@@ -154,10 +154,9 @@ def show_outages(out: Sequence[DeviceFault]) -> None:
 
 def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> int | None:
     """Return the number of jobs that could start now; None for devices of other launchers."""
-    from kernelcup.cli import wiring
     from kernelcup.launchers.local.gpu_locks import Slots
 
-    if device.launcher != wiring.LOCAL:
+    if not device.is_here:
         return None
     slots = Slots(settings.runtime_dir, settings.slot_gpus)
     slots.leave_out(frozenset(fault.gpu for fault in out if fault.machine == socket.gethostname()))

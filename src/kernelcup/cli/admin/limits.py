@@ -16,7 +16,6 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
-    from kernelcup.client.models import BoardInfo
     from kernelcup.services.boards.late_exceptions import LateException
     from kernelcup.services.rules.limits import Limit
 
@@ -260,7 +259,7 @@ def freeze(
         ),
     )
     if as_json:
-        typer.echo(json.dumps(_board_object(found)))
+        typer.echo(json.dumps(found.as_object()))
         return
     since = "now" if wanted is None or found.freeze_at is None else moment(found.freeze_at)
     typer.echo(plain(f"others see the standings of {found.name} as they are {since}"))
@@ -280,7 +279,7 @@ def unveil(backend: Backend, board: BoardArgument, as_json: JsonOption = False) 
         lambda api: api.ask(BoardInfo.of_json, "POST", path_of("leaderboards", named, "unveil")),
     )
     if as_json:
-        typer.echo(json.dumps(_board_object(found)))
+        typer.echo(json.dumps(found.as_object()))
     else:
         typer.echo(plain(f"everyone sees the current standings of {found.name}"))
 
@@ -295,12 +294,6 @@ def limit_object(each: Limit) -> dict[str, Any]:
 
     names = ("id", "text", "user", "device", "mode_group", "per_user", "quantity", "amount", "window_s")
     return json_object(each, *names, leaderboard=each.board)
-
-
-def _board_object(board: BoardInfo) -> dict[str, object]:
-    from kernelcup.cli.show.boards import as_object
-
-    return as_object(board)
 
 
 def _now() -> datetime:

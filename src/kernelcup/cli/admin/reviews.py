@@ -279,10 +279,9 @@ def show_plan(plan: RejudgePlan) -> None:
     else:
         where = ", ".join(f"{device} {jobs}" for device, jobs in plan.by_device.items())
         typer.echo(plain(f"to judge again: {plan.jobs} results of {plan.submissions} submissions ({where})"))
-        older = f", {plan.older_clock} were measured by an older clock" if plan.older_clock else ""
         typer.echo(
             f"  {plan.standing} are in the standings, {plan.other_version} belong to another version of "
-            f"the task{older}; {taking(plan)}"
+            f"the task; {taking(plan)}"
         )
     for reason, jobs in plan.left_out.items():
         typer.echo(plain(f"  left out: {jobs} {reason}"))

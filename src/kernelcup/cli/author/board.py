@@ -6,9 +6,8 @@ import dataclasses
 import json
 import shlex
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +15,7 @@ from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.backend.base import Backend, NewBoard
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
-from kernelcup.cli.show.boards import as_object, rules_text, times
+from kernelcup.cli.show.boards import rules_text, times
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no
 
 @app.command()
 @with_backend
+@settings_of.with_settings
 def create(
     backend: Backend,
     task: TaskArgument,
@@ -42,17 +42,8 @@ def create(
             "the task names.",
         ),
     ] = None,
-    deadline: settings_of.DeadlineOption = None,
-    opens: settings_of.OpensOption = None,
-    freeze: settings_of.FreezeOption = None,
-    closed: settings_of.ClosedOption = None,
-    pseudonymous: settings_of.PseudonymousOption = None,
-    code: settings_of.CodeOption = None,
-    max_file_bytes: settings_of.SizeOption = None,
-    review_tag: settings_of.ReviewTagOption = None,
-    trust: settings_of.TrustOption = None,
-    duel: settings_of.DuelOption = None,
-    event: settings_of.EventOption = None,
+    *,
+    given: dict[str, Any],
     harness: BoardHarnessOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
@@ -60,27 +51,13 @@ def create(
     """Create a leaderboard from a task. A date without a time, as the deadline, means the end of that day."""
     from kernelcup.cli import options
 
-    given = settings_of.read(
-        datetime.now(UTC),
-        deadline=deadline,
-        opens=opens,
-        freeze=freeze,
-        closed=closed,
-        pseudonymous=pseudonymous,
-        code=code,
-        max_file_bytes=max_file_bytes,
-        review_tags=review_tag,
-        trust=trust,
-        duel=duel,
-        event=event,
-    )
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
     wanted = NewBoard(task=task, name=name, devices=device or (), settings=given, user=user)
     board, notes = make(backend, wanted, may_ask=not as_json)
     if as_json:
-        typer.echo(json.dumps({**as_object(board), "notes": list(notes)}))
+        typer.echo(json.dumps({**board.as_object(), "notes": list(notes)}))
         return
     accepted = ", ".join(board.devices)
     typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
@@ -121,7 +98,7 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
 
     boards = backend.boards()
     if as_json:
-        typer.echo(json.dumps({"leaderboards": [as_object(board) for board in boards]}))
+        typer.echo(json.dumps({"leaderboards": [board.as_object() for board in boards]}))
         return
     if not boards:
         typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
@@ -138,16 +115,14 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     from kernelcup.cli.author.task import describe
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
-    from kernelcup.cli.show.older import count_older, older_text
     from kernelcup.reporting.finals import as_object as final_object
 
     board = backend.board(name)
-    older = count_older(backend, board)
     finals = [
         each for device in board.devices if (each := find_final(backend, board.name, device)) is not None
     ]
     if as_json:
-        told = {**as_object(board), "older_results": older, "finals": list(map(final_object, finals))}
+        told = {**board.as_object(), "finals": list(map(final_object, finals))}
         told |= {"task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return
@@ -156,8 +131,6 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     if board.notice:
         typer.echo(plain(f"Mind: {board.notice}"))
     typer.echo(rules_text(board))
-    if older:
-        typer.echo(plain(older_text(board.name, older, backend.option)))
     for final in finals:
         print_final(terminal.console(), final)
     typer.echo("")

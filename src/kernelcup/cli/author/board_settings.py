@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from kernelcup.domain import CodePolicy, TrustRule
+from kernelcup.domain import CodePolicy, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 NONE = "none"
 
@@ -45,12 +46,12 @@ SizeOption = Annotated[
 ReviewTagOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--review-tag", help="A static-screen tag that sends ranked results to review; may be repeated."
+        "--review-tag", help="A tag of a second opinion that sends ranked results to review; may be repeated."
     ),
 ]
 TrustOption = Annotated[
     str | None,
-    typer.Option("--trust", help="Which times rank: any (each marked), or replayed (replayed times only)."),
+    typer.Option("--trust", help="Which times rank: any (each marked), replayed or witnessed (only these)."),
 ]
 DuelOption = Annotated[
     bool | None,
@@ -62,46 +63,16 @@ EventOption = Annotated[
 ]
 
 
-def read(
-    now: datetime,
-    *,
-    deadline: str | None,
-    opens: str | None,
-    freeze: str | None,
-    closed: bool | None,
-    pseudonymous: bool | None,
-    code: str | None,
-    max_file_bytes: str | None,
-    review_tags: list[str] | None,
-    trust: str | None = None,
-    duel: bool | None = None,
-    event: str | None = None,
-) -> dict[str, Any]:
-    """Return the settings that were given; the word none becomes None. Raise ``InvalidValue``."""
-    from kernelcup.domain import Visibility
-    from kernelcup.services.boards.deadlines import parse_deadline, parse_opening
+def _deadline(text: str) -> datetime | None:
+    from kernelcup.services.boards.deadlines import parse_deadline
 
-    found: dict[str, Any] = {}
-    if deadline is not None:
-        found["deadline"] = None if deadline == NONE else parse_deadline(deadline, now)
-    if opens is not None:
-        found["opens_at"] = None if opens == NONE else parse_opening(opens)
-    if freeze is not None:
-        found["freeze_at"] = None if freeze == NONE else parse_opening(freeze)
-    if closed is not None:
-        found["visibility"] = Visibility.CLOSED if closed else Visibility.PUBLIC
-    if pseudonymous is not None:
-        found["pseudonymous"] = pseudonymous
-    if code is not None:
-        found["code_policy"] = read_code_policy(code)
-    if max_file_bytes is not None:
-        found["max_file_bytes"] = None if max_file_bytes == NONE else read_bytes(max_file_bytes)
-    if review_tags:
-        found["review_tags"] = [] if review_tags == [NONE] else review_tags
-    if event is not None:
-        found["event"] = "" if event == NONE else event
-    proofs = {"trust": None if trust is None else read_trust(trust), "duel": duel}
-    return found | {name: value for name, value in proofs.items() if value is not None}
+    return None if text == NONE else parse_deadline(text, datetime.now(UTC))
+
+
+def _moment(text: str) -> datetime | None:
+    from kernelcup.services.boards.deadlines import parse_opening
+
+    return None if text == NONE else parse_opening(text)
 
 
 def read_trust(text: str) -> TrustRule:
@@ -109,7 +80,7 @@ def read_trust(text: str) -> TrustRule:
     try:
         return TrustRule(text.lower())
     except ValueError:
-        raise InvalidValue(f"--trust {text}: expected any or replayed") from None
+        raise InvalidValue(f"--trust {text}: expected any, replayed or witnessed") from None
 
 
 def read_code_policy(text: str) -> CodePolicy:
@@ -120,8 +91,53 @@ def read_code_policy(text: str) -> CodePolicy:
         raise InvalidValue(f"--code {text}: expected never or after_deadline") from None
 
 
-def read_bytes(text: str) -> int:
-    """Return a number of bytes. Raise ``InvalidValue``."""
+def read_bytes(text: str) -> int | None:
+    """Return a number of bytes, None for ``none``. Raise ``InvalidValue``."""
+    if text == NONE:
+        return None
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise InvalidValue(f"--max-file-bytes {text}: expected a number, or none")
     return int(text)
+
+
+OPTIONS: Mapping[str, tuple[Any, str, Callable[[Any], object]]] = {
+    "deadline": (DeadlineOption, "deadline", _deadline),
+    "opens": (OpensOption, "opens_at", _moment),
+    "freeze": (FreezeOption, "freeze_at", _moment),
+    "closed": (ClosedOption, "visibility", lambda closed: Visibility.CLOSED if closed else Visibility.PUBLIC),
+    "pseudonymous": (PseudonymousOption, "pseudonymous", bool),
+    "code": (CodeOption, "code_policy", read_code_policy),
+    "max_file_bytes": (SizeOption, "max_file_bytes", read_bytes),
+    "review_tag": (ReviewTagOption, "review_tags", lambda tags: [] if tags == [NONE] else tags),
+    "trust": (TrustOption, "trust", read_trust),
+    "duel": (DuelOption, "duel", bool),
+    "event": (EventOption, "event", lambda name: "" if name == NONE else name),
+}
+"""The options of a command, each with its setting and the function that reads its value."""
+
+_PARAMETERS = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+    for name, (option, _, _) in OPTIONS.items()
+]
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :data:`OPTIONS`; it gets those that were set as ``given``, by setting."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        given = {}
+        for name, (_, setting, read) in OPTIONS.items():
+            if (value := options.pop(name)) not in (None, []):
+                given[setting] = read(value)
+        command(*args, **options, given=given)
+
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(command).parameters.values():
+        own = [each.replace(annotation=hints[each.name])]
+        parameters += _PARAMETERS if each.name == "given" else own
+    # Typer reads the options of a command from its signature.
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run

@@ -127,7 +127,6 @@ def work_sync(
         "preview": chosen.preview,
         "harness": chosen.harness and chosen.harness.value,
     }
-    # Sent only when given: an older server does not know these fields.
     if chosen.devices:
         wanted["devices"] = list(chosen.devices)
     if not isinstance(chosen.deadline, Keep):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,6 +34,7 @@ ForceOption = Annotated[
 
 
 @with_backend
+@settings_of.with_settings
 def update(
     backend: Backend,
     name: BoardArgument,
@@ -41,17 +42,8 @@ def update(
         str | None, typer.Argument(metavar="[TASK]", help="New version: folder, zip, .py file, or a name.")
     ] = None,
     device: settings_of.DeviceOption = None,
-    deadline: settings_of.DeadlineOption = None,
-    opens: settings_of.OpensOption = None,
-    freeze: settings_of.FreezeOption = None,
-    closed: settings_of.ClosedOption = None,
-    pseudonymous: settings_of.PseudonymousOption = None,
-    code: settings_of.CodeOption = None,
-    max_file_bytes: settings_of.SizeOption = None,
-    review_tag: settings_of.ReviewTagOption = None,
-    trust: settings_of.TrustOption = None,
-    duel: settings_of.DuelOption = None,
-    event: settings_of.EventOption = None,
+    *,
+    given: dict[str, Any],
     harness: HarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
@@ -66,20 +58,6 @@ def update(
     from kernelcup.cli import options
     from kernelcup.cli.backend.base import Update
 
-    given = settings_of.read(
-        datetime.now(UTC),
-        deadline=deadline,
-        opens=opens,
-        freeze=freeze,
-        closed=closed,
-        pseudonymous=pseudonymous,
-        code=code,
-        max_file_bytes=max_file_bytes,
-        review_tags=review_tag,
-        trust=trust,
-        duel=duel,
-        event=event,
-    )
     if device:
         given["devices"] = device
     kind = options.read_harness(harness)

@@ -105,7 +105,7 @@ class Backend(Protocol):
         """Return the newest submissions."""
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return the static screen's findings. Only where :attr:`server` is None."""
+        """Return a second opinion's findings. Only where :attr:`server` is None."""
 
     def code(self, submission_id: int) -> str:
         """Return a submission's text."""
@@ -121,9 +121,6 @@ class Backend(Protocol):
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
-
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart: a hundred at most."""
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank: a hundred at most."""

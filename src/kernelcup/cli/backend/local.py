@@ -22,7 +22,7 @@ from kernelcup.services.boards import boards, changes
 from kernelcup.services.machines.outages import outage_text, outages
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
-from kernelcup.services.results import standings as rank
+from kernelcup.services.results import standings
 from kernelcup.services.results.leader import Beside, beside
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions import withdrawal
@@ -125,7 +125,7 @@ class LocalBackend:
         return [submission_info(service.show_submission(self._db, each.id)) for each in found]
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return the static screen's findings."""
+        """Return a second opinion's findings."""
         return service.screening_of(self._db, submission_id)
 
     def code(self, submission_id: int) -> str:
@@ -146,19 +146,15 @@ class LocalBackend:
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
         """Return a user's place."""
-        return rank.personal_best(self._db, board, device, user)
+        return standings.personal_best(self._db, board, device, user)
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
-        return rank.standings(self._db, board, device, limit=limit)
-
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart."""
-        return rank.older_standings(self._db, board, device)
+        return standings.standings(self._db, board, device, limit=limit)
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank."""
-        return rank.unranked_standings(self._db, board, device)
+        return standings.unranked_standings(self._db, board, device)
 
     def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
         """Return None: the local database always shows the current standings."""

@@ -19,6 +19,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
 from kernelcup.client.task_upload import pack
+from kernelcup.domain import MOMENTS
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup.services.boards.boards import check_board_name
 from kernelcup.services.boards.changes import Affected, UpdatePreview
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
     from kernelcup.storage.engine.database import Database
-
-MOMENTS = ("opens_at", "deadline", "freeze_at")
 
 T = TypeVar("T")
 
@@ -133,10 +132,6 @@ class ServerBackend:
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
         return self._api.standings(board, device, limit=limit)
-
-    def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of an older clock, which stand apart."""
-        return self._api.older_standings(board, device)
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank."""

@@ -30,7 +30,7 @@ def list_all(
         str | None, typer.Option("--board", "-b", help="Only submissions to this leaderboard.")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only submissions by this user.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of the static screen.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of a second opinion.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of submissions at most.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,7 +74,7 @@ def show(
     code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a submission with its reports and the static screen's findings.
+    """Show a submission with its reports and a second opinion's findings.
 
     Exit codes as for `kernelcup run`.
     """
@@ -132,18 +132,17 @@ def finish(
 ) -> None:
     """Print a submission's current state, and end with the exit code of its verdicts.
 
-    With the local database, the static screen's findings are shown too; a server does not reveal them.
+    With the local database, a second opinion's findings are shown too; a server does not reveal them.
     """
     from kernelcup.cli import exit_codes
-    from kernelcup.cli.author import screen
-    from kernelcup.cli.show import terminal
+    from kernelcup.cli.show import screening, terminal
 
     view = backend.submission(submission_id)
     is_local = backend.server is None
     if as_json:
         body = as_object(view)
         if is_local:
-            body["screening"] = screen.as_object(backend.screening(submission_id))
+            body["screening"] = screening.as_object(backend.screening(submission_id))
         typer.echo(json.dumps(body))
     elif not silent:
         out = terminal.console()
@@ -152,7 +151,7 @@ def finish(
             print_replay(out, job)
         print_places(out, backend, view)
         if for_reviewers and is_local:
-            screen.print_screening(out, backend.screening(submission_id))
+            screening.print_screening(out, backend.screening(submission_id))
     raise typer.Exit(exit_codes.of_jobs([(job.state, job.verdict) for job in view.jobs]))
 
 

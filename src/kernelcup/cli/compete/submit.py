@@ -200,25 +200,22 @@ def standings(
     """Show a leaderboard's standings, one table for each device."""
     from kernelcup.cli.show import ranking, terminal
     from kernelcup.cli.show.boards import moment
-    from kernelcup.cli.show.older import print_older, print_unranked
     from kernelcup.reporting.phrases import frozen_text
 
     found = backend.board(only_board(backend) if board is None else board)
     devices = [board_device(found, device)] if device is not None else list(found.devices)
     tables = {name: backend.standings(found.name, name, limit=limit) for name in devices}
-    older = {name: backend.older_standings(found.name, name) for name in devices}
     unranked = {name: backend.unranked_standings(found.name, name) for name in devices}
     since = None if found.freeze_at is None else backend.frozen_since(found.name, devices[0])
     if as_json:
-        lists = {"standings": tables, "older": older, "unranked": unranked}
+        lists = {"standings": tables, "unranked": unranked}
         told = {"leaderboard": found.name, "frozen_since": None if since is None else since.isoformat()}
         typer.echo(json.dumps(told | {name: ranking.places_objects(its) for name, its in lists.items()}))
         return
     out = terminal.console()
     for name, places in tables.items():
         ranking.standings(out, found, name, places)
-        print_older(out, found.name, name, older[name][:limit], backend.option)
-        print_unranked(out, found.name, name, unranked[name][:limit])
+        ranking.print_unranked(out, found, name, unranked[name][:limit])
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):

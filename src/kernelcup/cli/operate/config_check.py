@@ -37,11 +37,12 @@ def check(
     from kernelcup.cli import wiring
     from kernelcup.cli.operate.db import state_of
     from kernelcup.http.state import given_secret
+    from kernelcup.launchers.local.launcher import check_torch
 
     settings = wiring.load_config(config)
     if judge:
         wiring.check_devices(settings)
-        wiring.check_torch()
+        check_torch()
     given_secret(settings)
     state = state_of(settings)
     server = settings.server
@@ -63,12 +64,10 @@ def check(
     if as_json:
         typer.echo(json.dumps(facts))
         return
+    warnings, secrets = facts.pop("warnings"), facts.pop("secrets")
     for key, value in facts.items():
-        if key not in ("warnings", "secrets"):
-            shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
-            typer.echo(plain(f"{key}: {shown if shown is not None else 'none; all defaults'}"))
-    for name, is_set in facts["secrets"].items():
-        typer.echo(f"{name}: {'set' if is_set else 'not set'}")
-    for warning in facts["warnings"]:
-        typer.echo(plain(f"warning: {warning}"))
-    typer.echo("the configuration can be used")
+        shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
+        typer.echo(plain(f"{key}: {shown if shown is not None else 'none; all defaults'}"))
+    lines = [f"{name}: {'set' if is_set else 'not set'}" for name, is_set in secrets.items()]
+    lines += [plain(f"warning: {warning}") for warning in warnings]
+    typer.echo("\n".join([*lines, "the configuration can be used"]))

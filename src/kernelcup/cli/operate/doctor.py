@@ -74,7 +74,7 @@ def look_around(config: Path | None) -> Iterator[Finding]:
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield Finding("config", "ok", where, needed=True)
-    yield from (gpu(settings), clocks(settings), warm(settings), database(settings))
+    yield from (gpu(settings), clocks(settings), level(settings), warm(settings), database(settings))
     yield from (levels(settings), out_of_service(settings), disk(settings))
 
 
@@ -149,12 +149,30 @@ def clocks(config: Config) -> Finding:
     return Finding("clocks", "ok", "; ".join(f"{', '.join(names)}: {how}" for how, names in told.items()))
 
 
+OPEN_COUNTERS = (
+    "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/kernelcup.conf"
+)
+
+
+def level(config: Config) -> Finding:
+    """The best level of times that this machine gives."""
+    from kernelcup.cli import wiring
+    from kernelcup_harness.protocol import Backend, TrustLevel
+
+    if not any(each.backend is Backend.CUDA and each.launcher == "local" for each in config.devices):
+        return Finding("level", "ok", f"{TrustLevel.WALL_CLOCK}: this machine judges on no GPU")
+    trouble = wiring.counters_trouble()
+    if not trouble:
+        return Finding("level", "ok", f"{TrustLevel.WITNESSED}: the GPU's hardware counters can be read")
+    text = f"{TrustLevel.REPLAYED}: the GPU's hardware counters cannot be read: {trouble}"
+    return Finding("level", "missing", f"{text} (to open them: {OPEN_COUNTERS}, then reboot)")
+
+
 def warm(config: Config) -> Finding:
     """The number of runners that `kernelcup serve` keeps ready for jobs."""
     from kernelcup.launchers.local.warm_runners import waiting_runners
 
-    local = [device for device in config.devices if device.launcher == "local"]
-    counts = waiting_runners(local, config.warm)
+    counts = waiting_runners(config.devices_here, config.warm)
     text = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     if not text:
         text = "none: each job starts its own processes (local.warm)"
@@ -216,7 +234,7 @@ def levels(config: Config) -> Finding:
 
     try:
         with wiring.open_database(config) as db:
-            strict = [board for board in list_boards(db) if board.trust is TrustRule.REPLAYED]
+            strict = [board for board in list_boards(db) if board.trust is not TrustRule.ANY]
     except (KernelCupError, OSError):
         return Finding("levels", "missing", "not known without the database")
     found = [
@@ -226,7 +244,7 @@ def levels(config: Config) -> Finding:
     ]
     if not found:
         return Finding("levels", "ok", "each leaderboard's devices can give what it requires")
-    text = f"only replayed times rank, and those are by the wall clock: {'; '.join(found)}"
+    text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
     return Finding("levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)")
 
 

@@ -21,9 +21,9 @@ def times(board: BoardInfo) -> str:
 
 def rules_text(board: BoardInfo) -> str:
     """Describe which times rank, and what a new first place needs."""
-    from kernelcup.domain import TrustRule
+    from kernelcup.reporting.phrases import ranking_levels
 
-    which = "only replayed times rank" if board.trust is TrustRule.REPLAYED else "all times rank, each marked"
+    which = ranking_levels(board.trust)
     return f"{which}; a new first place must win a duel" if board.duel else which
 
 
@@ -35,30 +35,3 @@ def moment(utc: datetime) -> str:
         local = utc
     here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
-
-
-def as_object(board: BoardInfo) -> dict[str, object]:
-    """Return a leaderboard as ``--json`` prints it; a server leaves out the review tags."""
-    body: dict[str, object] = {
-        "name": board.name,
-        "devices": list(board.devices),
-        "harness": board.harness.value,
-        "task_hash": board.task_hash,
-        "creator": board.creator,
-        "opens_at": board.opens_at.isoformat() if board.opens_at else None,
-        "deadline": board.deadline.isoformat() if board.deadline else None,
-        "created_at": board.created_at.isoformat(),
-        "visibility": board.visibility.value,
-        "pseudonymous": board.pseudonymous,
-        "code_policy": board.code_policy.value,
-        "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
-        "max_file_bytes": board.max_file_bytes,
-        "trust": board.trust.value,
-        "duel": board.duel,
-        "notice": board.notice,
-        "seeds_below": board.seeds_below,
-        "event": board.event,
-    }
-    if board.review_tags is not None:
-        body["review_tags"] = list(board.review_tags)
-    return body

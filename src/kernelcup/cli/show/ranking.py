@@ -15,6 +15,7 @@ from kernelcup.reporting.phrases import (
     duration,
     interval_text,
     rank_text,
+    unranked,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
 
@@ -31,6 +32,14 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
         out.print(Text(f"{title}: no one is ranked yet", style="bold"))
         return
     places_table(out, title, places)
+
+
+def print_unranked(out: Console, board: BoardInfo, device: str, places: Sequence[Standing]) -> None:
+    """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
+    if places:
+        places_table(
+            out, f"{board.name} on {device}, not ranked", places, (unranked(board.trust),), ranked=False
+        )
 
 
 def places_table(

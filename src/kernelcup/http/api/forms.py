@@ -6,14 +6,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
-
-from kernelcup.domain import (
-    CodePolicy,
-    Leaderboard,
-    TrustRule,
-    Visibility,
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
 )
+
+from kernelcup.domain import SETTING_TYPES, Leaderboard
 from kernelcup.errors import InvalidValue
 from kernelcup.services.boards.boards import VisibleTask
 from kernelcup.services.queue.estimates import DeviceQueue
@@ -176,7 +179,20 @@ STREAM: dict[int | str, dict[str, Any]] = {
 """For routes that do not answer JSON. A response class would also apply to their errors."""
 
 
-class LeaderboardOut(BaseModel):
+SHOWN_SETTINGS = {
+    "trust": "`replayed` or `witnessed`: times of lower levels are shown, but not ranked.",
+    "duel": "Whether a new first place must win a duel against the old one.",
+    "event": "The event that the leaderboard belongs to; empty for none.",
+}
+_SHOWN_FIELDS: dict[str, Any] = {
+    name: (kind, Field(description=SHOWN_SETTINGS.get(name)))
+    for name, kind in SETTING_TYPES.items()
+    if name != "review_tags"  # they would tell cheats what to avoid
+}
+_SHOWN: Any = create_model("_SHOWN", **_SHOWN_FIELDS)
+
+
+class LeaderboardOut(_SHOWN):  # type: ignore[misc]
     """A leaderboard."""
 
     name: str = Field(examples=["vectoradd"])
@@ -184,20 +200,10 @@ class LeaderboardOut(BaseModel):
     harness: HarnessKind
     task_hash: str
     creator: str
-    visibility: Visibility
-    opens_at: datetime | None
-    deadline: datetime | None
-    freeze_at: datetime | None
-    code_policy: CodePolicy
-    pseudonymous: bool
-    max_file_bytes: int | None
-    trust: TrustRule = Field(description="`replayed`: times by the wall clock are shown, but not ranked.")
-    duel: bool = Field(description="Whether a new first place must win a duel against the old one.")
     notice: str = Field(description="What others see of participants contrary to the promise; usually empty.")
     seeds_below: int | None = Field(
         description="Upper bound of drawn seeds if the task sets none; null: 63 bits."
     )
-    event: str = Field(description="The event that the leaderboard belongs to; empty for none.")
     created_at: datetime
 
     @classmethod

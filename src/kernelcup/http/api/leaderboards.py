@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
-from pydantic import BeforeValidator, Field, Json
+from pydantic import BeforeValidator, Field, Json, create_model
 
-from kernelcup.domain import Actor, BoardSettings, CodePolicy, Role, Scope, Task, TrustRule, Visibility
+from kernelcup.domain import SETTING_TYPES, Actor, BoardSettings, Role, Scope, Task
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import forms
 from kernelcup.http.api.forms import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
@@ -53,27 +54,33 @@ Ending = Annotated[
     ),
 ]
 
-MAY_BE_ABSENT = ("opens_at", "deadline", "freeze_at", "max_file_bytes", "name")
+FORMS: dict[str, Any] = {
+    "opens_at": (Opening | None, None),
+    "deadline": (Ending | None, None),
+    "freeze_at": (Moment | None, None),
+    "max_file_bytes": (int | None, Field(default=None, ge=1, le=1_000_000)),
+    "review_tags": (list[Annotated[str, Field(max_length=64)]] | None, Field(default=None, max_length=100)),
+    "event": (
+        str | None,
+        Field(default=None, max_length=100, description="The event that it belongs to; empty for none."),
+    ),
+}
+"""Settings that are written in another way than they are kept, or that have a bound."""
+
+MAY_BE_ABSENT = {"name", *(name for name, kind in SETTING_TYPES.items() if NoneType in get_args(kind))}
+
+_SETTINGS: Any = create_model(
+    "_SETTINGS",
+    __base__=forms.Form,
+    **{name: FORMS.get(name, (kind | None, None)) for name, kind in SETTING_TYPES.items()},
+)
 
 
-class SettingsIn(forms.Form):
+class SettingsIn(_SETTINGS):  # type: ignore[misc]
     """Settings of a leaderboard; omitted keys stay unchanged."""
 
     devices: list[Annotated[str, Field(max_length=100)]] | None = Field(default=None, max_length=50)
     harness: HarnessKind | None = None
-    opens_at: Opening | None = None
-    deadline: Ending | None = None
-    visibility: Visibility | None = None
-    pseudonymous: bool | None = None
-    code_policy: CodePolicy | None = None
-    max_file_bytes: int | None = Field(default=None, ge=1, le=1_000_000)
-    review_tags: list[Annotated[str, Field(max_length=64)]] | None = Field(default=None, max_length=100)
-    freeze_at: Moment | None = None
-    trust: TrustRule | None = None
-    duel: bool | None = None
-    event: str | None = Field(
-        default=None, max_length=100, description="The event that it belongs to; empty for none."
-    )
 
     def given(self) -> dict[str, Any]:
         """Return the given settings; null removes an optional one. Raise ``InvalidValue``."""

@@ -38,10 +38,6 @@ class StandingsPage(Page[StandingOut]):
         description="The newest final of a closed leaderboard, with its official order; null without one, and on "
         "later pages."
     )
-    older: list[StandingOut] = Field(
-        description="Measured by an older clock, and so apart until judged again, with ranks among themselves: at "
-        "most 100, with the first page only."
-    )
     unranked: list[StandingOut] = Field(
         description="Each user's best of a level that the leaderboard does not rank (see its `trust`), with ranks "
         "among themselves: at most 100, with the first page only."
@@ -57,7 +53,6 @@ def show_standings(
     found = standings.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
     page = [StandingOut.of(each) for each in found[:limit]]
     since = standings.frozen_since(db, name, viewer=actor, now=now)
-    older = [] if offset else standings.older_standings(db, name, device, viewer=actor)
     unranked = [] if offset else standings.unranked_standings(db, name, device, viewer=actor)
     final = None if offset else finals.show(db, name, device, viewer=actor)
     return StandingsPage(
@@ -65,7 +60,6 @@ def show_standings(
         next=offset + limit if len(found) > limit else None,
         frozen_since=since,
         final=None if final is None else FinalOut.of(final),
-        older=[StandingOut.of(each) for each in older],
         unranked=[StandingOut.of(each) for each in unranked],
     )
 

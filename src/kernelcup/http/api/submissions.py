@@ -91,7 +91,7 @@ def list_all(
     leaderboard: Annotated[str | None, Query(max_length=200)] = None,
     user: Annotated[str | None, Query(max_length=100, description="`me` for your own.")] = None,
     tag: Annotated[
-        str | None, Query(max_length=100, description="A tag of the static screen; for managers.")
+        str | None, Query(max_length=100, description="A tag of a second opinion; for managers.")
     ] = None,
     after: After = None,
     limit: Limit = 50,

@@ -17,7 +17,6 @@ from kernelcup.http.pages.assets import asset_url
 from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.state import Platform
 
-DOCS = "https://kernelcup.readthedocs.io"
 WORTH_COMPRESSING = 1000
 
 SECURITY = {
@@ -41,7 +40,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals |= {"static": asset_url, "docs": DOCS}
+    made.globals |= {"static": asset_url}
     for module in (figures, report_words, texts, wording):
         made.filters |= module.FILTERS
     return made
@@ -58,7 +57,8 @@ def render(
     """Return a page; 304 where the browser has it already.
 
     Besides ``values`` every template knows ``viewer`` (the signed-in :class:`Actor`, or None), ``path`` (of
-    this page, with its query), ``csrf_field`` (a form's hidden input) and ``public_url`` (of the service).
+    this page, with its query), ``csrf_field`` (a form's hidden input), ``public_url`` (of the service) and ``docs``
+    (the address of the documentation).
     """
     text = environment().get_template(template).render(**_surroundings(request), **values)
     return page_of(request, text.encode(), status=status, headers=headers)
@@ -90,6 +90,7 @@ def _surroundings(request: Request) -> dict[str, Any]:
     platform: Platform = request.app.state.platform
     return {
         "public_url": platform.config.server.public_url,
+        "docs": platform.config.server.docs,
         "viewer": viewer_of(request),
         "path": f"{request.url.path}{query}",
         "csrf_field": csrf.field(request),

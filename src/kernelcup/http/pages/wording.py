@@ -170,6 +170,8 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
 
 
 def _proof(board: Leaderboard) -> str:
+    if board.trust is TrustRule.WITNESSED:
+        return "Only witnessed times rank: those that the GPU’s hardware counters confirm. Others are listed."
     if board.trust is TrustRule.REPLAYED:
         return "Only replayed times rank. Times by the wall clock are listed, but not ranked."
     return "All times rank. Those by the wall clock, which include the way there and back, are marked."

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import Leaderboard, Standing
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Visitor
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page
-from kernelcup.reporting.phrases import UNRANKED, trust_text
+from kernelcup.reporting.phrases import trust_text, unranked
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.boards import VisibleTask
 from kernelcup.services.results import standings
@@ -52,11 +51,11 @@ def show_ranking(
     device = _device(board, gpu)
     entries = [_entry(board, device, standing) for standing in found]
     if len(found) < limit:
-        older = standings.older_standings(db, board.name, gpu, viewer=visitor)
-        entries += [{**_entry(board, device, each), "rank": None, "note": OLDER_CLOCK} for each in older]
-        unranked = standings.unranked_standings(db, board.name, gpu, viewer=visitor)
+        why = unranked(board.trust)
+        apart = standings.unranked_standings(db, board.name, gpu, viewer=visitor)
         entries += [
-            {**_entry(board, device, each), "rank": None, "note": _unranked(each)} for each in unranked
+            {**_entry(board, device, each), "rank": None, "note": f"{trust_text(each.trust)}; {why}"}
+            for each in apart
         ]
     return entries
 
@@ -74,11 +73,6 @@ def count(
         return {"count": standings.count_places(db, leaderboard, gpu, viewer=visitor)}
     found = standings.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
     return {"count": len(found)}
-
-
-def _unranked(place: Standing) -> str:
-    """Return why a result does not rank on a leaderboard that requires another level."""
-    return f"{trust_text(place.trust)}; {UNRANKED}"
 
 
 def _board(visible: VisibleTask) -> dict[str, Any]:

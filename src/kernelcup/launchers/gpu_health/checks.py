@@ -15,14 +15,8 @@ from enum import StrEnum
 from kernelcup.errors import LaunchCancelled, UnfitDevice
 from kernelcup.launchers.gpu_health.cleanup import Swept
 from kernelcup.launchers.gpu_health.monitor import Seen, Watch
-from kernelcup.launchers.gpu_health.probe import (
-    MIB,
-    SLOWED_DOWN,
-    GpuProbe,
-    GpuProcess,
-    GpuReading,
-    ProbeFailed,
-)
+from kernelcup.launchers.gpu_health.probe import MIB, GpuProbe, GpuProcess, GpuReading, ProbeFailed
+from kernelcup_harness.protocol import SLOWED_DOWN
 
 PATIENCE_S = 5.0
 """The driver frees the memory of a dead process within this time."""

@@ -1,7 +1,7 @@
 """Watch a job's GPUs while it runs, for other processes and for lower clocks.
 
-:mod:`kernelcup.launchers.gpu_health.checks` checks before and after a job. This module watches in between, if a reading
-costs only a millisecond (NVML): starting ``nvidia-smi`` repeatedly would disturb the measurement.
+:mod:`kernelcup.launchers.gpu_health.checks` checks before and after a job. This module watches in between: a reading
+through NVML costs a millisecond and does not disturb the measurement.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelcup.launchers.gpu_health.probe import SLOWED_DOWN, GpuProbe, GpuProcess, GpuReading, ProbeFailed
+from kernelcup.launchers.gpu_health.probe import GpuProbe, GpuProcess, GpuReading, ProbeFailed
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.protocol import SLOWED_DOWN
 
 EVERY_S = 1.0
 
@@ -75,7 +76,7 @@ class Watch:
     """Reads the GPUs of a job at intervals.
 
     Args:
-        probe: If it is None or slow, nothing is watched.
+        probe: If it is None, nothing is watched.
         every_s: Seconds between two readings.
     """
 
@@ -86,7 +87,7 @@ class Watch:
         every_s: float = EVERY_S,
         ours: Callable[[int], bool] = is_ours,
     ) -> None:
-        self._probe = probe if getattr(probe, "is_quick", False) else None
+        self._probe = probe
         self._every_s = every_s
         self._ours = ours
 

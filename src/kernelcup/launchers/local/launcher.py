@@ -12,15 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 from kernelcup.clean_text import load_json
 from kernelcup.domain import Device
-from kernelcup.errors import BadReport, LaunchCancelled, UnfitDevice
-from kernelcup.launchers.base import Event, LaunchResult, check_report
+from kernelcup.errors import BadReport, ConfigError, LaunchCancelled, UnfitDevice
+from kernelcup.launchers.base import Event, LauncherSettings, LaunchResult, check_report
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_health.checks import Hygiene
+from kernelcup.launchers.gpu_health.cleanup import sweep
 from kernelcup.launchers.gpu_health.monitor import Seen
+from kernelcup.launchers.gpu_health.probe import NvmlProbe
 from kernelcup.launchers.local.calibrate import Bench, Place
 from kernelcup.launchers.local.gpu_locks import Slot, Slots
 from kernelcup.launchers.local.pipes import Tail, read_lines
@@ -280,6 +283,28 @@ class LocalLauncher:
         return child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
 
 
+def make(settings: LauncherSettings) -> LocalLauncher:
+    """Return this machine's launcher. Raise ``ConfigError`` if PyTorch is not installed."""
+    check_torch()
+    return LocalLauncher(
+        runtime_dir=settings.runtime_dir,
+        environ=settings.environ,
+        gpus=settings.slot_gpus,
+        builds=settings.data_dir / "builds",
+        hygiene=Hygiene(NvmlProbe(), sweep=sweep) if settings.slot_gpus else None,
+        sandbox_required=settings.sandbox_required,
+        pass_on=settings.sandbox_environment,
+        warm=settings.warm,
+        while_busy=settings.refill_beside,
+    )
+
+
+def check_torch() -> None:
+    """Raise ``ConfigError`` if PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
+
+
 def child_environ(
     environ: Mapping[str, str], *, gpus: Sequence[str] = (), pass_on: Sequence[str] = ()
 ) -> dict[str, str]:
@@ -292,7 +317,7 @@ def child_environ(
     if pass_on:
         kept[passed_names.VARIABLE] = ",".join(pass_on)
     if gpus:
-        # the GPUs' numbers come from nvidia-smi, which counts in bus order
+        # the GPUs' numbers come from NVML, which counts in bus order
         kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     return kept
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import (
     OPERATOR,
+    SETTING_TYPES,
     Actor,
     BoardSettings,
     Device,
@@ -92,7 +93,7 @@ RESERVED_NAMES = frozenset(
 
 def create_board(db: Database, **given: Any) -> Leaderboard:
     """Create a leaderboard as :func:`make_board` does, with its settings among the arguments, and return it."""
-    settings = BoardSettings(**{name: given.pop(name) for name in boards.SETTINGS if name in given})
+    settings = BoardSettings(**{name: given.pop(name) for name in SETTING_TYPES if name in given})
     return make_board(db, settings=settings, **given).board
 
 
@@ -341,17 +342,17 @@ def check_proofs(
             f"duel: the emulated device {emulated[0]!r} cannot measure two submissions in turns; "
             "leave out `duel` or the device."
         )
-    if settings.trust is TrustRule.REPLAYED and (without := without_gpu_of(devices, known)):
+    if settings.trust is not TrustRule.ANY and (without := without_gpu_of(devices, known)):
         raise InvalidValue(
             f"trust: {without[0]!r} has no GPU, so its times come from the wall clock, and none is replayed; "
             "leave out `trust` or the device."
         )
     if harness is HarnessKind.STANDARD:
         return
-    if settings.trust is TrustRule.REPLAYED:
+    if settings.trust is not TrustRule.ANY:
         raise InvalidValue(
             "trust: times of a task's own harness are self-measured, so none of them could rank where only "
-            "replayed times do. Use the standard harness, or 'any'."
+            f"{settings.trust.value} times do. Use the standard harness, or 'any'."
         )
     if settings.duel:
         raise InvalidValue("duel: only the standard harness measures two submissions in turns.")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, CodePolicy, Device, Leaderboard, Task, TrustRule, Visibility
+from kernelcup.domain import SETTING_TYPES, Actor, CodePolicy, Device, Leaderboard, Task
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services.boards import boards as board_rules
 from kernelcup.services.boards.board_events import check_event
@@ -27,7 +28,7 @@ from kernelcup.storage.people import audit_log
 from kernelcup.storage.queue import job_durations, jobs
 from kernelcup.storage.results import frozen_standings, runs
 from kernelcup.storage.submissions import events
-from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
+from kernelcup_harness.protocol import Mode, canonical_hash
 
 
 class Keep(Enum):
@@ -39,26 +40,18 @@ class Keep(Enum):
 KEEP = Keep.KEEP
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BoardChanges:
-    """New values of settings; None removes an optional one."""
-
-    deadline: datetime | Keep | None = KEEP
-    opens_at: datetime | Keep | None = KEEP
-    devices: Sequence[str] | Keep = KEEP
-    harness: HarnessKind | Keep = KEEP
-    visibility: Visibility | Keep = KEEP
-    pseudonymous: bool | Keep = KEEP
-    code_policy: CodePolicy | Keep = KEEP
-    max_file_bytes: int | Keep | None = KEEP
-    review_tags: Sequence[str] | Keep = KEEP
-    freeze_at: datetime | Keep | None = KEEP
-    trust: TrustRule | Keep = KEEP
-    duel: bool | Keep = KEEP
-    event: str | Keep = KEEP
+SETTINGS = ("devices", "harness", *SETTING_TYPES)
+"""What can be changed beside the task."""
 
 
-SETTINGS = tuple(field.name for field in dataclasses.fields(BoardChanges))
+class BoardChanges(dict[str, Any]):
+    """New values of settings by name; None removes an optional one. Raise ``TypeError`` for an unknown name."""
+
+    def __init__(self, **values: Any) -> None:
+        if unknown := values.keys() - set(SETTINGS):
+            raise TypeError(f"no settings: {', '.join(sorted(unknown))}")
+        super().__init__({name: value for name, value in values.items() if value is not KEEP})
+
 
 RANKS_BY = ("trust", "duel", "judging")
 """The settings of a leaderboard that decide about ranks."""
@@ -233,7 +226,7 @@ def _changed(
     known: Sequence[Device] | None,
     now: datetime,
 ) -> Leaderboard:
-    given = {name: getattr(changes, name) for name in SETTINGS if getattr(changes, name) is not KEEP}
+    given = dict(changes)
     if "devices" in given:
         given["devices"] = tuple(board_rules.choose_devices(given["devices"], known))
     if "review_tags" in given:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import Actor, Leaderboard, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services.boards.boards import find_managed
-from kernelcup.storage.boards import late_exceptions as exceptions
+from kernelcup.storage.boards import late_exceptions as exception_rows
 from kernelcup.storage.boards import members
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log, users
@@ -39,7 +39,7 @@ def grant_late(
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)
         _check_of_use(session, found, user_id, name, until)
-        exceptions.put(session, board_id=found.id, user_id=user_id, until=until)
+        exception_rows.put(session, board_id=found.id, user_id=user_id, until=until)
         detail = {"user": name, "until": until.isoformat()}
         audit_log.record(session, actor, "board.late", f"board:{found.name}", detail, now)
     return LateException(user=name, until=until)
@@ -61,7 +61,7 @@ def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datet
     with db.write() as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)
-        if not exceptions.remove(session, board_id=found.id, user_id=user_id):
+        if not exception_rows.remove(session, board_id=found.id, user_id=user_id):
             raise NotFound(f"{name} has no exception for leaderboard {found.name!r}.")
         audit_log.record(session, actor, "board.late_revoke", f"board:{found.name}", {"user": name}, now)
 
@@ -71,7 +71,8 @@ def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateExceptio
     with db.read() as session:
         found = find_managed(session, board, actor)
         return [
-            LateException(user=user, until=until) for user, until in exceptions.of_board(session, found.id)
+            LateException(user=user, until=until)
+            for user, until in exception_rows.of_board(session, found.id)
         ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -274,7 +273,7 @@ class _Sync:
         options = self.options
         changes = BoardChanges(devices=self.devices(name, entry), deadline=deadline)
         if options.visibility is not None:
-            changes = dataclasses.replace(changes, visibility=options.visibility)
+            changes["visibility"] = options.visibility
         seen = preview_update(
             self.db,
             self.actor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelcup.clocks import ON_GPU, WITHOUT_GPU, clock_of_device
+from kernelcup.clocks import Clock, clock_of_device
 from kernelcup.domain import Device
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.results import standings
@@ -12,13 +12,13 @@ from kernelcup.storage.results import standings
 
 def misnamed(db: Database, devices: Iterable[Device]) -> list[str]:
     """Return a message for each device that shares its name with another kind of device in some rankings."""
-    other = {ON_GPU: WITHOUT_GPU, WITHOUT_GPU: ON_GPU}
+    other = {Clock.GPU: Clock.NO_GPU, Clock.NO_GPU: Clock.GPU}
     found = []
     with db.read() as session:
         for device in devices:
             clock = other[clock_of_device(device.backend)]
             if boards := standings.timed_by(session, clock, device=device.name):
-                how = "on a GPU" if clock is ON_GPU else "without a GPU"
+                how = "on a GPU" if clock is Clock.GPU else "without a GPU"
                 found.append(
                     f"device {device.name}: results measured {how} rank under this name on {', '.join(boards)}, "
                     "and cannot be compared with those of this device. Give this device another name"

@@ -20,7 +20,7 @@ from kernelcup.services import access
 from kernelcup.services.queue.progress import GpuBack, GpuOut, Progress
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calibrations
-from kernelcup.storage.machines import outages as faults
+from kernelcup.storage.machines import outages as outage_rows
 from kernelcup.storage.machines.outages import DeviceFault
 from kernelcup.storage.people import audit_log
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 def take_out(db: Database, error: UnfitDevice, *, device: str, now: datetime, machine: str = "") -> None:
     """Store that the GPUs named by an error are out of service."""
     with db.write() as session:
-        faults.remove_overdue(session, before=now - OVERDUE)
+        outage_rows.remove_overdue(session, before=now - OVERDUE)
         for gpu in error.gpus:
             fault = DeviceFault(
                 machine=machine or socket.gethostname(),
@@ -45,13 +45,13 @@ def take_out(db: Database, error: UnfitDevice, *, device: str, now: datetime, ma
                 since=now,
                 next_look_at=now + SHORTEST_PAUSE,
             )
-            faults.put(session, fault)
+            outage_rows.put(session, fault)
 
 
 def outages(db: Database, *, now: datetime) -> list[DeviceFault]:
     """Return the GPUs that are out of service."""
     with db.read() as session:
-        return [fault for fault in faults.all_faults(session) if fault.next_look_at >= now - OVERDUE]
+        return [fault for fault in outage_rows.all_faults(session) if fault.next_look_at >= now - OVERDUE]
 
 
 def bring_back(
@@ -65,11 +65,11 @@ def bring_back(
     with db.write(durable=True) as session:
         found = [
             fault
-            for fault in faults.all_faults(session)
+            for fault in outage_rows.all_faults(session)
             if fault.device.lower() == device.lower() and machine in (None, fault.machine)
         ]
         for fault in found:
-            faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+            outage_rows.remove(session, machine=fault.machine, gpu=fault.gpu)
             calibrations.vouch(session, machine=fault.machine, gpu=fault.gpu, now=now)
         if found:
             detail = {"machine": machine, "gpus": [f"{fault.machine}:{fault.gpu}" for fault in found]}
@@ -138,7 +138,7 @@ class Fitness:
 
     def _read(self) -> list[DeviceFault]:
         with self._db.read() as session:
-            return [fault for fault in faults.all_faults(session) if fault.machine == self._machine]
+            return [fault for fault in outage_rows.all_faults(session) if fault.machine == self._machine]
 
     def _adopt(self, found: Sequence[DeviceFault]) -> list[Progress]:
         """Pass the GPUs out of service to the launchers; return the changes."""
@@ -175,12 +175,12 @@ class Fitness:
         now = self._clock()
         pause = min(max(now - fault.since, SHORTEST_PAUSE), LONGEST_PAUSE)
         with self._db.write() as session:
-            faults.postpone(session, fault, reason=reason, next_look_at=now + pause)
+            outage_rows.postpone(session, fault, reason=reason, next_look_at=now + pause)
 
     def _put_back(self, fault: DeviceFault) -> None:
         with self._lock:
             with self._db.write() as session:
-                faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+                outage_rows.remove(session, machine=fault.machine, gpu=fault.gpu)
             known = self._out.pop(fault.gpu, None)
         logger.info("GPU %s is fit again", fault.gpu)
         if known is not None:

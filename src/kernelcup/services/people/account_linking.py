@@ -16,13 +16,11 @@ from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import audit_log, identities, login_links, tokens, users
+from kernelcup.storage.people import audit_log, identities, one_time_codes, tokens, users
 from kernelcup.storage.people.identities import Identity
 from kernelcup.storage.people.users import User
 
 LASTS = timedelta(minutes=15)
-_MARK = "link:"
-"""Prefix of the hashes of codes, in the table that they share with sign-in links."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +43,10 @@ def make_link_code(db: Database, actor: Actor, *, now: datetime) -> LinkCode:
         raise InvalidValue("Only a user can be joined with another account; sign in as one.")
     code, expires_at = secret_values.new_code(), now + LASTS
     with db.write() as session:
-        login_links.insert(session, _key(code), user_id=actor.user_id, now=now, expires_at=expires_at)
+        hashed = secret_values.hash_of(code)
+        one_time_codes.insert(
+            session, hashed, kind="link", user_id=actor.user_id, now=now, expires_at=expires_at
+        )
     return LinkCode(code=code, expires_at=expires_at)
 
 
@@ -59,9 +60,9 @@ def link(db: Database, actor: Actor, code: str, identity: Identity, *, now: date
         Banned: One of the two is banned.
         Conflict: The two are already the same, or the user has another account of that provider.
     """
-    key = _key(secret_values.read_code(code))
+    hashed = secret_values.hash_of(secret_values.read_code(code))
     with db.write() as session:
-        user_id = login_links.take(session, key, now=now)
+        user_id = one_time_codes.take(session, hashed, "link", now=now)
         user = users.get(session, user_id) if user_id is not None else None
         before = users.get(session, actor.user_id) if actor.user_id is not None else None
         if user is None or before is None:
@@ -110,7 +111,3 @@ def _check_link(user: User, before: User, identity: Identity) -> None:
 
 def _has_other_ways(session: Session, user: User, now: datetime) -> bool:
     return tokens.count_live(session, user.id, now=now) > 0
-
-
-def _key(code: str) -> str:
-    return _MARK + secret_values.hash_of(code)

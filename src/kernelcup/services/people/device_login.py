@@ -17,8 +17,8 @@ from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.services.people.tokens import issue, scopes_of
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import device_logins, users
-from kernelcup.storage.people.device_logins import PendingLogin, PolledLogin
+from kernelcup.storage.people import one_time_codes, users
+from kernelcup.storage.people.one_time_codes import PendingLogin, PolledLogin
 
 __all__ = [
     "DeviceLogin",
@@ -88,8 +88,8 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
         raise InvalidValue("The client needs a name, which is shown to the person who approves it.")
     device_code = secret_values.new_secret()
     with db.write() as session:
-        device_logins.remove_expired(session, now=now)
-        device_logins.remove_silent(session, keep=MOST_WAITING - 1)
+        one_time_codes.remove_expired(session, now=now)
+        one_time_codes.remove_silent(session, keep=MOST_WAITING - 1)
         while True:
             pending = PendingLogin(
                 user_code=secret_values.new_code(),
@@ -98,7 +98,7 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
                 created_at=now,
                 expires_at=now + LASTS,
             )
-            if device_logins.insert(session, secret_values.hash_of(device_code), pending):
+            if one_time_codes.insert_device(session, secret_values.hash_of(device_code), pending):
                 break
     return DeviceLogin(
         device_code=device_code,
@@ -115,7 +115,7 @@ def find_device_login(db: Database, user_code: str, now: datetime) -> PendingLog
         NotFound: The code is unknown, expired, or was already approved or denied.
     """
     with db.read() as session:
-        pending = device_logins.find_pending(session, secret_values.read_code(user_code), now=now)
+        pending = one_time_codes.find_pending(session, secret_values.read_code(user_code), now=now)
     if pending is None:
         raise _no_code()
     return pending
@@ -133,16 +133,16 @@ def approve_device_login(db: Database, actor: Actor, user_code: str, *, approve:
         raise InvalidValue("Only a user can sign a command line in; sign in as one.")
     code = secret_values.read_code(user_code)
     with db.write() as session:
-        pending = device_logins.find_pending(session, code, now=now)
+        pending = one_time_codes.find_pending(session, code, now=now)
         if pending is None:
             raise _no_code()
         if not approve:
-            decided = device_logins.deny(session, code, now=now)
+            decided = one_time_codes.deny(session, code, now=now)
         else:
             granted = pending.scopes & actor.scopes & scopes_of(actor.role)
             if not granted:
                 raise ScopeMissing("You have none of the rights that this client asks for.")
-            decided = device_logins.approve(session, code, user_id=actor.user_id, scopes=granted, now=now)
+            decided = one_time_codes.approve(session, code, user_id=actor.user_id, scopes=granted, now=now)
         if not decided:
             raise _no_code()
 
@@ -151,13 +151,13 @@ def poll_device_login(db: Database, device_code: str, *, now: datetime) -> PollR
     """Return the state of a sign-in; once it is approved, with the token, which is handed out only once."""
     hashed = secret_values.hash_of(device_code)
     with db.write() as session:
-        polled = device_logins.find_polled(session, hashed)
+        polled = one_time_codes.find_polled(session, hashed)
         if polled is None or polled.expires_at <= now:
             return PollResult(status="expired")
         if polled.user_id is None and not polled.denied:
-            device_logins.note_poll(session, hashed, now=now)
+            one_time_codes.note_poll(session, hashed, now=now)
             return PollResult(status="slow_down" if _too_early(polled, now) else "pending")
-        if not device_logins.take(session, hashed):
+        if not one_time_codes.take_device(session, hashed):
             return PollResult(status="expired")
         user = users.get(session, polled.user_id) if polled.user_id is not None else None
         if polled.denied or user is None:

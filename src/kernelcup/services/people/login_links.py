@@ -8,7 +8,7 @@ from kernelcup.domain import OPERATOR, Role
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.services.people import accounts, secret_values
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import login_links
+from kernelcup.storage.people import one_time_codes
 
 ADMIN = "admin"
 LASTS = timedelta(minutes=15)
@@ -19,7 +19,9 @@ def make_login_link(db: Database, user_id: int, now: datetime) -> str:
     plain = secret_values.new_secret()
     with db.write() as session:
         hashed = secret_values.hash_of(plain)
-        login_links.insert(session, hashed, user_id=user_id, now=now, expires_at=now + LASTS)
+        one_time_codes.insert(
+            session, hashed, kind="sign_in", user_id=user_id, now=now, expires_at=now + LASTS
+        )
     return plain
 
 
@@ -41,7 +43,7 @@ def make_admin_link(db: Database, now: datetime) -> str:
 def login_link_user(db: Database, plain: str, now: datetime) -> str:
     """Return the name of the user whom a link would sign in. Raise ``NotFound`` if it is not valid."""
     with db.read() as session:
-        name = login_links.find_user(session, secret_values.hash_of(plain), now=now)
+        name = one_time_codes.find_user(session, secret_values.hash_of(plain), "sign_in", now=now)
     if name is None:
         raise _no_link()
     return name
@@ -50,7 +52,7 @@ def login_link_user(db: Database, plain: str, now: datetime) -> str:
 def use_login_link(db: Database, plain: str, now: datetime) -> int:
     """Use up a link and return its user's id. Raise ``NotFound`` if it is not valid."""
     with db.write() as session:
-        user_id = login_links.take(session, secret_values.hash_of(plain), now=now)
+        user_id = one_time_codes.take(session, secret_values.hash_of(plain), "sign_in", now=now)
     if user_id is None:
         raise _no_link()
     return user_id

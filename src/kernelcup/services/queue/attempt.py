@@ -44,7 +44,7 @@ from kernelcup.services.queue.progress import (
 )
 from kernelcup.services.results import duels
 from kernelcup.services.results.duels import Rival
-from kernelcup.services.submissions.screening import Look, Looking, screen_file
+from kernelcup.services.submissions.screening import Look, SecondOpinion
 from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue.jobs import Lease
@@ -72,7 +72,7 @@ class Attempt:
         tell: Callable[[Progress], None],
         clock: Callable[[], datetime],
         max_attempts: int,
-        look: Look = screen_file,
+        look: Look | None = None,
     ) -> None:
         self.lease = lease
         self.cancelled = threading.Event()
@@ -87,7 +87,7 @@ class Attempt:
         self._notes = ProgressNotes(db, lease.job, clock=clock)
         self._rival: Rival | None = None
         self._look = look
-        self._looking: Looking | None = None
+        self._opinion: SecondOpinion | None = None
 
     def run(self) -> None:
         """Work on the job and report how it ended. Raise nothing: whatever goes wrong, the lease ends."""
@@ -186,7 +186,7 @@ class Attempt:
             machine=launched.machine,
             now=self._clock(),
             rival=None if self._rival is None else self._rival.submission_id,
-            screening=None if self._looking is None else self._looking.found(),
+            screening=None if self._opinion is None else self._opinion.found(),
         )
 
     def _unfit(self, error: UnfitDevice) -> Progress:
@@ -217,8 +217,8 @@ class Attempt:
     def _spec(self) -> JobSpec:
         load = self._load()
         self._rival = load.rival
-        if not load.is_screened:
-            self._looking = Looking(self._look, load.submission.file_name, load.code)
+        if self._look is not None and not load.is_screened:
+            self._opinion = SecondOpinion(self._look, load.code)
         spec = build_job_spec(
             load.task,
             job_id=lifecycle.job_name(self.lease),

@@ -21,7 +21,7 @@ from kernelcup.services.machines.process_identity import current_owner
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.queue.progress import Progress
-from kernelcup.services.submissions.screening import Look, screen_file
+from kernelcup.services.submissions.screening import Look
 from kernelcup.services.submissions.submissions import has_ended, show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import jobs
@@ -51,7 +51,7 @@ class Dispatcher:
         lease_s: How long a job stays ours without a heartbeat.
         heartbeat_s: How often we send one, and so how soon a cancellation is noticed.
         tick_s: How often we look for waiting jobs and for jobs of dead dispatchers.
-        look: The static screen.
+        look: A second opinion on each submission, for reviewers.
         calibrate_every: How often :meth:`run_forever` calibrates the devices; None for never.
     """
 
@@ -69,7 +69,7 @@ class Dispatcher:
         tick_s: float = 0.5,
         max_attempts: int = lifecycle.MAX_ATTEMPTS,
         calibrate_every: timedelta | None = None,
-        look: Look = screen_file,
+        look: Look | None = None,
     ) -> None:
         _check_launchers(devices, launchers)
         self._db = db

@@ -105,7 +105,7 @@ def finish(
 
     Args:
         rival: The submission that it was measured against.
-        screening: The findings of the static screen. They are stored first, since a leaderboard may hold back
+        screening: The findings of a second opinion. They are stored first, since a leaderboard may hold back
             results with certain tags.
 
     Raises:
@@ -122,7 +122,7 @@ def finish(
 
 
 def _keep_screening(session: Session, submission_id: int, screening: Screening) -> None:
-    """Store the findings of the static screen, unless the submission was deleted: the lease check comes next."""
+    """Store the findings of a second opinion, unless the submission was deleted: the lease check comes next."""
     with suppress(IntegrityError), session.begin_nested():
         screenings.insert_if_absent(session, submission_id, screening)
 

@@ -1,7 +1,7 @@
 """Judge submissions again, against the current version of the task.
 
 The old result counts until the new one is stored, which then replaces it, for better or worse. A result of an
-earlier version of the task or of an older clock has already left the standings, and the new one takes its place.
+earlier version of the task has already left the standings, and the new one takes its place.
 A failing machine replaces nothing. If the job is cancelled meanwhile, the old result stays. Quarantined results
 are left alone, since a person decides on those.
 
@@ -18,7 +18,6 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.clocks import is_past
 from kernelcup.domain import Actor, JobState, Leaderboard
 from kernelcup.errors import NotFound
 from kernelcup.services import access
@@ -59,8 +58,6 @@ class RejudgePlan:
     left_out: Mapping[str, int]
     """The number of jobs that are not judged again, by reason."""
     dry_run: bool
-    older_clock: int = 0
-    """Jobs whose result was measured by an older clock; a server of an earlier version tells of none."""
 
 
 def rejudge_submission(
@@ -166,7 +163,6 @@ def _plan(
         jobs=len(chosen),
         by_device=dict(sorted(Counter(each.device for each in chosen).items())),
         other_version=sum(each.task_hash != board.task_hash for each in chosen),
-        older_clock=sum(is_past(each.clock) for each in chosen),
         standing=sum(each.is_best for each in chosen),
         estimated_gpu_s=_estimate(session, chosen),
         left_out=dict(sorted(left.items())),

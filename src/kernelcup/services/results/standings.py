@@ -163,22 +163,6 @@ def places_of_submission(
     return found
 
 
-def older_standings(
-    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
-) -> list[Standing]:
-    """Return who stood where by an older clock, as far as that was not judged again; none while a freeze hides it.
-
-    Ranks are among these. It raises what :func:`standings` does.
-    """
-    with db.read() as session:
-        found = find_board(session, board, viewer)
-        name = board_device(found, device)
-        if shows_copy(session, found, viewer):
-            return []  # those of the freeze are shown as they stood
-        page = ranking.older(session, board_id=found.id, device=name, limit=limit)
-        return _among_themselves(session, found, page, viewer)
-
-
 def unranked_standings(
     db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
 ) -> list[Standing]:

@@ -35,7 +35,7 @@ ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class NewSubmission:
     """A file to be submitted, and its destination."""
 
     file_name: str
@@ -64,24 +64,24 @@ def check_author(session: Session, person: Actor, *, lock: bool = False) -> None
 
 
 def admit(
-    session: Session, wish: Wish, stops: Stops, *, person: Actor, viewer: Actor, now: datetime
+    session: Session, new: NewSubmission, stops: Stops, *, person: Actor, viewer: Actor, now: datetime
 ) -> tuple[Leaderboard, list[str]]:
     """Return the leaderboard and the devices that a file goes to, or raise the error that refuses it.
 
     Args:
         session: The transaction.
-        wish: What is submitted.
+        new: What is submitted.
         stops: What is paused.
         person: Whose submission it will be.
         viewer: The actor who asks; closed leaderboards exist only for those who may see them.
         now: When it arrived.
     """
-    target = _board(session, wish, viewer)
-    _check_size(target, wish.size)
+    target = _board(session, new, viewer)
+    _check_size(target, new.size)
     stops.check_board(target)
-    check_file_type(wish.file_name, task_versions.language(session, target.task_hash))
-    check_open(session, target, person=person, mode=wish.mode, now=now)
-    chosen = _devices(target, wish.devices or wish.directives.devices)
+    check_file_type(new.file_name, task_versions.language(session, target.task_hash))
+    check_open(session, target, person=person, mode=new.mode, now=now)
+    chosen = _devices(target, new.devices or new.directives.devices)
     stops.check_devices(chosen)
     return target, chosen
 
@@ -110,8 +110,8 @@ def base_name(file_name: str) -> str:
     return file_name.replace("\\", "/").rsplit("/", 1)[-1][-255:]
 
 
-def _board(session: Session, wish: Wish, viewer: Actor) -> Leaderboard:
-    name, in_file = wish.board, wish.directives.leaderboard
+def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:
+    name, in_file = new.board, new.directives.leaderboard
     if name and in_file and name_key(name) != name_key(in_file):
         raise ConflictingBoards(f"The file names leaderboard {in_file!r}, but you gave {name!r}.")
     wanted = name or in_file

@@ -8,16 +8,20 @@ from kernelcup.services.submissions.review_evidence import for_author
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
+    DuelResult,
     HarnessKind,
     Mode,
     RunReport,
     StageName,
     StageReport,
+    Timing,
     Verdict,
 )
 
 WITHHELD = "Withheld: it may reveal the hidden cases."
 WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
+DIGITS = 4
+"""Significant digits of times, as on the board."""
 WITHHELD_RIVAL = "Withheld: it may reveal another user's submission."
 
 
@@ -27,21 +31,19 @@ def redact(
     sees_all: bool,
     done: bool = True,
     is_own_rival: bool = False,
-    hides_ranked_failure: bool = False,
 ) -> RunReport:
     """Return the report without the parts that the submission's author may not see.
 
-    A hidden case keeps only its index and verdict. Texts that the submission or the task's own harness could
-    write while it had access to a hidden case, or was ranked, are removed as well. The secret seed is shown once
-    the job is done: it was used for this run only, and the run is over.
+    A hidden case keeps only its index, the verdict with its reason, and the line that failed. What the submission
+    could choose once it had met a hidden case is removed from public cases as well: texts, wrong elements and raw
+    samples; their times are rounded. So are texts that were written while it was ranked. The secret seed is shown
+    once the job is done: it was used for this run only, and the run is over.
 
     Args:
         report: The full report.
         sees_all: Whether the viewer manages the leaderboard.
         done: Whether the job has ended and waits for no review.
         is_own_rival: Whether the viewer also submitted the rival that it was measured in turns with.
-        hides_ranked_failure: Whether a failure in the ranked stage may be about a hidden case, whichever case
-            it is reported for.
     """
     if sees_all:
         return report
@@ -52,9 +54,7 @@ def redact(
         shown = _without_rivals_message(shown, WITHHELD_RIVAL)
     if was_ranked(shown):
         shown = _without_ranked_texts(shown)
-    if hides_ranked_failure and shown.stage is StageName.RANKED:
-        shown = _without_ranked_failure(shown)
-    if any(case.hidden for stage in shown.stages for case in stage.cases):
+    if any(stage.met_hidden or any(map(_met_hidden, stage.cases)) for stage in shown.stages):
         shown = _without_hidden_cases(shown)
     return shown
 
@@ -105,23 +105,6 @@ def _without_ranked_texts(report: RunReport) -> RunReport:
     )
 
 
-def _without_ranked_failure(report: RunReport) -> RunReport:
-    stages = [_unexplained(stage) if stage.name is StageName.RANKED else stage for stage in report.stages]
-    return dataclasses.replace(report, message=WITHHELD if report.message else "", stages=stages)
-
-
-def _unexplained(stage: StageReport) -> StageReport:
-    cases = [
-        case
-        if case.verdict is Verdict.ACCEPTED
-        else dataclasses.replace(
-            case, message=WITHHELD if case.message else "", mismatch=None, failed_on=None
-        )
-        for case in stage.cases
-    ]
-    return dataclasses.replace(stage, message=WITHHELD if stage.message else "", cases=cases)
-
-
 def _ranked(stage: StageReport) -> StageReport:
     cases = [
         dataclasses.replace(case, message=WITHHELD_RANKED if case.message else "") for case in stage.cases
@@ -129,39 +112,85 @@ def _ranked(stage: StageReport) -> StageReport:
     return dataclasses.replace(stage, message=WITHHELD_RANKED if stage.message else "", cases=cases)
 
 
+def _met_hidden(case: CaseResult) -> bool:
+    return case.hidden or case.met_hidden
+
+
 def _without_hidden_cases(report: RunReport) -> RunReport:
-    failed_hidden = any(stage.name is report.stage and _failed_hidden(stage) for stage in report.stages)
+    is_own = report.harness is HarnessKind.OWN
+    hides = any(stage.name is report.stage and _hides_message(stage, is_own) for stage in report.stages)
     report = _without_rivals_message(report, WITHHELD)
     return dataclasses.replace(
         report,
-        message=WITHHELD if report.message and failed_hidden else report.message,
-        stages=[_stage(stage) for stage in report.stages],
-        stdout=_output(report.stdout, WITHHELD),
-        stderr=_output(report.stderr, WITHHELD),
+        message=WITHHELD if report.message and hides else report.message,
+        stages=[_stage(stage, is_own) for stage in report.stages],
+        # In our harness both are of the process that has met no hidden case.
+        stdout=_output(report.stdout, WITHHELD) if is_own else report.stdout,
+        stderr=_output(report.stderr, WITHHELD) if is_own else report.stderr,
         extra={},
-        duel=None if report.duel is None else dataclasses.replace(report.duel, cases=[]),
+        duel=None if report.duel is None else _rounded_duel(report.duel),
+        duration_s=round(report.duration_s, 1),
+        phases={name: round(seconds, 1) for name, seconds in report.phases.items()},
     )
 
 
-def _stage(stage: StageReport) -> StageReport:
+def _stage(stage: StageReport, is_own: bool) -> StageReport:
     return dataclasses.replace(
         stage,
-        message=WITHHELD if stage.message and _failed_hidden(stage) else stage.message,
-        cases=[_case(case) if case.hidden else case for case in stage.cases],
+        message=WITHHELD if stage.message and _hides_message(stage, is_own) else stage.message,
+        cases=[_case(case) if _met_hidden(case) else case for case in stage.cases],
+        duration_s=round(stage.duration_s, 1),
     )
 
 
 def _case(case: CaseResult) -> CaseResult:
-    return CaseResult(index=case.index, parameters={}, hidden=True, verdict=case.verdict)
+    """Return the verdict of a case with its reason and line; of a public one its rounded times, too."""
+    shown = CaseResult(
+        index=case.index,
+        parameters={} if case.hidden else case.parameters,
+        hidden=case.hidden,
+        verdict=case.verdict,
+        reason=case.reason,
+        line=case.line,
+        message="" if case.line is None else f"It failed at line {case.line} of the submission.",
+        met_hidden=True,
+    )
+    if case.hidden:
+        return shown
+    return dataclasses.replace(
+        shown,
+        timing=None if case.timing is None else _rounded_timing(case.timing),
+        work=case.work,
+        floor_ns=case.floor_ns,
+        reference_ns=None if case.reference_ns is None else _rounded(case.reference_ns),
+    )
+
+
+def _rounded_timing(timing: Timing) -> Timing:
+    """Return a time as a leaderboard shows it, without samples and without figures in its findings."""
+    time_ns, audit = _rounded(timing.score_ns), timing.audit
+    if audit is not None:
+        audit = dataclasses.replace(audit, score_ns=time_ns, findings=for_author(audit.findings))
+    return Timing(samples_ns=[time_ns], overhead_ns=timing.overhead_ns, audit=audit)
+
+
+def _rounded_duel(duel: DuelResult) -> DuelResult:
+    ratio, low, high = map(_rounded, (duel.ratio, duel.low, duel.high))
+    return dataclasses.replace(duel, ratios=[], cases=[], pairs=[], ratio=ratio, low=low, high=high)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
 def _output(output: CapturedOutput, instead: str) -> CapturedOutput:
     return dataclasses.replace(output, text=instead) if output.text else output
 
 
-def _failed_hidden(stage: StageReport) -> bool:
-    """Return whether the stage's message may be about a hidden case that failed or was not finished."""
-    if any(case.hidden and case.verdict is not Verdict.ACCEPTED for case in stage.cases):
-        return True
-    public_failed = any(not case.hidden and case.verdict is not Verdict.ACCEPTED for case in stage.cases)
-    return stage.verdict is not Verdict.ACCEPTED and not public_failed
+def _hides_message(stage: StageReport, is_own: bool) -> bool:
+    """Return whether the stage's message may be of a submission that had met hidden cases."""
+    failed = [case for case in stage.cases if case.verdict is not Verdict.ACCEPTED]
+    if is_own:
+        # A message of the whole stage may be about any case.
+        return any(case.hidden for case in failed) or (stage.verdict is not Verdict.ACCEPTED and not failed)
+    return stage.met_hidden

@@ -146,7 +146,7 @@ def list_views(
             manage.
         user: Return only submissions of the user whom the viewer sees under this name.
         board: Return only submissions to this leaderboard.
-        tag: Return only those with this tag of the static screen, on leaderboards that the viewer manages.
+        tag: Return only those with this tag of a second opinion, on leaderboards that the viewer manages.
         before_id: Return only submissions that are older than this one.
         limit: The maximum number of submissions.
 
@@ -249,9 +249,9 @@ def check_follows(
 
 
 def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> Screening | None:
-    """Return the static screen's findings, None for a submission that was made before the screen existed.
+    """Return a second opinion's findings, None for a submission that was made before the screen existed.
 
-    Only managers of the leaderboard see them: others could learn how to get around the screen.
+    Only managers of the leaderboard see them: others could learn how to get around it.
     """
     with db.read() as session:
         _, board = find_visible(session, submission_id, viewer)

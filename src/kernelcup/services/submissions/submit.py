@@ -25,7 +25,7 @@ from kernelcup.services import access
 from kernelcup.services.people.user_names import check_user_name
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
-from kernelcup.services.submissions.admission import Wish, admit, base_name, check_author
+from kernelcup.services.submissions.admission import NewSubmission, admit, base_name, check_author
 from kernelcup.services.submissions.directives import parse_directives
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import users
@@ -78,7 +78,7 @@ def submit(
     leaderboard and access to it, its size limit and pause, file type, opening and deadline, devices and their
     pauses, limits. Each refusal is a ``UserError`` with a code of its own. The checks happen in the transaction
     that stores the submission, which excludes other submissions of the same user; before it, only the file is
-    read. The static screen runs while the submission is judged.
+    read. A second opinion is asked for while the submission is judged.
 
     Args:
         user: The actor who submits, or the name of the user for whom the operator submits, who is created if
@@ -102,7 +102,7 @@ def submit(
         now=now,
     )
     try:
-        code, wish = _read(ask)
+        code, new = _read(ask)
     except InvalidSubmission:
         first = _refuse_early(db, ask)
         if first is not None:
@@ -110,7 +110,7 @@ def submit(
         raise
     try:
         with db.write(durable=True) as session:
-            return _store(session, ask, wish, code)
+            return _store(session, ask, new, code)
     except IntegrityError:
         with db.read() as session:
             first = _first(session, _person(session, ask), ask)
@@ -130,10 +130,10 @@ def _refuse_early(db: Database, ask: _Request) -> Submission | None:
         return first
 
 
-def _read(ask: _Request) -> tuple[str, Wish]:
+def _read(ask: _Request) -> tuple[str, NewSubmission]:
     """Return a file's text and the parsed request. Raise ``InvalidSubmission``."""
     code = read_code(ask.content)
-    wish = Wish(
+    new = NewSubmission(
         file_name=ask.file_name,
         size=len(ask.content),
         directives=parse_directives(code),
@@ -141,7 +141,7 @@ def _read(ask: _Request) -> tuple[str, Wish]:
         board=ask.board,
         devices=ask.devices,
     )
-    return code, wish
+    return code, new
 
 
 def read_code(content: bytes) -> str:
@@ -174,9 +174,9 @@ def _check_key(key: str) -> str:
     return key
 
 
-def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission:
+def _store(session: Session, ask: _Request, new: NewSubmission, code: str) -> Submission:
     """Make all checks, and store the submission."""
-    _share_board(session, wish)
+    _share_board(session, new)
     if not isinstance(ask.user, Actor):
         users.get_or_create(session, ask.name, now=ask.now)
     person = _person(session, ask)
@@ -185,21 +185,21 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission
     first = _first(session, person, ask)
     if first is not None:
         return first
-    target, chosen = _admit(session, ask, wish, person)
+    target, chosen = _admit(session, ask, new, person)
     submission_id, queued = submissions.insert(
         session,
         board=target,
         user_id=person.user_id,
         code=code,
-        file_name=base_name(wish.file_name),
-        mode=wish.mode,
+        file_name=base_name(new.file_name),
+        mode=new.mode,
         devices=chosen,
         now=ask.now,
         client=ask.client,
         idempotency_key=ask.key,
         request_hash=ask.hash if ask.key is not None else None,
     )
-    accepted = {"devices": chosen, "mode": wish.mode.value}
+    accepted = {"devices": chosen, "mode": new.mode.value}
     events.record_first(session, submission_id, "accepted", accepted, None, ask.now)
     return Submission(
         id=submission_id,
@@ -207,9 +207,9 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission
         leaderboard_id=target.id,
         user=person.name,
         user_id=person.user_id,
-        mode=wish.mode,
+        mode=new.mode,
         devices=tuple(chosen),
-        file_name=base_name(wish.file_name),
+        file_name=base_name(new.file_name),
         code_hash=submissions.hash_of(code),
         created_at=ask.now,
         client=ask.client,
@@ -217,9 +217,9 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission
     )
 
 
-def _share_board(session: Session, wish: Wish) -> None:
+def _share_board(session: Session, new: NewSubmission) -> None:
     """Lock the leaderboard before the user, in the same order as ranking does; access to it is checked later."""
-    name = wish.board or wish.directives.leaderboard
+    name = new.board or new.directives.leaderboard
     if name is not None:
         submissions.share_board(session, name)
 
@@ -250,10 +250,12 @@ def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
     return submissions.find(session, submission_id)
 
 
-def _admit(session: Session, ask: _Request, wish: Wish, person: Actor) -> tuple[Leaderboard, list[str]]:
+def _admit(
+    session: Session, ask: _Request, new: NewSubmission, person: Actor
+) -> tuple[Leaderboard, list[str]]:
     stops = pauses.look(session)
     stops.check_service()
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
-    target, chosen = admit(session, wish, stops, person=person, viewer=viewer, now=ask.now)
-    check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=True)
+    target, chosen = admit(session, new, stops, person=person, viewer=viewer, now=ask.now)
+    check_limits(session, target, chosen, person=person, mode=new.mode, now=ask.now, lock=True)
     return target, chosen

@@ -17,11 +17,10 @@ from kernelcup.domain import (
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.submissions.redaction import redact, without_duel
-from kernelcup.storage.boards import task_versions
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import frozen_standings
 from kernelcup.storage.submissions import submissions
-from kernelcup_harness.protocol import Mode, StageName
+from kernelcup_harness.protocol import Mode
 
 
 def redacted_run(
@@ -35,7 +34,6 @@ def redacted_run(
         sees_all=access.inspects_board(viewer, board),
         done=job.state is JobState.DONE,
         is_own_rival=_is_own_rival(session, job, run, viewer),
-        hides_ranked_failure=_may_have_failed_hidden(session, job, run),
     )
     return veiled_run(session, board, job, dataclasses.replace(run, report=report), viewer)
 
@@ -45,13 +43,6 @@ def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
     pair = comparisons.find(session, job.id) if run.report.duel is not None else None
     rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
     return rival is not None and rival.user_id == viewer.user_id
-
-
-def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
-    """Return whether a failure in the ranked stage may come from a duel, which reports it for the first case."""
-    if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
-        return False
-    return bool(task_versions.load(session, run.task_hash).hidden_benchmarks)
 
 
 def veiled_run(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, sele
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import BoardSettings, CodePolicy, JobState, Leaderboard, TrustRule, Visibility
+from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.errors import Conflict
 from kernelcup.storage.people.users import name_key
 from kernelcup.storage.tables import (
@@ -29,8 +29,6 @@ from kernelcup.storage.tables import (
     table_of,
 )
 from kernelcup_harness.protocol import HarnessKind, Mode
-
-SETTINGS = tuple(each.name for each in dataclasses.fields(BoardSettings))
 
 
 def insert(
@@ -85,12 +83,21 @@ def replace(session: Session, board: Leaderboard) -> None:
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in SETTINGS} | {
-        "visibility": settings.visibility.value,
-        "code_policy": settings.code_policy.value,
-        "review_tags": " ".join(settings.review_tags),
-        "trust": settings.trust.value,
-    }
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES}
+
+
+def _column(value: object) -> object:
+    """Return a setting as it is stored: a choice as its word, texts separated by blanks."""
+    if isinstance(value, Enum):
+        return value.value
+    return " ".join(value) if isinstance(value, tuple | list) else value
+
+
+def _setting(kind: Any, column: Any) -> Any:
+    """Return the setting of this type from its column."""
+    if kind == Sequence[str]:
+        return tuple(column.split())
+    return kind(column) if isinstance(kind, type) and issubclass(kind, Enum) else column
 
 
 def add_notice(session: Session, board_id: int, text: str) -> None:
@@ -337,12 +344,7 @@ def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
 
 
 def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
-    settings = {name: getattr(board, name) for name in SETTINGS} | {
-        "visibility": Visibility(board.visibility),
-        "code_policy": CodePolicy(board.code_policy),
-        "review_tags": tuple(board.review_tags.split()),
-        "trust": TrustRule(board.trust),
-    }
+    settings = {name: _setting(kind, getattr(board, name)) for name, kind in SETTING_TYPES.items()}
     return Leaderboard(
         id=board.id,
         name=board.name,

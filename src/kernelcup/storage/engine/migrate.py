@@ -7,10 +7,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from kernelcup.errors import ConfigError
+from kernelcup.errors import ConfigError, OldDatabase
 from kernelcup.storage.engine.database import Database
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
+
+FIRST_SCHEMA = "0100"
+"""The revision with which compatibility begins."""
 
 _ONE_AT_A_TIME = threading.Lock()
 """Alembic keeps its state in module variables."""
@@ -22,8 +25,13 @@ def upgrade(db: Database, revision: str = "head") -> None:
     """Apply the missing migrations, in one transaction. Safe to call at each start.
 
     Every local command calls it, so without missing migrations it only reads, and does not import Alembic.
+
+    Raises:
+        OldDatabase: It is from before the first release.
+        ConfigError: It is from a newer version.
     """
-    if revision == "head" and current_revision(db) == newest_revision():
+    current = current_revision(db)
+    if revision == "head" and current == newest_revision():
         return
     from alembic import command
     from alembic.config import Config
@@ -44,12 +52,17 @@ def upgrade(db: Database, revision: str = "head") -> None:
 
 
 def current_revision(db: Database) -> str | None:
-    """Return the database's current revision, None for an empty one."""
+    """Return the database's current revision, None for an empty one. Raise ``OldDatabase``."""
     with db.read() as session:
         if not sa.inspect(session.connection()).has_table("alembic_version"):
             return None
         found: str | None = session.scalar(sa.text("SELECT version_num FROM alembic_version"))
-        return found
+    if found is not None and found < FIRST_SCHEMA:
+        raise OldDatabase(
+            f"{db.engine.url!r}: the database is from before release 0.1.0 (revision {found}) and cannot be upgraded; "
+            "name another database"
+        )
+    return found
 
 
 def newest_revision() -> str:

@@ -28,8 +28,6 @@ class Candidate:
     state: JobState
     task_hash: str | None
     """The task version of the run that counts; None if there is none."""
-    clock: str
-    """The clock of that run; empty if there is none."""
     is_best: bool
     """Whether its run is its user's best."""
 
@@ -44,7 +42,7 @@ def of_board(
 ) -> list[Candidate]:
     """Return a leaderboard's ranked jobs, optionally of one device, or only those that are their user's best.
 
-    The bests include those from before the task or the clock changed.
+    The bests include those from before the task changed.
     """
     query = _candidates(
         SubmissionRow.leaderboard_id == board_id, SubmissionRow.mode == Mode.LEADERBOARD.value
@@ -90,9 +88,9 @@ def requeue(
     return chosen
 
 
-def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, str | None, int | None]:
+def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, int | None]:
     return (
-        select(JobRow, RunRow.task_hash, RunRow.clock, BestRow.run_id)
+        select(JobRow, RunRow.task_hash, BestRow.run_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, RunRow.counted))
         .outerjoin(BestRow, BestRow.run_id == RunRow.id)
@@ -101,7 +99,7 @@ def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, str 
     )
 
 
-def _load(session: Session, query: Select[JobRow, str | None, str | None, int | None]) -> list[Candidate]:
+def _load(session: Session, query: Select[JobRow, str | None, int | None]) -> list[Candidate]:
     return [
         Candidate(
             job_id=row.id,
@@ -111,10 +109,9 @@ def _load(session: Session, query: Select[JobRow, str | None, str | None, int | 
             mode=Mode(row.mode),
             state=JobState(row.state),
             task_hash=task_hash,
-            clock=clock or "",
             is_best=best is not None,
         )
-        for row, task_hash, clock, best in session.execute(query)
+        for row, task_hash, best in session.execute(query)
     ]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Select, and_, case, func, not_, or_, select, true
 from sqlalchemy.orm import Session
 
-from kernelcup.clocks import PAST
 from kernelcup.domain import PUT_ASIDE, DuelOutcome, Run, Score, TrustRule
 from kernelcup.scoring import placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
@@ -26,19 +25,17 @@ _DUEL = case(
 )
 """The outcome of a duel, as long as it affects the run's place."""
 
-_STRICT = (TrustLevel.REPLAYED.value, TrustLevel.AUDITED.value)
-"""The levels that rank where others do not; the second only by a clock that is out of use, which ranked bounded times
-below all others."""
-
-JUDGED_ALIKE = and_(
-    RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
-)
-"""The condition for runs judged as the leaderboard judges now: same task except texts, same harness and clock."""
+JUDGED_ALIKE = RunRow.judging == LeaderboardRow.judging
+"""The condition for runs judged as the leaderboard judges now: same task except texts, same harness."""
 
 IS_SHOWN = JobRow.state.not_in([state.value for state in PUT_ASIDE])
 """The condition for jobs whose result was not put aside."""
 
-_TAKES = or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT))
+_TAKES = or_(
+    LeaderboardRow.trust == TrustRule.ANY.value,
+    and_(LeaderboardRow.trust == TrustRule.REPLAYED.value, RunRow.trust == TrustLevel.REPLAYED.value),
+    RunRow.trust == TrustLevel.WITNESSED.value,
+)
 RANKS = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES, JUDGED_ALIKE)
 """The condition for runs that rank now."""
 
@@ -71,13 +68,13 @@ def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, .
     """Return the query of all bests of a leaderboard: leaderboard, device and user, then :data:`COLUMNS`.
 
     Args:
-        every_version: Also what stood for its user before the task or the clock changed.
+        every_version: Also what stood for its user before the task changed.
     """
     place = (
         func.row_number()
         .over(
-            partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging, RunRow.clock),
-            order_by=(RunRow.trust == TrustLevel.BOUNDED.value, RANKED_S, JobRow.submission_id),
+            partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging),
+            order_by=(RANKED_S, JobRow.submission_id),
         )
         .label("place")
     )
@@ -108,7 +105,7 @@ def ranking(
     Only what was :data:`JUDGED_ALIKE` ranks.
 
     Args:
-        every_version: Also what ranked before the task or the clock changed, and does not until it is judged again.
+        every_version: Also what ranked before the task changed, and does not until it is judged again.
         taken: False for those that would rank if the leaderboard required no level that they lack.
     """
     by = RANKED_S / RunRow.score_s

@@ -262,5 +262,4 @@ def _run(row: Any, report: RunReport) -> Run:
         duel=DuelOutcome(row.duel),
         rival=row.rival_id,
         judging=row.judging,
-        clock=row.clock,
     )

@@ -112,12 +112,6 @@ def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ran
     }
 
 
-def older(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
-    """Return the bests that an older clock timed and that were not judged again since, fastest first."""
-    query = standings_queries.older(board_id, device).limit(limit)
-    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
-
-
 def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
     """Return each user's best among results of a level that the leaderboard does not rank, fastest first."""
     query = standings_queries.unranked(board_id, device).limit(limit)

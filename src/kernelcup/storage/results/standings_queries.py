@@ -26,8 +26,6 @@ from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
     JobRow,
-    LeaderboardRow,
-    OlderBestRow,
     RunRow,
     SubmissionRow,
     UserRow,
@@ -76,26 +74,6 @@ def _with_runs(top: Subquery) -> Select[Any]:
         .join(users, users.c.id == top.c.user_id)
         .join(submissions, submissions.c.id == top.c.submission_id)
         .join(runs, runs.c.id == top.c.run_id)
-    )
-
-
-def older(board_id: int, device: str) -> Select[Any]:
-    """Return the query of the bests that an older clock timed, with the columns of the others, fastest first."""
-    by = OlderBestRow.ranked_s / RunRow.score_s
-    return (
-        select(OlderBestRow.user_id, OlderBestRow.ranked_s, OlderBestRow.submission_id, UserRow.name)
-        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
-        .add_columns(RunRow.score_s, RunRow.raw_s, RunRow.duel)
-        .add_columns((RunRow.low_s * by).label("low_s"), (RunRow.high_s * by).label("high_s"))
-        .join(UserRow, UserRow.id == OlderBestRow.user_id)
-        .join(RunRow, RunRow.id == OlderBestRow.run_id)
-        .join(JobRow, JobRow.id == RunRow.job_id)
-        .join(SubmissionRow, SubmissionRow.id == OlderBestRow.submission_id)
-        .join(LeaderboardRow, LeaderboardRow.id == OlderBestRow.leaderboard_id)
-        .where(OlderBestRow.leaderboard_id == board_id, OlderBestRow.device == device)
-        .where(RunRow.counted, RunRow.judging == LeaderboardRow.judging)
-        .where(ranking_query.IS_SHOWN)
-        .order_by(OlderBestRow.ranked_s, OlderBestRow.submission_id)
     )
 
 

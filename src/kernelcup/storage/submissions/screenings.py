@@ -1,4 +1,4 @@
-"""Findings of the static screen in submissions."""
+"""Findings of a second opinion in submissions."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from kernelcup.storage.tables.boards import (
 )
 from kernelcup.storage.tables.machines import CanaryRow, DeviceCalibrationRow, DeviceFaultRow
 from kernelcup.storage.tables.news import NewsRow, WebhookDeliveryRow, WebhookRow
-from kernelcup.storage.tables.people import DeviceLoginRow, IdentityRow, LoginLinkRow, TokenRow, UserRow
+from kernelcup.storage.tables.people import IdentityRow, OneTimeCodeRow, TokenRow, UserRow
 from kernelcup.storage.tables.queue import ComparisonRow, DispatcherRow, JobRow, PaceRow
 from kernelcup.storage.tables.results import (
     BestRow,
@@ -22,7 +22,6 @@ from kernelcup.storage.tables.results import (
     FinalDuelRow,
     FinalRow,
     FrozenBestRow,
-    OlderBestRow,
     RecordRow,
     ReviewRow,
     RunRow,
@@ -50,7 +49,6 @@ __all__ = [
     "DeletedUseRow",
     "DeviceCalibrationRow",
     "DeviceFaultRow",
-    "DeviceLoginRow",
     "DispatcherRow",
     "EventRow",
     "FinalDuelRow",
@@ -63,10 +61,9 @@ __all__ = [
     "LeaderboardDeviceRow",
     "LeaderboardRow",
     "LimitRow",
-    "LoginLinkRow",
     "MemberRow",
     "NewsRow",
-    "OlderBestRow",
+    "OneTimeCodeRow",
     "PaceRow",
     "PauseRow",
     "RecordRow",

@@ -49,7 +49,7 @@ class LeaderboardRow(Base):
     review_tags: Mapped[str] = mapped_column(default="", server_default="")
     """Separated by blanks."""
     trust: Mapped[str] = mapped_column(default="any", server_default="any")
-    """``any``, or ``replayed`` if only replayed times rank."""
+    """``any``, or the least level that ranks: ``replayed`` or ``witnessed``."""
     duel: Mapped[bool] = mapped_column(default=False, server_default=false())
     judging: Mapped[str] = mapped_column(default="", server_default="")
     """The hash of everything that judging depends on: only runs with an equal value rank."""

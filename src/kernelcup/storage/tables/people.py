@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, true
+from sqlalchemy import ForeignKey, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.storage.tables.base import NEVER_REUSE_IDS, Base
@@ -63,29 +63,22 @@ class TokenRow(Base):
     revoked_at: Mapped[datetime | None]
 
 
-class DeviceLoginRow(Base):
-    """A command line that waits for a person to approve its sign-in in a browser."""
+class OneTimeCodeRow(Base):
+    """A sign-in link, a code that links accounts, or a command line that waits to be signed in."""
 
-    __tablename__ = "device_logins"
-
-    device_code_hash: Mapped[str] = mapped_column(primary_key=True)
-    user_code: Mapped[str] = mapped_column(unique=True)
-    client: Mapped[str]
-    scopes: Mapped[str]
-    created_at: Mapped[datetime]
-    expires_at: Mapped[datetime]
-    polled_at: Mapped[datetime | None]
-    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
-    """The user who approved it."""
-    denied: Mapped[bool] = mapped_column(default=False)
-
-
-class LoginLinkRow(Base):
-    """A one-time sign-in link."""
-
-    __tablename__ = "login_links"
+    __tablename__ = "one_time_codes"
 
     hash: Mapped[str] = mapped_column(primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    """Of the secret that uses it up."""
+    kind: Mapped[str]
+    """``sign_in``, ``link`` or ``device``."""
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    """Its user; of a device, the one who approved it."""
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
+    user_code: Mapped[str | None] = mapped_column(unique=True)
+    """What a person types to approve a device; None for other kinds, as are the columns below."""
+    client: Mapped[str | None]
+    scopes: Mapped[str | None]
+    polled_at: Mapped[datetime | None]
+    denied: Mapped[bool] = mapped_column(default=False, server_default=false())

@@ -97,26 +97,6 @@ class FrozenBestRow(_Best, Base):
     __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
 
 
-class OlderBestRow(Base):
-    """The best run of a user when the clock that timed it was replaced.
-
-    It is shown separately while it counts, that is until it is judged again.
-    """
-
-    __tablename__ = "older_bests"
-    __table_args__ = (Index(None, "leaderboard_id", "device", "ranked_s", "submission_id"),)
-
-    leaderboard_id: Mapped[int] = mapped_column(
-        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
-    )
-    device: Mapped[str] = mapped_column(primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
-    submission_id: Mapped[int]
-    ranked_s: Mapped[float]
-    """The time that it was ranked by, in seconds."""
-
-
 class FinalRow(Base):
     """A final of one (leaderboard, device): duels of the best, from which the official order follows."""
 

@@ -1,4 +1,4 @@
-"""Tables of submissions: their code, what the screen found, what happened."""
+"""Tables of submissions: their code, what a second opinion found, what happened."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ScreeningRow(Base):
 
 
 class ScreeningFindingRow(Base):
-    """One finding of the static screen in a submission."""
+    """One finding of a second opinion in a submission."""
 
     __tablename__ = "screening_findings"
     __table_args__ = (Index(None, "tag", "submission_id"),)

@@ -33,7 +33,7 @@ LONGEST_ROUND_S = 12.0
 LEAST_SHARE, SLACK_NS = 0.9, 200.0
 """If a side's calls in a duel take less than this share of its fastest call before, and so much less, it has failed:
 its kernel or the clock works otherwise in duels."""
-WATCHED_PAIRS = 2
+WATCHED_PAIRS = 4
 """Pairs in one watch."""
 LOADING_S = 2.0
 """If all loads would take longer than this, each side is loaded less often."""
@@ -78,8 +78,8 @@ class Match:
         self._chance = chance
         self._error = error
         self._runs: list[CaseRun] = []
-        self._sets: tuple[list[int], list[int]] = ([0], [1])
-        """The timer's numbers of the captures of both sides; the submission's first one is there already."""
+        self._loads = 1
+        """How often each side is loaded; the submission is there already."""
         self._inputs = 0
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
@@ -109,11 +109,10 @@ class Match:
                 self._rival.hand_over()
                 takes_s = time.monotonic() - began
                 loads = duels.LOADS if 2 * duels.LOADS * takes_s < LOADING_S else duels.FEWEST_LOADS
-                for number in range(2, 2 * loads, 2):
-                    order = self._chance.sample((0, 1), 2)
-                    for at, who in enumerate(order):
-                        (self._mine, self._rival)[who].hand_over()
-                        self._sets[who].append(number + at)
+                for _ in range(1, loads):
+                    for side in self._chance.sample((self._mine, self._rival), 2):
+                        side.hand_over()
+                    self._loads += 1
                 for run in self._runs:
                     self._rival.verify(run)
             except (Wrong, CallFailed, BrokenProtocol) as error:
@@ -157,7 +156,7 @@ class Match:
         take = self._watched_round if watched else self._round
 
         def more(first: int, count: int) -> list[float]:
-            for number in range(first, first + count, len(self._sets[0])):
+            for number in range(first, first + count, self._loads):
                 if number and time.monotonic() > until:
                     break
                 take(runs, number, pairs)
@@ -166,12 +165,12 @@ class Match:
                     compare_with_before(fastest, taken, empty_ns)
             return duels.over_cases([duels.log_ratios(taken[first:], empty_ns) for taken in pairs])
 
-        found, ratios = duels.decide(more, error=self._error, loads=len(self._sets[0]))
+        found, ratios = duels.decide(more, error=self._error, loads=self._loads)
         return duels.outcome(found, ratios, [duels.log_ratios(taken, empty_ns) for taken in pairs])
 
     def _round(self, runs: Sequence[CaseRun], first: int, pairs: list[list[duels.Pair]]) -> None:
         """Add a pair of each load for each case."""
-        loads, began = len(self._sets[0]), time.monotonic()
+        loads, began = self._loads, time.monotonic()
         for number in range(first, first + loads):
             for run, taken in zip(runs, pairs, strict=True):
                 taken.append(self._pair(run, number))
@@ -180,7 +179,7 @@ class Match:
 
     def _watched_round(self, runs: Sequence[CaseRun], first: int, pairs: list[list[duels.Pair]]) -> None:
         """Add a pair of each load for each case, by the witness."""
-        loads, began = len(self._sets[0]), time.monotonic()
+        loads, began = self._loads, time.monotonic()
         for number in range(first, first + loads, WATCHED_PAIRS):
             for run, taken in zip(runs, pairs, strict=True):
                 taken += self._watched_pairs(run, range(number, min(number + WATCHED_PAIRS, first + loads)))
@@ -189,7 +188,7 @@ class Match:
 
     def _watched_pairs(self, run: CaseRun, numbers: Sequence[int]) -> list[duels.Pair]:
         """Return the times of one call of each side for each number, as the witness saw them."""
-        rooms, witness, loads = (self._mine, self._rival), self._mine.witness, len(self._sets[0])
+        rooms, witness, loads = (self._mine, self._rival), self._mine.witness, self._loads
         assert witness is not None
         for room in rooms:
             room.learn(run, self._fresh())
@@ -199,7 +198,7 @@ class Match:
             for number in numbers:
                 at = self._chance.randrange(self._mine.places_of(run))
                 for who in self._order(number):
-                    load = self._sets[who][number % loads]
+                    load = number % loads
                     order.append((number, who))
                     rounds.append(rooms[who].round_of(run, at, self._fresh(), taken[who], load))
             found = witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
@@ -220,14 +219,14 @@ class Match:
 
     def _order(self, number: int) -> tuple[int, int]:
         """Return who goes first: it changes from call to call, and for each load from round to round."""
-        return (0, 1) if (number + number // len(self._sets[0])) % 2 else (1, 0)
+        return (0, 1) if (number + number // self._loads) % 2 else (1, 0)
 
     def _pair(self, run: CaseRun, number: int) -> duels.Pair:
         """Return the times of one call of each side, with new inputs at the same place."""
-        loads, pair = len(self._sets[0]), [0.0, 0.0]
+        loads, pair = self._loads, [0.0, 0.0]
         at = self._chance.randrange(self._mine.places_of(run))
         for who in self._order(number):
-            load = self._sets[who][number % loads]
+            load = number % loads
             with self._blaming(who):
                 pair[who] = (self._mine, self._rival)[who].turn(run, self._fresh(), load=load, at=at)
         return pair[0], pair[1]

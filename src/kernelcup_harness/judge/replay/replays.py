@@ -13,10 +13,12 @@ from typing import Any
 import torch
 
 from kernelcup_harness.judge.answers import Answer, CallFailed, Forged, GuardBroken
+from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.judge.checks import Checks, Place
 from kernelcup_harness.judge.replay.mapping import Mapping
 from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
 from kernelcup_harness.judge.replay.witnessed import Witness
+from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.schedule import CaseRun
 from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import SampleName
@@ -28,7 +30,7 @@ from kernelcup_harness.window.layout import (
     Layout,
     overlap,
 )
-from kernelcup_harness.window.messages import Fire, Fired, FireEmpty
+from kernelcup_harness.window.messages import Fire, Fired, FireEmpty, SharedRegion
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol
@@ -39,11 +41,62 @@ LEAST_OF_OFFSET_NS = 1_500.0
 
 
 @dataclass(slots=True)
+class Foreign:
+    """Parameters that look like addresses outside of the window, and lead nowhere in the replay.
+
+    Args:
+        places: The parameters, as the timer names them.
+        reason: Whose memory it may be, as the contestant says.
+    """
+
+    places: list[str] = field(default_factory=list)
+    reason: WhyNot | None = None
+
+    def cause_of(self, failed: TimerFailed | NotReplayed) -> NotReplayed:
+        """Return why a verifying replay failed: such parameters, if there are any and they can be the cause."""
+        if isinstance(failed, TimerFailed):
+            failed = NotReplayed(WhyNot.FAULTS, str(failed))
+        if not self.places or failed.reason not in (WhyNot.FAULTS, WhyNot.STALE):
+            return failed
+        return NotReplayed(self.reason or WhyNot.FOREIGN_POINTER, ", ".join(self.places[:3]))
+
+
+@dataclass(slots=True)
+class Source:
+    """A contestant whose calls are captured.
+
+    Args:
+        role: The contestant.
+        caller: For ordinary calls.
+        line: For requests about the window.
+    """
+
+    role: str
+    caller: Caller
+    line: Line
+    heap: range = range(0)
+    """Addresses of its own tensors."""
+    captured: int = 0
+    """Number of captured calls."""
+    export: tuple[values.Arena, int] | None = None
+    """The captured calls, and their size in bytes."""
+    lent: list[tuple[SharedRegion, int]] = field(default_factory=list)
+    """Regions of inputs, with descriptors to share them by."""
+    loads: list[int] = field(default_factory=list)
+    """The timer's numbers of these calls, one for each time that it has loaded them."""
+    nodes: list[int] = field(default_factory=list)
+    """The number of nodes of the graph of each captured call."""
+    foreign: Foreign = field(default_factory=Foreign)
+    """Parameters of these calls that pointed elsewhere."""
+
+
+@dataclass(slots=True)
 class Case:
     """A case whose calls are captured."""
 
     place: Place
     layout: Layout
+    source: Source
     first: int = 0
     """The number of its first place in the timer."""
     answers: list[Described] = field(default_factory=list)
@@ -65,7 +118,6 @@ class Replays:
         chance: Random numbers from the run's secret.
         remaining: Returns the seconds left of the stage.
         record_type: Finds classes of answers by name.
-        role: The side that makes the calls: ``submission`` or ``rival``.
         witness: Watches calls; None if the device's counters cannot be read.
     """
 
@@ -78,7 +130,6 @@ class Replays:
         chance: random.Random,
         remaining: Callable[[], float],
         record_type: decode.RecordType,
-        role: str,
         witness: Witness | None = None,
     ) -> None:
         self._mapping = mapping
@@ -87,17 +138,11 @@ class Replays:
         self._chance = chance
         self._remaining = remaining
         self._record_type = record_type
-        self._role = role
         self._cases: dict[int, Case] = {}
-        self._heap = range(0)
         self._alone = False
         self._witness = witness
-        self._nodes: list[int] = []
-        """The number of nodes of the graph of each place in the timer."""
         self.offset_ns = 0.0
         """What an empty graph takes by the start gun, measured before anything was loaded."""
-        # The timer loads the submission's calls first, then the rival's.
-        self._set = 0 if role == "submission" else 1
 
     def contestant_is_gone(self) -> None:
         """Note that from now on a wrong replay is the submission's own fault."""
@@ -113,15 +158,15 @@ class Replays:
         return self._checks.has_twins(self._cases[run.case.index].place)
 
     def _replayed(
-        self, case: Case, at: int, sample: SampleName, *, load: int | None = None
+        self, case: Case, at: int, sample: SampleName, *, load: int = 0
     ) -> tuple[Answer, Any, torch.Tensor]:
         """Replay a call; return the answer, its input, and the pattern that was where the answer is due.
 
-        ``load`` is the timer's number of the capture if it is not the first of this side.
+        ``load`` says which of the loads of its capture is used.
         """
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        fired = self._fired(Fire(capture=self._set if load is None else load, place=case.first + at))
+        fired = self._fired(Fire(capture=case.source.loads[load], place=case.first + at))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         for ns in fired:
@@ -140,14 +185,14 @@ class Replays:
         """Write an input to a place, and a new pattern where the answer is due; return both."""
         data = self._checks.make_input(case.place, sample)
         self._write(case, data, at)
-        pattern = self._pattern()
+        pattern = self._pattern(case)
         self._spread(case, at, pattern)
         self._mapping.settle()
         return data, pattern
 
-    def _pattern(self) -> torch.Tensor:
+    def _pattern(self, case: Case) -> torch.Tensor:
         pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
-        return pattern.to(self._mapping.view(self._heap.start, 1).device)
+        return pattern.to(self._mapping.view(case.source.heap.start, 1).device)
 
     def _spread(self, case: Case, at: int, pattern: torch.Tensor) -> None:
         """Write a pattern where the answer of a place is due, and around what a call may write."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -100,8 +100,13 @@ class Session:
 
     @property
     def waited_s(self) -> float:
-        """Seconds spent waiting for the submission's process, for its captures and for calls in the window."""
+        """Seconds spent waiting for the submission's processes, for their captures and for calls in the window."""
         return self._rooms[0].waited_s if self._rooms else 0.0
+
+    @property
+    def has_met_hidden(self) -> bool:
+        """Whether what runs public cases has met hidden ones: all captured calls are replayed in one timer."""
+        return bool(self._rooms) and self._rooms[0].has_met_hidden
 
     @property
     def phases(self) -> dict[str, float]:
@@ -112,8 +117,7 @@ class Session:
         self,
         *,
         checks: Checks,
-        caller: Caller,
-        contestant: Channel,
+        contestants: Mapping[str, tuple[Caller, Channel]],
         chance: random.Random,
         remaining: Callable[[], float],
         record_type: decode.RecordType,
@@ -136,14 +140,16 @@ class Session:
             result_bytes=result_bytes,
         )
         self._greet_witness()
-        self._room = make(caller=caller, contestant=Line(contestant), witness=self._witness)
+        self._room = make(
+            contestants={role: (caller, Line(channel)) for role, (caller, channel) in contestants.items()},
+            witness=self._witness,
+        )
         self._rooms.append(self._room)
         try:
             self._steps.timed("open", self._room.open)()
             if rival is not None:
-                other = make(
-                    caller=rival.caller, contestant=Line(rival.channel), role="rival", witness=self._witness
-                )
+                contestant = rival.caller, Line(rival.channel)
+                other = make(contestants={"rival": contestant}, witness=self._witness)
                 self._rooms.append(other)
                 other.open()
                 self._match = Match(self._room, other, rival.load, chance, rival.error)

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Protocol
 
 from kernelcup_harness.judge.answers import Answer
-from kernelcup_harness.judge.schedule import CaseRun, Stage, turns
+from kernelcup_harness.judge.schedule import CaseRun, Stage
+from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.protocol import Audit, CaseResult, SampleName
 from kernelcup_harness.window.reasons import NotReplayed
 
@@ -26,8 +27,8 @@ class Room(Protocol):
     def capture(self, run: CaseRun) -> None:
         """Have the calls of a case captured."""
 
-    def load(self) -> None:
-        """Hand over the captured calls to the timer."""
+    def load(self, run: CaseRun) -> None:
+        """Hand over the captured calls of a case's contestant to the timer."""
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once."""
@@ -96,14 +97,15 @@ def results(
     room: Room, stage: Stage, runs: Sequence[CaseRun], judging: Judging, chance: random.Random, steps: Steps
 ) -> Generator[CaseResult, None, NotReplayed | None]:
     """Yield the results of a stage; return why its calls have to be made instead, None if they were replayed."""
-    try:
-        for run, name, work in preparing(room, stage, runs):
+    for run, name, work in preparing(room, stage, runs):
+        try:
             failed = judging.attempt(stage, run, steps.timed(name, work))
-            if failed is not None:
-                yield failed
-                return None
-    except NotReplayed as reason:
-        return reason
+        except NotReplayed as reason:
+            # What was found in a hidden case could say what it is.
+            return NotReplayed(reason.reason) if run.case.hidden else reason
+        if failed is not None:
+            yield failed
+            return None
     before = partial(judging.before_dismiss, stage, runs)
     failed = judging.attempt(stage, runs[0] if runs else None, steps.timed("rival", before))
     if failed is not None:
@@ -135,15 +137,18 @@ def results(
 
 
 def preparing(room: Room, stage: Stage, runs: Sequence[CaseRun]) -> Generator[tuple[CaseRun, str, Work]]:
-    """Yield the steps that need the contestant: case, name, work."""
+    """Yield the steps that need the contestants: case, name, work. All those of public cases come first."""
     if not runs:
         return
     yield runs[0], "layout", partial(room.lay_out, stage)
-    for run in runs:
-        yield run, "capture", partial(room.capture, run)
-    yield runs[0], "export", room.load
-    for run in runs:
-        yield run, "verify", partial(charged, run, partial(room.verify, run))
+    for hidden in (False, True):
+        group = [run for run in runs if run.case.hidden is hidden]
+        for run in group:
+            yield run, "capture", partial(room.capture, run)
+        for run in group[:1]:
+            yield run, "export", partial(room.load, run)
+        for run in group:
+            yield run, "verify", partial(charged, run, partial(room.verify, run))
 
 
 def charged(run: CaseRun, work: Work) -> None:

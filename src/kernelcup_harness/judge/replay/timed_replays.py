@@ -18,7 +18,7 @@ import torch
 from kernelcup_harness.judge.answers import Answer, Forged, GuardBroken
 from kernelcup_harness.judge.checks import Wrong
 from kernelcup_harness.judge.replay.replays import Case, Replays
-from kernelcup_harness.judge.replay.timer_line import TimerFailed, times_of
+from kernelcup_harness.judge.replay.timer_line import TimerFailed
 from kernelcup_harness.judge.replay.witnessed import Round
 from kernelcup_harness.judge.schedule import PLACES, CaseRun
 from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
@@ -26,11 +26,10 @@ from kernelcup_harness.window.messages import (
     Check,
     Checked,
     FireEmpty,
-    FireSeries,
     Launch,
     Launched,
-    SeriesFired,
 )
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import guards
 
 FIRST_SERIES = 5 << 20
@@ -38,9 +37,10 @@ FIRST_SERIES = 5 << 20
 SERIES_PASSES = (2, 10)
 """Calls of a short and of a long series at each place."""
 SERIES_REPEATS = 3
-SERIES_SHARE, SERIES_NS = 1.15, 3_000.0
-"""How far the host's time of back-to-back calls may exceed the start gun's. For 14 kinds of calls on an H100 it was by
-at most 7 %, or by 2.1 us if a launch takes the host longer than the call takes the device."""
+SERIES_SHARE, HELD_SHARE, SERIES_NS = 1.15, 1.25, 3_000.0
+"""How far the judge's time of back-to-back calls may exceed the start gun's, and from where on a person looks at it. By
+the timer's host it was at most 7 % for 14 kinds of calls on an H100, or 2.1 us if a launch takes the host longer than
+the call takes the device."""
 PATIENCE_S = 60.0
 """Time for requests before the first stage begins."""
 EMPTIES = 48
@@ -51,7 +51,11 @@ LATE_INPUTS = 1 << 17
 """A call of a duel that was not ready in time is made again with an input that is so much further."""
 MOST_LATE = 3
 """Calls of a case that may not be ready in time."""
-WATCH_NS, ROUND_NS = 12e6, 1.5e6
+STAGED_SHARE = 0.05
+"""Share of the device's memory for the inputs of one watch, which are made before it."""
+MOST_ROUNDS = 8
+"""Calls in one watch."""
+WATCH_NS, ROUND_NS = 12e6, 1.2e6
 """Time that the witness can see at once, and what a round takes beside the call."""
 LONGEST_WATCHED_NS = 10e6
 WALL_SLACK_NS = 150_000.0
@@ -79,15 +83,21 @@ class TimedReplays(Replays):
     """Times the replays of one side; each answer that counts is checked."""
 
     def measure_offset(self) -> None:
-        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it."""
+        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it.
+
+        Raise ``NotReplayed`` if the clock does not work.
+        """
         found, walls = [], []
         for _ in range(EMPTIES):
             began = time.perf_counter_ns()
-            found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            try:
+                found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            except TimerFailed as failed:
+                raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
             walls.append(float(time.perf_counter_ns() - began))
         self.offset_ns, self._wall_offset_ns = estimates.robust(found), statistics.median(walls)
         if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
-            raise TimerFailed(f"an empty graph takes {self.offset_ns:.0f} ns")
+            raise NotReplayed(WhyNot.NO_TIMER, f"an empty graph takes {self.offset_ns:.0f} ns")
 
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
         """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`.
@@ -97,16 +107,21 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         while True:
             at = self._chance.randrange(case.layout.places)
-            answer, data, _ = self._replayed(case, at, sample)
-            fault = self._checks.fault(case.place, sample, data, answer)
-            if fault is not None:
-                raise Wrong(sample, fault)
+            answer = self._checked_replay(case, at, sample)
             if not math.isnan(answer.ns):
                 return answer
             case.late += 1
             if case.late >= MOST_LATE:
                 raise TimerFailed(f"{case.late} calls of one case were not ready in time")
             sample = run.current = run.fresh()
+
+    def _checked_replay(self, case: Case, at: int, sample: SampleName, load: int = 0) -> Answer:
+        """Return a right answer, whose time is not a number if the call was not ready in time. Raise ``Wrong``."""
+        answer, data, _ = self._replayed(case, at, sample, load=load)
+        fault = self._checks.fault(case.place, sample, data, answer)
+        if fault is not None:
+            raise Wrong(sample, fault)
+        return answer
 
     def watches(self, run: CaseRun) -> bool:
         """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
@@ -125,12 +140,12 @@ class TimedReplays(Replays):
         assert self._witness is not None
         self.learn(run, run.fresh())
         case = self._cases[run.case.index]
-        most = int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns)))
-        places = range(case.layout.places)
+        staged = int(STAGED_SHARE * self._mapping.total_bytes() // max(1, case.layout.place_bytes))
+        most = min(staged, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
         taken: list[Taken] = []
         rounds = [
-            self.round_of(run, at, run.fresh(), taken)
-            for at in self._chance.sample(places, max(1, min(len(places), most)))
+            self.round_of(run, self._chance.randrange(case.layout.places), run.fresh(), taken)
+            for _ in range(max(1, min(MOST_ROUNDS, most)))
         ]
 
         def check() -> None:
@@ -142,7 +157,8 @@ class TimedReplays(Replays):
     def learn(self, run: CaseRun, sample: SampleName) -> None:
         """Have the witness learn the judge's own work beside calls of a case, once."""
         assert self._witness is not None
-        if not self._witness.knows((self._role, run.case.index)):
+        source = self._cases[run.case.index].source
+        if not self._witness.knows((source.role, run.case.index)):
             self._witness.learn(self.round_of(run, 0, sample, []))
 
     def check_taken(self, run: CaseRun, taken: Taken) -> None:
@@ -157,19 +173,16 @@ class TimedReplays(Replays):
         if fault is not None:
             raise Wrong(taken.sample, fault)
 
-    def round_of(
-        self, run: CaseRun, at: int, sample: SampleName, taken: list[Taken], load: int | None = None
-    ) -> Round:
+    def round_of(self, run: CaseRun, at: int, sample: SampleName, taken: list[Taken], load: int = 0) -> Round:
         """Return the parts of a watched call; what they took is added to ``taken``.
 
-        ``load`` is the timer's number of the capture if it is not the first of this side.
+        ``load`` says which of the loads of its capture is used.
 
         The witness reads each microsecond of a watch slowly, so all that can be is prepared before.
         """
         assert self._witness is not None
         witness, view, case = self._witness, self._mapping.view, self._cases[run.case.index]
-        capture = self._set if load is None else load
-        data, pattern = self._checks.make_input(case.place, sample), self._pattern()
+        data, pattern = self._checks.make_input(case.place, sample), self._pattern(case)
         inputs = self._copies(case, data, at)
         due = [view(*each) for each in [*case.layout.bands(at), *self._due(case, at)]]
         described = case.answers[at]
@@ -190,7 +203,7 @@ class TimedReplays(Replays):
             self._mapping.settle()
 
         def call() -> None:
-            self._asked(Launch(capture=capture, place=case.first + at), Launched)
+            self._asked(Launch(capture=case.source.loads[load], places=[case.first + at]), Launched)
 
         def after() -> None:
             copies = {part: place.clone() for part, place in places.items()}
@@ -198,8 +211,8 @@ class TimedReplays(Replays):
             taken.append(Taken(sample, data, at, copies, pattern))
 
         return Round(
-            key=(self._role, run.case.index),
-            nodes=self._nodes[case.first],
+            key=(case.source.role, run.case.index),
+            nodes=case.source.nodes[case.first],
             before=before,
             call=call,
             after=after,
@@ -213,19 +226,21 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         run.offset_ns = self.offset_ns
         gun_ns = max(LEAST_NS, estimates.robust(run.gun_ns))
-        series_ns = self._series_ns(case, run)
         self._asked(Check(), Checked)
-        longer = NO_SERIES if series_ns is None else longer_among_many(gun_ns, series_ns)
-        score_ns, level = gun_ns, TrustLevel.REPLAYED
-        if run.watched_ns:
-            forged = difference(run.watched_ns, run.gun_ns)
+        score_ns, level, longer = gun_ns, TrustLevel.WITNESSED, None
+        if run.samples.watched_ns:
+            forged = difference(run.samples.watched_ns, run.gun_ns)
             if forged:
                 raise Forged(forged)
-            score_ns, level = estimates.robust(run.watched_ns), TrustLevel.WITNESSED
+            score_ns = estimates.robust(run.samples.watched_ns)
         elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
             # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
             wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns
-            score_ns, level = max(gun_ns, wall_ns - WALL_SLACK_NS), TrustLevel.WITNESSED
+            score_ns = max(gun_ns, wall_ns - WALL_SLACK_NS)
+        else:
+            level = TrustLevel.REPLAYED
+            series_ns = self._series_ns(case, run)
+            longer = NO_SERIES if series_ns is None else longer_among_many(gun_ns, series_ns)
         return Audit(
             captured=True,
             score_ns=max(LEAST_NS, score_ns),
@@ -234,9 +249,10 @@ class TimedReplays(Replays):
         )
 
     def _series_ns(self, case: Case, run: CaseRun) -> float | None:
-        """Return the time of a call in a series, by the timer's host clock; the order of places changes each time.
+        """Return the time of a call in a series; the order of places changes each time.
 
-        As many series are made as the case's budget has time for; None if that is none.
+        A series ends when the judge has its copy of the last answer, by the judge's clock. As many series are made as
+        the case's budget has time for; None if that is none.
         """
         places, slopes, kept = case.layout.places, [], not case.layout.writable_bytes
         # Each lays its inputs once, twice where calls write them, and makes one again for the check.
@@ -248,25 +264,24 @@ class TimedReplays(Replays):
             for passes in SERIES_PASSES:
                 if inputs and kept:
                     for at in range(places):
-                        self._spread(case, at, self._pattern())
+                        self._spread(case, at, self._pattern(case))
                     self._mapping.settle()
                 else:
                     inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
-                request = FireSeries(places=[case.first + at for at in order])
-                walls += times_of([self._asked(request, SeriesFired).ns])
+                calls = [case.first + at for at in order]
+                began = time.perf_counter_ns()
+                self._asked(Launch(capture=case.source.loads[0], places=calls), Launched)
+                answer = self._read(case, order[-1])
+                self._mapping.settle()
+                walls.append(time.perf_counter_ns() - began)
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
             # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
             if kept:
-                self._check_after_series(case, order[-1], samples, inputs)
+                fault = self._checks.fault(case.place, samples[order[-1]], inputs[order[-1]], answer)
+                if fault is not None:
+                    raise Wrong(samples[order[-1]], fault)
         return min(slopes, default=None)
-
-    def _check_after_series(
-        self, case: Case, at: int, samples: Sequence[SampleName], inputs: Sequence[Any]
-    ) -> None:
-        fault = self._checks.fault(case.place, samples[at], inputs[at], self._read(case, at))
-        if fault is not None:
-            raise Wrong(samples[at], fault)
 
     def places_of(self, run: CaseRun) -> int:
         """Return the number of places of a case."""
@@ -282,7 +297,7 @@ class TimedReplays(Replays):
         Args:
             run: The case.
             sample: An input that this side has not seen.
-            load: The timer's number of the capture.
+            load: Which of the loads of its capture is used.
             at: The place.
 
         Raises:
@@ -291,10 +306,7 @@ class TimedReplays(Replays):
         """
         case = self._cases[run.case.index]
         for _ in range(MOST_LATE):
-            answer, data, _ = self._replayed(case, at, sample, load=load)
-            fault = self._checks.fault(case.place, sample, data, answer)
-            if fault is not None:
-                raise Wrong(sample, fault)
+            answer = self._checked_replay(case, at, sample, load)
             if not math.isnan(answer.ns):
                 return answer.ns
             sample = SampleName(input=sample.input + LATE_INPUTS)
@@ -302,14 +314,18 @@ class TimedReplays(Replays):
 
 
 def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:
-    """Return a finding if back-to-back calls take longer by the host's clock than by the start gun."""
+    """Return a finding if back-to-back calls take longer by the judge's clock than by the start gun.
+
+    Far longer ones are held for a review.
+    """
     if series_ns <= SERIES_SHARE * score_ns + SERIES_NS:
         return None
     text = (
-        f"one after another its calls take {series_ns / 1e3:.2f} us each by the clock of the timer's host, "
+        f"one after another its calls take {series_ns / 1e3:.2f} us each by the judge's clock, "
         f"a single one {score_ns / 1e3:.2f} us"
     )
-    return Finding(code="series_longer", text=text)
+    held = series_ns >= HELD_SHARE * score_ns + SERIES_NS
+    return Finding(code="series_longer", text=text, quarantines=held)
 
 
 LOWER_NS, LOWER_SHARE = 300.0, 0.015

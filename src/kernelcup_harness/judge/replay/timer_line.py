@@ -8,7 +8,7 @@ from kernelcup_harness.judge.requests import Line
 from kernelcup_harness.judge.verdicts import MachineFailed
 from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.messages import Refused
-from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import Hello, M, Message, pack, unpack, unpack_any
 
 LONGEST_NS = 1 << 62
@@ -34,6 +34,11 @@ class TimerRefused(Exception):
 
 class TimerLine(Line):
     """Sends requests to the timer, whose failures have names."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
+        self.loads = 0
+        """Number of captures that it has loaded."""
 
     def greet(self, timeout_s: float) -> str:
         """Wait for its hello; return why it cannot use the device, empty if it can. Raise :class:`TimerFailed`."""

@@ -6,27 +6,25 @@ import base64
 import binascii
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
-from kernelcup.domain import CodePolicy, Leaderboard, Task, TrustRule, Visibility
+from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
 from kernelcup.errors import InvalidValue
-from kernelcup.http.api.leaderboards import SettingsIn
+from kernelcup.http.api.leaderboards import MAY_BE_ABSENT, SettingsIn
 from kernelcup.services.boards.changes import BoardChanges
 from kernelcup.services.boards.deadlines import parse_opening
 from kernelcup.services.boards.upload import load_upload
 from kernelcup_harness.protocol import HarnessKind
 
-MOMENTS = ("opens_at", "deadline", "freeze_at")
-YES_OR_NO = ("pseudonymous", "duel")
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "visibility": tuple(each.value for each in Visibility),
-    "code_policy": tuple(each.value for each in CodePolicy),
-    "trust": tuple(each.value for each in TrustRule),
-    "harness": tuple(each.value for each in HarnessKind),
+    name: tuple(each.value for each in kind)
+    for name, kind in {"harness": HarnessKind, **SETTING_TYPES}.items()
+    if isinstance(kind, type) and issubclass(kind, Enum)
 }
 MOST_CARRIED = 700_000
 """Bytes of a task that a page carries from its preview to the update."""
@@ -53,36 +51,35 @@ def moment_field(when: datetime | None) -> str:
 
 def values_of_board(board: Leaderboard) -> dict[str, Any]:
     """Return a leaderboard's settings as a form shows them."""
-    chosen = {name: getattr(board, name).value for name in CHOICES}
-    moments = {name: moment_field(getattr(board, name)) for name in MOMENTS}
-    return {
-        "devices": list(board.devices),
-        "pseudonymous": board.pseudonymous,
-        "duel": board.duel,
-        "max_file_bytes": "" if board.max_file_bytes is None else str(board.max_file_bytes),
-        "review_tags": ", ".join(board.review_tags),
-        "event": board.event,
-        **chosen,
-        **moments,
-    }
+    return {**_values(board), "devices": list(board.devices), "harness": board.harness.value}
+
+
+def _values(settings: BoardSettings) -> dict[str, Any]:
+    return {name: _field(getattr(settings, name)) for name in SETTING_TYPES}
+
+
+def _field(value: object) -> str | bool:
+    """Return a setting as it is typed in or ticked."""
+    match value:
+        case bool():
+            return value
+        case None | datetime():
+            return moment_field(value)
+        case Enum():
+            return str(value.value)
+        case tuple() | list():
+            return ", ".join(value)
+    return str(value)
 
 
 def values_of_fields(fields: FormData) -> dict[str, Any]:
     """Return the texts of a form that was sent, to show them again."""
-    texts = ("max_file_bytes", "review_tags", "event", *CHOICES, *MOMENTS)
-    return {
-        "devices": [str(each) for each in fields.getlist("devices")],
-        **{name: bool(text_of(fields, name)) for name in YES_OR_NO},
-        **{name: text_of(fields, name) for name in texts},
-    }
+    texts = {name: text_of(fields, name) for name in ("harness", *SETTING_TYPES)}
+    ticked = {name: bool(texts[name]) for name, kind in SETTING_TYPES.items() if kind is bool}
+    return {**texts, **ticked, "devices": [str(each) for each in fields.getlist("devices")]}
 
 
-NEW_VALUES: Mapping[str, Any] = {
-    **values_of_fields(FormData()),
-    "visibility": Visibility.PUBLIC.value,
-    "code_policy": CodePolicy.NEVER.value,
-    "trust": TrustRule.ANY.value,
-}
+NEW_VALUES: Mapping[str, Any] = {**_values(BoardSettings()), "devices": [], "harness": ""}
 
 
 def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -98,7 +95,7 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
     """
     said = {name: value for name, value in values.items() if besides is None or value != besides[name]}
     given: dict[str, Any] = {
-        name: value or None if name in MOMENTS or name == "max_file_bytes" else value
+        name: value or None if name in MAY_BE_ABSENT else value
         for name, value in said.items()
         if value or besides is not None
     }
@@ -109,7 +106,8 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
     if "review_tags" in given:
         given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
     try:
-        return SettingsIn.model_validate(given).given()
+        settings: SettingsIn = SettingsIn.model_validate(given)
+        return settings.given()
     except ValidationError as error:
         told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         raise InvalidValue("; ".join(told)) from error

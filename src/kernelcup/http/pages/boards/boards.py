@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from kernelcup.clocks import rejudge_command
 from kernelcup.domain import Actor, Leaderboard, Standing
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages import wording
@@ -142,11 +141,9 @@ def show_board(
         own=own,
         gap=_gap(db, head, actor, own, table, after),
         latest=_latest(db, head, actor, own),
-        older=() if after else standings.older_standings(db, head.board.name, head.device, viewer=actor),
         unranked=()
         if after
         else standings.unranked_standings(db, head.board.name, head.device, viewer=actor),
-        rejudge=rejudge_command(head.board.name),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor),
         final_state=state_text,
         meeting_sentence=meeting_sentence,

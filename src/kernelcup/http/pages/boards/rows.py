@@ -8,9 +8,8 @@ from functools import cached_property
 
 from kernelcup.domain import DuelOutcome, Standing
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.reporting.phrases import trust_text
+from kernelcup.reporting.phrases import level_mark
 from kernelcup.services.results.facts import NOTHING, ResultFacts
-from kernelcup_harness.protocol import TrustLevel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,8 +28,8 @@ class Row:
 
     @property
     def clock(self) -> str:
-        """How its time was taken; empty if it was replayed."""
-        return "" if self.place.trust == TrustLevel.REPLAYED else trust_text(self.place.trust)
+        """How its time was taken; empty if it was witnessed."""
+        return level_mark(self.place.trust)
 
     @property
     def share(self) -> float | None:
@@ -56,7 +55,7 @@ class Table:
     # Each row asks these.
     @cached_property
     def one_clock(self) -> str:
-        """How all its times were taken; empty if they were replayed, or not all in the same way."""
+        """How all its times were taken; empty if they were witnessed, or not all in the same way."""
         clocks = {each.clock for each in self.rows}
         return clocks.pop() if len(clocks) == 1 else ""
 

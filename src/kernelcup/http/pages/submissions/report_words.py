@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import JobState
 from kernelcup_harness.protocol import (
     Backend,
@@ -54,6 +53,7 @@ REASONS = {
     Reason.IMPORT: "The file could not be imported.",
     Reason.COMPILE: "It could not be compiled.",
     Reason.TOO_LARGE: "A call returned more bytes than allowed.",
+    Reason.FORGED_TIME: "The clock and the GPU’s hardware counters disagree about its times.",
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
     Reason.TIME: "The time limit was exceeded.",
@@ -87,13 +87,13 @@ ACCEPTED_NEXT = {
 MOST_KEYS = 3
 WAITS_NEXT = "You may close this page; the result stays here."
 
-OLDER = f"{OLDER_CLOCK.capitalize()}."
 TRUST = {
-    TrustLevel.REPLAYED: "Timed without any code of the submission running: only what it had captured.",
+    TrustLevel.WITNESSED: "Timed without any host code of the submission running, by hardware counters that no code "
+    "of it can reach.",
+    TrustLevel.REPLAYED: "Timed without any host code of the submission running: only what it had captured. "
+    "No hardware counters confirmed it.",
     TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
     "whole answer: an upper bound.",
-    TrustLevel.AUDITED: OLDER,
-    TrustLevel.BOUNDED: OLDER,
     TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fakes import FakeLauncher
+from kernelcup.cli import wiring
+from kernelcup.config.settings import Config
+from kernelcup.errors import ConfigError
+from kernelcup.launchers import installed
+from kernelcup.launchers.base import LauncherSettings
+from kernelcup.launchers.local.launcher import LocalLauncher
+from kernelcup.storage.engine.database import Database
+
+DEVICE = '[[devices]]\nname = "FAR"\nbackend = "cuda"\nlauncher = "far"\n'
+
+
+def far(settings: LauncherSettings) -> FakeLauncher:
+    """The factory that the entry point names."""
+    assert settings.runtime_dir
+    return FakeLauncher()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    (tmp_path / "kernelcup.toml").write_text(DEVICE)
+    return Config.load(tmp_path / "kernelcup.toml", {"KERNELCUP_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def far_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "far-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: far\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(f"[{installed.GROUP}]\nfar = {__name__}:far\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_this_machine_has_a_launcher(config: Config) -> None:
+    assert isinstance(wiring.make_launcher(config), LocalLauncher)
+
+
+def test_a_launcher_of_another_package_judges_its_devices(
+    config: Config, db: Database, far_is_installed: None
+) -> None:
+    wiring.check_devices(config)
+    dispatcher = wiring.make_dispatcher(config, db)
+    assert isinstance(dispatcher._launchers["far"], FakeLauncher)
+    assert list(dispatcher._launchers) == ["far"]
+
+
+def test_a_launcher_that_is_not_installed_is_refused(config: Config) -> None:
+    with pytest.raises(ConfigError, match="no launcher 'far', only 'local'"):
+        wiring.check_devices(config)
+    with pytest.raises(ConfigError, match="no launcher 'far'; installed: local"):
+        wiring.make_launcher(config, "far")
