@@ -84,9 +84,7 @@ def test_the_judges_work_on_the_fake_device_is_a_sweep_or_a_copy() -> None:
 
 
 def test_activity_is_cut_where_the_device_is_idle() -> None:
-    found = stretches(
-        Kernel(10_000, 20_000), Kernel(21_500, 25_000), Kernel(40_000, 41_000, 3)
-    )
+    found = stretches(Kernel(10_000, 20_000), Kernel(21_500, 25_000), Kernel(40_000, 41_000, 3))
 
     assert [each.dispatches for each in found] == [2, 3]
     assert (found[0].start_ns, found[0].end_ns) == pytest.approx((10_000, 25_000))
@@ -156,9 +154,7 @@ def test_only_gaps_in_the_first_and_the_last_sample_can_be_missed(phase: int, la
     first, last = (at // trace.INTERVAL_NS for at in (kernels[0].start_ns, kernels[-1].end_ns - 1))
     gaps = [(one.end_ns, other.start_ns) for one, other in pairwise(kernels)]
     edges = [range(at * trace.INTERVAL_NS, (at + 1) * trace.INTERVAL_NS) for at in {first, last}]
-    missed = sum(
-        max(0, min(high, edge.stop) - max(low, edge.start)) for low, high in gaps for edge in edges
-    )
+    missed = sum(max(0, min(high, edge.stop) - max(low, edge.start)) for low, high in gaps for edge in edges)
 
     assert true_ns - missed - FINE_NS <= found.end_ns - found.start_ns <= true_ns + FINE_NS
 
@@ -263,9 +259,7 @@ def test_a_dispatch_after_a_copy_may_pass_for_it_and_lengthens_the_call(start_ns
 
 def later(kernels: Sequence[Kernel], by_ns: int) -> list[Kernel]:
     """The same activity, so much later."""
-    return [
-        each._replace(start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns) for each in kernels
-    ]
+    return [each._replace(start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns) for each in kernels]
 
 
 def outside(kernel: Kernel) -> bool:

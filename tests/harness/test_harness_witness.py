@@ -218,9 +218,7 @@ def parts(
     return Round(key=key, nodes=nodes, before=before, call=work, after=device.settle)
 
 
-def test_the_judges_own_work_is_learned_without_a_call(
-    judges: witnessed.Witness, device: FakeDevice
-) -> None:
+def test_the_judges_own_work_is_learned_without_a_call(judges: witnessed.Witness, device: FakeDevice) -> None:
     judges.learn(parts(device, lambda: pytest.fail("a call was made")))
 
     assert judges.knows(KEY)
@@ -268,9 +266,7 @@ def test_a_graph_with_more_dispatches_than_nodes_has_its_preamble_added(
     judges.learn(parts(device))
     call = parts(device, lambda: device.work(CALL_NS, 3), nodes=2)
 
-    assert judges.watch([call], lambda: None) == pytest.approx(
-        [CALL_NS - trace.SPAN_NS + trace.PREAMBLE_NS]
-    )
+    assert judges.watch([call], lambda: None) == pytest.approx([CALL_NS - trace.SPAN_NS + trace.PREAMBLE_NS])
 
 
 def haunt(device: FakeDevice) -> None:

@@ -11,14 +11,18 @@ import pytest
 from fake_device import FakeSampler, Locked
 from fake_room import CALL_NS, EMPTY_NS, FakeEngine, judged_in_room
 from harness_runs import quick_spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from inside import cases
 
 from kernelcup_harness.clocks.trace import SPAN_NS
 from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
+from kernelcup_harness.judge.answers import Forged
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.replay import match, replays, timed_replays
 from kernelcup_harness.judge.schedule import CHECKING_SAMPLES
 from kernelcup_harness.protocol import (
+    Audit,
     Backend,
     CaseResult,
     DuelResult,
@@ -28,6 +32,7 @@ from kernelcup_harness.protocol import (
     Reason,
     TrustLevel,
     Verdict,
+    estimates,
     from_json,
 )
 from kernelcup_harness.timer.start_gun import StampForged
@@ -232,7 +237,9 @@ def test_a_watch_that_another_program_disturbs_is_made_again(tmp_path: Path) -> 
     timing = accepted(events).timing
     assert timing is not None
     assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
-    assert [entry[0] for entry in shared.log].count("launch") == len(timing.samples_ns) + timed_replays.MOST_ROUNDS
+    assert [entry[0] for entry in shared.log].count("launch") == len(
+        timing.samples_ns
+    ) + timed_replays.MOST_ROUNDS
 
 
 def test_without_counters_calls_are_replayed_and_the_report_says_why(tmp_path: Path) -> None:
@@ -394,6 +401,51 @@ def test_long_calls_rank_by_the_longer_of_gun_and_wall_clock(
     assert not [entry for entry in shared.log if entry[0] == "launch"]
 
 
+# What ranks
+
+
+def finished(watched_ns: list[float], gun_ns: list[float], wall_ns: float = 0.0) -> Audit:
+    """The audit of a case with these times."""
+    room = timed_replays.TimedReplays.__new__(timed_replays.TimedReplays)
+    room.offset_ns, room._wall_offset_ns = EMPTY_NS, 0.0
+    room._witness = SimpleNamespace()  # type: ignore[assignment]
+    room._cases = {0: SimpleNamespace(wall_ns=[wall_ns])}  # type: ignore[dict-item]
+    room._asked = lambda *_: None  # type: ignore[assignment, method-assign]
+    samples = SimpleNamespace(watched_ns=watched_ns)
+    run: Any = SimpleNamespace(case=SimpleNamespace(index=0), gun_ns=gun_ns, samples=samples)
+    return room.finish(run)
+
+
+NS = st.floats(0.0, 1e7)
+
+
+@settings(max_examples=300, deadline=None)
+@given(NS, st.lists(st.floats(0.98, 1.02), min_size=4, max_size=32), NS, st.floats(0.9, 1.1))
+def test_a_ranked_time_is_never_shorter_than_the_witness_says(
+    true_ns: float, scatter: list[float], other_ns: float, share: float
+) -> None:
+    watched = [true_ns * each for each in scatter]
+    for gun in ([share * true_ns] * 8, [other_ns] * 8):
+        try:
+            audit = finished(watched, gun)
+        except Forged:
+            assert gun[0] != pytest.approx(true_ns, rel=0.01, abs=300)
+            continue
+        assert audit.score_ns == max(timed_replays.LEAST_NS, estimates.robust(watched))
+        assert audit.score_ns >= min(watched)
+        # A gun that says less than this has been forged.
+        assert gun[0] >= min(watched) * 0.9 - timed_replays.LOWER_NS
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1.001e7, 1e9), st.floats(0.0, 1e9))
+def test_a_long_call_is_never_ranked_below_either_clock(gun_ns: float, wall_ns: float) -> None:
+    audit = finished([], [gun_ns] * 8, wall_ns)
+
+    assert audit.level is TrustLevel.WITNESSED
+    assert audit.score_ns >= max(gun_ns, wall_ns - timed_replays.WALL_SLACK_NS) * (1 - 1e-9)
+
+
 # Duels
 
 
@@ -505,9 +557,7 @@ def test_the_clocks_own_share_is_the_mean_of_many_empty_graphs(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("empty_ns", [400, 31_000])
-def test_a_clock_whose_empty_graph_is_implausible_times_nothing(
-    tmp_path: Path, empty_ns: int
-) -> None:
+def test_a_clock_whose_empty_graph_is_implausible_times_nothing(tmp_path: Path, empty_ns: int) -> None:
     class Implausible(FakeEngine):
         def empty(self) -> int | None:
             return empty_ns
