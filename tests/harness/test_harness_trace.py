@@ -249,6 +249,24 @@ def test_a_call_that_looks_like_the_copy_of_its_answer_is_timed_whole() -> None:
     )
 
 
+def test_of_several_readings_the_one_with_as_many_dispatches_as_the_graph_holds() -> None:
+    # The judge's work before a call is one dispatch, as the second kernel of the first call and the copy are.
+    kernels = [
+        Kernel(0, 100_000),
+        Kernel(120_000, 131_000),
+        Kernel(145_000, 150_000),
+        Kernel(170_000, 173_000),
+        Kernel(190_000, 290_000),
+        Kernel(310_000, 319_000, 2),
+        Kernel(340_000, 343_000),
+    ]
+    found = trace.calls(stretches(*kernels, until_ns=UNTIL_NS), [trace.Expected(1, 1, 2)] * 2)
+
+    assert [trace.span_ns(call, 2) for call in found] == pytest.approx(
+        [30_000 - trace.SPAN_NS, 9_000 - trace.SPAN_NS], abs=FINE_NS
+    )
+
+
 @pytest.mark.parametrize(("start_ns", "call"), [(165_000, 0), (345_000, 1)])
 def test_a_dispatch_after_a_copy_may_pass_for_it_and_lengthens_the_call(start_ns: int, call: int) -> None:
     found = times_of(*ROUNDS, Kernel(start_ns, start_ns + 1_000, COPY))
