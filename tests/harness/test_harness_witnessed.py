@@ -429,7 +429,9 @@ def test_a_ranked_time_is_never_shorter_than_the_witness_says(
         try:
             audit = finished(watched, gun)
         except Forged:
-            assert gun[0] != pytest.approx(true_ns, rel=0.01, abs=300)
+            seen_ns = estimates.robust(watched)
+            least = timed_replays.LOWER_NS + timed_replays.LOWER_SHARE * seen_ns
+            assert abs(gun[0] - seen_ns) >= least - 1e-6
             continue
         assert audit.score_ns == max(timed_replays.LEAST_NS, estimates.robust(watched))
         assert audit.score_ns >= min(watched)
