@@ -1,8 +1,9 @@
 """Reads what the witness saw: the device's activity over time, cut where it is idle.
 
 A watch has rounds. In each, the judge writes an input and sweeps the cache, the timer launches one call, and the judge
-copies the answer. The judge's own work is known exactly, in dispatches and instructions; whatever the device does
-between these two parts is the call. So nothing can be hidden before, beside or after it.
+copies the answer. The number of dispatches of the judge's own work is known; whatever the device does between these two
+parts is the call. So nothing can be hidden before, beside or after it: what is launched is counted, and what was
+launched before keeps the device from being idle.
 """
 
 from __future__ import annotations
@@ -12,19 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-COUNTERS = (
-    "sm__cycles_active.max",
-    "sm__cycles_elapsed.max",
-    "gr__dispatch_count.sum",
-    "sm__inst_executed.sum",
-)
-"""The hardware's counters, in the order of a sample's values; all in one pass."""
+COUNTERS = ("sm__cycles_active.max", "sm__cycles_elapsed.max", "gr__dispatch_count.sum")
+"""The hardware's counters, in the order of a sample's values; all in one pass. Instructions could be counted as well,
+which makes each sample three times as large and slower to read."""
 INTERVAL_NS = 2_000
 """Between two samples. The time of a stretch is finer: cycles count within a sample."""
 IDLE_NS = 6_000
 """Activity that is further apart belongs to different stretches; kernels of a graph are at most 1.5 us apart."""
 HOUSEKEEPING_NS = 5_000.0
-"""Stretches without dispatches and instructions up to this long are the driver's own."""
+"""Stretches without dispatches up to this long are the driver's own."""
 SPAN_NS, PREAMBLE_NS = 120.0, 600.0
 """What the span of a call has more than the start gun's time less an empty graph's, and what it lacks of a graph that
 begins with a preamble: one dispatch more than it has nodes, for which no multiprocessor works. Measured with kernels
@@ -57,21 +54,30 @@ class Stretch:
         start_ns: When the first multiprocessor became active, by the device's timer.
         end_ns: When the last one ended.
         dispatches: Number of kernels and the like that were started.
-        instructions: Number of instructions that were executed.
     """
 
     start_ns: float
     end_ns: float
     dispatches: int
-    instructions: int
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """An amount of work that is known exactly."""
+class Expected:
+    """What is known of a round.
 
-    dispatches: int
-    instructions: int
+    Args:
+        before: Dispatches of the judge's own work before the call.
+        after: Those after it.
+        nodes: The number of nodes of the call's graph.
+    """
+
+    before: int
+    after: int
+    nodes: int
+
+    def is_call(self, stretches: Sequence[Stretch]) -> bool:
+        """Return whether these stretches have as many dispatches as the graph, with or without a preamble."""
+        return total(stretches) in (self.nodes, self.nodes + 1)
 
 
 class Unreadable(Exception):
@@ -85,7 +91,7 @@ def cut(samples: Sequence[Sample]) -> list[Stretch]:
             raise Unreadable("samples are missing")
     groups: list[list[Sample]] = []
     for sample in samples:
-        if not (active_ns(sample) or sample.values[2] or sample.values[3]):
+        if not (active_ns(sample) or sample.values[2]):
             continue
         if groups and sample.start_ns - groups[-1][-1].end_ns <= IDLE_NS:
             groups[-1].append(sample)
@@ -109,50 +115,45 @@ def stretch_of(group: Sequence[Sample]) -> Stretch:
     first, last = active[0], active[-1]
     start = first.end_ns - active_ns(first)
     end = last.start_ns + active_ns(last) if last is not first else float(first.end_ns)
-    return Stretch(
-        start,
-        end,
-        int(sum(sample.values[2] for sample in group)),
-        int(sum(sample.values[3] for sample in group)),
-    )
+    return Stretch(start, end, int(sum(sample.values[2] for sample in group)))
 
 
 def is_housekeeping(stretch: Stretch) -> bool:
     """Return whether a stretch is the driver's own."""
-    nothing = not stretch.dispatches and not stretch.instructions
-    return nothing and stretch.end_ns - stretch.start_ns <= HOUSEKEEPING_NS
+    return not stretch.dispatches and stretch.end_ns - stretch.start_ns <= HOUSEKEEPING_NS
 
 
-def total(stretches: Sequence[Stretch]) -> Work:
-    """Return the work of some stretches together."""
-    return Work(sum(each.dispatches for each in stretches), sum(each.instructions for each in stretches))
+def total(stretches: Sequence[Stretch]) -> int:
+    """Return the dispatches of some stretches together."""
+    return sum(each.dispatches for each in stretches)
 
 
-def calls(stretches: Sequence[Stretch], works: Sequence[tuple[Work, Work]]) -> list[list[Stretch]]:
+def calls(stretches: Sequence[Stretch], rounds: Sequence[Expected]) -> list[list[Stretch]]:
     """Return the stretches of each call.
 
     Args:
         stretches: What a watch saw.
-        works: The judge's work before and after each call.
+        rounds: What was asked for.
 
     Raises:
-        Unreadable: There is anything but this work and one call in each round.
+        Unreadable: There is anything but the judge's own work and one call in each round.
     """
     rest, found = list(stretches), []
-    for number, (before, after) in enumerate(works):
-        rest = without(rest, before, f"before call {number}")
-        then = works[number + 1][0] if number + 1 < len(works) else None
-        length = next((at for at in range(1, len(rest) + 1) if begins_with(rest[at:], after, then)), None)
-        if length is None:
+    for number, wanted in enumerate(rounds):
+        rest = without(rest, wanted.before, f"before call {number}")
+        then = rounds[number + 1].before if number + 1 < len(rounds) else None
+        lengths = [at for at in range(1, len(rest) + 1) if begins_with(rest[at:], wanted.after, then)]
+        if not lengths:
             raise Unreadable(f"call {number} and the copy of its answer cannot be told apart: {shown(rest)}")
+        length = min(lengths, key=lambda at: (not wanted.is_call(rest[:at]), at))
         found.append(rest[:length])
-        rest = without(rest[length:], after, f"after call {number}")
+        rest = without(rest[length:], wanted.after, f"after call {number}")
     if rest:
         raise Unreadable(f"there was more work after the last call: {shown(rest)}")
     return found
 
 
-def begins_with(stretches: Sequence[Stretch], work: Work, then: Work | None) -> bool:
+def begins_with(stretches: Sequence[Stretch], work: int, then: int | None) -> bool:
     """Return whether stretches begin with some work, and go on with ``then`` or end."""
     length = length_of(stretches, work)
     if length is None:
@@ -161,15 +162,17 @@ def begins_with(stretches: Sequence[Stretch], work: Work, then: Work | None) -> 
     return not rest if then is None else length_of(rest, then) is not None
 
 
-def without(stretches: Sequence[Stretch], work: Work, where: str) -> list[Stretch]:
+def without(stretches: Sequence[Stretch], work: int, where: str) -> list[Stretch]:
     """Return what follows some work. Raise :class:`Unreadable` if they do not begin with it."""
     length = length_of(stretches, work)
     if length is None:
-        raise Unreadable(f"other work than the judge's {where}: {shown(stretches)} instead of {work}")
+        raise Unreadable(
+            f"other work than the judge's {where}: {shown(stretches)} instead of {work} dispatches"
+        )
     return list(stretches[length:])
 
 
-def length_of(stretches: Sequence[Stretch], work: Work) -> int | None:
+def length_of(stretches: Sequence[Stretch], work: int) -> int | None:
     """Return how many of the first stretches are exactly some work, None if none are."""
     for length in range(len(stretches) + 1):
         if total(stretches[:length]) == work:
@@ -184,12 +187,12 @@ def span_ns(call: Sequence[Stretch], nodes: int) -> float:
         call: Its stretches.
         nodes: The number of nodes of its graph.
     """
-    preamble = PREAMBLE_NS if total(call).dispatches > nodes else 0.0
+    preamble = PREAMBLE_NS if total(call) > nodes else 0.0
     return max(0.0, call[-1].end_ns - call[0].start_ns - SPAN_NS + preamble)
 
 
-def parts(stretches: Sequence[Stretch]) -> list[Work]:
-    """Return the work of each part of a watch, cut where the device was idle for long."""
+def parts(stretches: Sequence[Stretch]) -> list[int]:
+    """Return the dispatches of each part of a watch, cut where the device was idle for long."""
     found: list[list[Stretch]] = []
     for each in stretches:
         if found and each.start_ns - found[-1][-1].end_ns <= PART_NS:
@@ -201,6 +204,4 @@ def parts(stretches: Sequence[Stretch]) -> list[Work]:
 
 def shown(stretches: Sequence[Stretch]) -> str:
     """Return the first stretches as text, for the operator."""
-    return ", ".join(
-        f"{each.dispatches} dispatches {each.instructions} instructions" for each in stretches[:6]
-    )
+    return ", ".join(f"{each.dispatches} dispatches" for each in stretches[:6]) or "nothing"

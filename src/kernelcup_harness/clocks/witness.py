@@ -100,6 +100,4 @@ class Witness:
             return Refused(name=Failure.NOT_SEEN, text=str(error)[:MOST_TEXT])
         if len(stretches) > MOST_STRETCHES:
             return Refused(name=Failure.NOT_SEEN, text="the device was not idle between the parts of a watch")
-        return Seen(
-            stretches=[[each.start_ns, each.end_ns, each.dispatches, each.instructions] for each in stretches]
-        )
+        return Seen(stretches=[[each.start_ns, each.end_ns, each.dispatches] for each in stretches])

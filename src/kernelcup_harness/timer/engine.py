@@ -59,18 +59,15 @@ class GpuEngine:
         """Return the nanoseconds of one call with a cold cache, None if it was not ready in time."""
         return self._gun.sample(self._sets[group][place])
 
-    def launch(self, group: int, place: int) -> None:
-        """Make one call, and wait for its end."""
-        self._driver("cuGraphLaunch", u64(self._sets[group][place]), u64(self._gun.stream))
+    def launch(self, calls: Sequence[tuple[int, int]]) -> None:
+        """Make calls one after another, and wait for their end."""
+        for group, place in calls:
+            self._driver("cuGraphLaunch", u64(self._sets[group][place]), u64(self._gun.stream))
         self._driver("cuStreamSynchronize", u64(self._gun.stream))
 
     def empty(self) -> int | None:
         """Return the nanoseconds of the same for an empty graph."""
         return self._gun.sample(self._nothing)
-
-    def series(self, calls: Sequence[tuple[int, int]]) -> int:
-        """Launch calls back to back; return the nanoseconds by the host's clock."""
-        return self._gun.series_ns([self._sets[group][place] for group, place in calls])
 
     def check(self) -> None:
         """Raise ``StampForged`` if an end stamp was written again after it had been read."""

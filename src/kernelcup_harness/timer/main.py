@@ -27,13 +27,11 @@ from kernelcup_harness.window.messages import (
     Fire,
     Fired,
     FireEmpty,
-    FireSeries,
     Launch,
     Launched,
     LoadCapture,
     Loaded,
     Refused,
-    SeriesFired,
     SharedRegion,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
@@ -76,14 +74,11 @@ class Engine(Protocol):
         None if it was not ready in time.
         """
 
-    def launch(self, group: int, place: int) -> None:
-        """Make one call, and wait for its end."""
+    def launch(self, calls: Sequence[tuple[int, int]]) -> None:
+        """Make calls one after another, and wait for their end."""
 
     def empty(self) -> int | None:
         """Return the nanoseconds of the same for an empty graph."""
-
-    def series(self, calls: Sequence[tuple[int, int]]) -> int:
-        """Launch calls back to back; return the nanoseconds by the host's clock."""
 
     def check(self) -> None:
         """Raise ``StampForged`` if a time was written again after it had been read."""
@@ -108,7 +103,6 @@ class Timer:
             LoadCapture: self._load,
             Fire: self._fire,
             FireEmpty: self._empty,
-            FireSeries: self._series,
             Launch: self._launch,
             Check: self._check,
         }
@@ -204,13 +198,8 @@ class Timer:
         return Fired(ns=list(itertools.islice((each for each in found if each is not None), repeat)))
 
     def _launch(self, message: Launch) -> Launched:
-        self._engine.launch(*self._call([message.capture, message.place]))
+        self._engine.launch([self._call([message.capture, place]) for place in message.places])
         return Launched()
-
-    def _series(self, message: FireSeries) -> SeriesFired:
-        return SeriesFired(
-            ns=self._engine.series([self._call([message.capture, each]) for each in message.places])
-        )
 
     def _check(self, _message: Check) -> Checked:
         self._engine.check()

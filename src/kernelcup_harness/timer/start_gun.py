@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kernelcup_harness.window.driver import Driver, KernelNode, u64
 
@@ -131,15 +131,6 @@ class StartGun:
         elif found < 0:
             raise StampForged("a launch ended before its start")
         return found
-
-    def series_ns(self, graphs: Sequence[int]) -> int:
-        """Launch graphs back to back; return the nanoseconds by the host's clock."""
-        self._driver("cuStreamSynchronize", u64(self.stream))
-        begin = self._host_ns()
-        for graph in graphs:
-            self._driver("cuGraphLaunch", u64(graph), u64(self.stream))
-        self._wait_for(self._queue_stamp())
-        return self._host_ns() - begin
 
     def check(self) -> None:
         """Raise :class:`StampForged` if an end stamp was written again after it had been read."""

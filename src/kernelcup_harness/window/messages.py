@@ -181,34 +181,20 @@ class Fired(Message):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FireSeries(Message):
-    """Launch calls of one capture back to back."""
+class Launch(Message):
+    """Make calls one after another and wait for their end, with nothing of the clock beside them.
 
-    type: ClassVar[str] = "fire_series"
+    The witness measures a single one, the judge's clock a series.
+    """
+
+    type: ClassVar[str] = "launch"
     capture: int
     places: Annotated[list[int], Most(MOST_SERIES)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesFired(Message):
-    """The time of a series by the clock of the timer's host."""
-
-    type: ClassVar[str] = "series_fired"
-    ns: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launch(Message):
-    """Make one call and wait for its end, with nothing of the clock beside it: the witness measures it."""
-
-    type: ClassVar[str] = "launch"
-    capture: int
-    place: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Launched(Message):
-    """The call has ended."""
+    """The calls have ended."""
 
     type: ClassVar[str] = "launched"
 
@@ -280,5 +266,4 @@ class Seen(Message):
 
     type: ClassVar[str] = "seen"
     stretches: Annotated[list[list[float]], Most(MOST_STRETCHES)]
-    """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, its dispatches and its
-    instructions."""
+    """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, and its dispatches."""

@@ -33,7 +33,7 @@ LONGEST_ROUND_S = 12.0
 LEAST_SHARE, SLACK_NS = 0.9, 200.0
 """If a side's calls in a duel take less than this share of its fastest call before, and so much less, it has failed:
 its kernel or the clock works otherwise in duels."""
-WATCHED_PAIRS = 2
+WATCHED_PAIRS = 4
 """Pairs in one watch."""
 LOADING_S = 2.0
 """If all loads would take longer than this, each side is loaded less often."""

@@ -72,8 +72,8 @@ class Witness:
     def __init__(self, channel: Channel, sweep: Callable[[], None] | None = None) -> None:
         self._line = TimerLine(channel)
         self._sweep = sweep
-        self._known: dict[tuple[str, int], tuple[trace.Work, trace.Work]] = {}
-        """The judge's own work before and after a call, as the witness counts it."""
+        self._known: dict[tuple[str, int], tuple[int, int]] = {}
+        """Dispatches of the judge's own work before and after a call."""
         self._unreadable = 0
         """Watches in a row that could not be read."""
 
@@ -118,7 +118,8 @@ class Witness:
         self._end()
         check()
         try:
-            found = trace.calls(self._seen(), [self._known[each.key] for each in rounds])
+            expected = [trace.Expected(*self._known[each.key], each.nodes) for each in rounds]
+            found = trace.calls(self._seen(), expected)
         except trace.Unreadable as error:
             self._unreadable += 1
             if self._unreadable >= TRIES:
@@ -127,7 +128,7 @@ class Witness:
         self._unreadable = 0
         return [trace.span_ns(call, each.nodes) for call, each in zip(found, rounds, strict=True)]
 
-    def _learned(self, parts: Round) -> list[trace.Work]:
+    def _learned(self, parts: Round) -> list[int]:
         self._begin()
         for _ in range(2):
             for part in (parts.before, parts.after):
@@ -152,7 +153,7 @@ class Witness:
             raise trace.Unreadable(refused.text) from refused
         found = []
         for each in seen.stretches:
-            if len(each) != 4:
+            if len(each) != 3:
                 raise WitnessFailed("the witness answers without stretches")
-            found.append(trace.Stretch(each[0], each[1], int(each[2]), int(each[3])))
+            found.append(trace.Stretch(each[0], each[1], int(each[2])))
         return found
