@@ -11,7 +11,7 @@ class Clock(StrEnum):
     """How a result was timed."""
 
     GPU = "gpu"
-    """On a GPU: the device's timer in a clean process (replayed), or the judge's wall clock."""
+    """On a GPU: calls that are replayed in a clean process (witnessed or replayed), or the judge's wall clock."""
     NO_GPU = "no gpu"
     """Without a GPU: the judge's wall clock."""
     OWN = "own"
@@ -33,5 +33,5 @@ def clock_of_device(backend: Backend) -> Clock:
 def clock_words(backend: Backend) -> str:
     """Return in words which clock the standard harness uses for a kind of device, and why."""
     if clock_of_device(backend) is Clock.GPU:
-        return "the device's timer in a clean process (replayed), or the judge's wall clock"
+        return "calls replayed in a clean process (witnessed or replayed), or the judge's wall clock"
     return "the judge's wall clock, since there is no GPU; not comparable with times of a GPU"

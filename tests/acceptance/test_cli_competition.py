@@ -23,7 +23,7 @@ sys.stderr.write(f"loaded={loaded} code={code}")
 """
 
 COMMANDS = (
-    "run;submit;screen;watch;cancel;standings;serve;demo;doctor;task;task check;task new;task show;task template;"
+    "run;submit;watch;cancel;standings;serve;demo;doctor;task;task check;task new;task show;task template;"
     "board;board create;board list;board show;board delete;"
     "submissions;submissions list;submissions show;submissions delete"
 ).split(";")

@@ -1,4 +1,4 @@
-"""A final from the first submission to the official order, with real duels on this machine's processor."""
+"""A final from the first submission to the official order, on this machine's processor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def submission(wait_s: float) -> str:
     return f"import time\n\n\ndef custom_kernel(data):\n    time.sleep({wait_s})\n    return data.clone()\n"
 
 
-def test_three_submissions_meet_in_duels(cup: Cup) -> None:
+def test_a_final_without_a_gpu_goes_by_intervals(cup: Cup) -> None:
     (cup.folder / "copy").mkdir()
     cup.write("copy/task.yml", TASK)
     cup.write("copy/reference.py", REFERENCE)
@@ -57,7 +57,7 @@ def test_three_submissions_meet_in_duels(cup: Cup) -> None:
         (2, "mid"),
         (3, "slow"),
     ]
-    assert {each["by"] for each in held["meetings"]} == {"duel"}
+    assert {each["by"] for each in held["meetings"]} == {"intervals"}
     assert held["waiting"] is None
     assert cup.json("board", "show", "copy")["finals"] == [held]
     shown = cup("board", "final", "copy").stdout

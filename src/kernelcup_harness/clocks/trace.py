@@ -63,25 +63,25 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of a round.
+    """The dispatches of one round.
 
     Args:
-        before: Dispatches of the judge's own work before the call.
-        after: Those after it.
-        nodes: The number of nodes of the call's graph.
+        before: Of the judge's own work before the call.
+        call: Of the call.
+        after: Of the judge's own work after it.
     """
 
     before: int
+    call: int
     after: int
-    nodes: int
-
-    def is_call(self, stretches: Sequence[Stretch]) -> bool:
-        """Return whether these stretches have as many dispatches as the graph, with or without a preamble."""
-        return total(stretches) in (self.nodes, self.nodes + 1)
 
 
 class Unreadable(Exception):
     """The trace shows other work than that which was asked for, or lacks samples."""
+
+
+class NothingSeen(Exception):
+    """The calls of a watch started nothing that the witness counts: copies by the device's copy engines, say."""
 
 
 def cut(samples: Sequence[Sample]) -> list[Stretch]:
@@ -131,53 +131,49 @@ def total(stretches: Sequence[Stretch]) -> int:
 def calls(stretches: Sequence[Stretch], rounds: Sequence[Expected]) -> list[list[Stretch]]:
     """Return the stretches of each call.
 
+    Dispatches elsewhere than expected make a call longer or the trace unreadable: what should have been the judge's
+    then counts as the call's.
+
     Args:
         stretches: What a watch saw.
         rounds: What was asked for.
 
     Raises:
-        Unreadable: There is anything but the judge's own work and one call in each round.
+        Unreadable: There is anything but this work, or no idle time between its parts.
     """
     rest, found = list(stretches), []
     for number, wanted in enumerate(rounds):
-        rest = without(rest, wanted.before, f"before call {number}")
-        then = rounds[number + 1].before if number + 1 < len(rounds) else None
-        lengths = [at for at in range(1, len(rest) + 1) if begins_with(rest[at:], wanted.after, then)]
-        if not lengths:
-            raise Unreadable(f"call {number} and the copy of its answer cannot be told apart: {shown(rest)}")
-        length = min(lengths, key=lambda at: (not wanted.is_call(rest[:at]), at))
-        found.append(rest[:length])
-        rest = without(rest[length:], wanted.after, f"after call {number}")
+        _, rest = parted(rest, wanted.before, f"before call {number}")
+        call, rest = parted(rest, wanted.call, f"in call {number}")
+        while rest and not rest[0].dispatches:
+            # Activity of something that was started before.
+            call.append(rest.pop(0))
+        found.append(call)
+        _, rest = parted(rest, wanted.after, f"after call {number}")
     if rest:
         raise Unreadable(f"there was more work after the last call: {shown(rest)}")
     return found
 
 
-def begins_with(stretches: Sequence[Stretch], work: int, then: int | None) -> bool:
-    """Return whether stretches begin with some work, and go on with ``then`` or end."""
-    length = length_of(stretches, work)
-    if length is None:
-        return False
-    rest = stretches[length:]
-    return not rest if then is None else length_of(rest, then) is not None
-
-
-def without(stretches: Sequence[Stretch], work: int, where: str) -> list[Stretch]:
-    """Return what follows some work. Raise :class:`Unreadable` if they do not begin with it."""
-    length = length_of(stretches, work)
-    if length is None:
-        raise Unreadable(
-            f"other work than the judge's {where}: {shown(stretches)} instead of {work} dispatches"
-        )
-    return list(stretches[length:])
-
-
-def length_of(stretches: Sequence[Stretch], work: int) -> int | None:
-    """Return how many of the first stretches are exactly some work, None if none are."""
+def parted(stretches: Sequence[Stretch], count: int, where: str) -> tuple[list[Stretch], list[Stretch]]:
+    """Return the first stretches with so many dispatches, and the rest. Raise :class:`Unreadable` if none are."""
     for length in range(len(stretches) + 1):
-        if total(stretches[:length]) == work:
-            return length
-    return None
+        if total(stretches[:length]) == count:
+            return list(stretches[:length]), list(stretches[length:])
+    raise Unreadable(f"other work than {count} dispatches {where}: {shown(stretches)}")
+
+
+def dispatches_of_call(stretches: Sequence[Stretch], known: int, calls: int) -> int:
+    """Return the dispatches of each of some equal calls, where the rest of a watch is known.
+
+    Raise :class:`NothingSeen` if there are none, :class:`Unreadable` if they cannot be equal.
+    """
+    each, left = divmod(total(stretches) - known, calls)
+    if not each and not left:
+        raise NothingSeen
+    if left or each < 0:
+        raise Unreadable(f"{total(stretches) - known} dispatches in {calls} equal calls")
+    return each
 
 
 def span_ns(call: Sequence[Stretch], nodes: int) -> float:

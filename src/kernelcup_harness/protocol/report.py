@@ -73,7 +73,7 @@ class Finding:
 
     code: str
     """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
-    ``no_series``, ``wide_interval``, ``duel_spoilt``."""
+    ``no_series``, ``witness_shorter``, ``wide_interval``, ``duel_spoilt``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

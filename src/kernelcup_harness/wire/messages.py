@@ -71,8 +71,7 @@ def unpack(kind: type[M], frame: dict[str, Any]) -> M:
         raise BrokenProtocol(f"an answer of unknown type; expected {kind.type!r}")
     try:
         return from_json(kind, {name: value for name, value in frame.items() if name not in ("type", "id")})
-    except (ProtocolError, RecursionError) as error:
-        # Without the error's text, which repeats what the other side has sent.
+    except (ProtocolError, RecursionError) as error:  # whose text repeats what the other side has sent
         raise BrokenProtocol(f"a malformed message of type {kind.type!r}") from error
 
 

@@ -16,6 +16,7 @@ from kernelcup_harness.protocol import (
     CapturedOutput,
     Finding,
     Mode,
+    Reason,
     RunReport,
     StageName,
     Timing,
@@ -84,6 +85,15 @@ def test_profiles_are_attached() -> None:
     report = make_report(mode=Mode.PROFILE, stages=[make_stage([case], name=StageName.PROFILE)])
     files = [each.name for message in reports.private_report(job(report), URL) for each in message.files]
     assert files == ["profile-0.txt", "profile-0.json.gz"]
+
+
+def test_times_that_cannot_be_right_are_told_without_blame() -> None:
+    message = (
+        "its times cannot be right: by the hardware's counters a call takes 14.64 us, by the clock 10.10 us"
+    )
+    text = told(make_report(verdict=Verdict.REJECTED, reason=Reason.FORGED_TIME, message=message, stages=[]))
+    assert message in text
+    assert "interfered" not in text
 
 
 def test_a_failed_build_shows_its_message_and_output() -> None:

@@ -27,7 +27,7 @@ def test_the_doctor_says_by_which_clock_each_device_goes(
     (home / "kernelcup.toml").write_text(devices)
     (line,) = [each for each in command("doctor").out.splitlines() if "clocks " in each]
     assert "box: the judge's wall clock, since there is no GPU; not comparable" in line
-    assert "T4: the device's timer in a clean process (replayed), or the judge's wall clock" in line
+    assert "T4: calls replayed in a clean process (witnessed or replayed), or the judge's wall clock" in line
 
 
 def test_the_doctor_names_leaderboards_that_require_what_their_devices_cannot_give(

@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     Finding,
     HarnessKind,
     Mismatch,
+    Reason,
     RunReport,
     StageName,
     Timing,
@@ -94,6 +95,10 @@ def test_every_failure_comes_with_its_message_and_a_hint(verdict: Verdict) -> No
     assert lines[1] == "all is lost"
     assert "{about}" not in lines[-1]
     assert lines[-1].startswith(render.HINTS[verdict].partition("{about}")[0].rstrip())
+
+
+def test_who_is_rejected_reads_that_the_times_may_be_the_cause() -> None:
+    assert "or its times cannot be right" in shown(failed(Verdict.REJECTED, reason=Reason.FORGED_TIME))
 
 
 @pytest.mark.parametrize(

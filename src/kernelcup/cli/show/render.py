@@ -60,8 +60,8 @@ HINTS = {
     Verdict.TIME_LIMIT_EXCEEDED: "Results from before the limit are above. The limits: {about}",
     Verdict.MEMORY_LIMIT_EXCEEDED: "Free memory after use, or allocate it once.",
     Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; only the beginning of the output is kept.",
-    Verdict.REJECTED: "The submission interfered with the judge. If it did so by accident, ask the "
-    "leaderboard's creator. The judge's code: {about} --harness",
+    Verdict.REJECTED: "The submission interfered with the judge, or its times cannot be right. If you do not know "
+    "why, ask the leaderboard's creator. The judge's code: {about} --harness",
     Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed. "
     "Look with: kernelcup task check TASK, kernelcup doctor",
 }

@@ -104,6 +104,8 @@ class Case:
     """Times of all calls whose answer was checked, the clock's own share included."""
     wall_ns: list[float] = field(default_factory=list)
     """The judge's own times of these calls, from the request to the reply."""
+    is_unseen: bool = False
+    """Whether the witness cannot see these calls."""
     late: int = 0
     """Calls that were not ready in time: each was repeated with another input."""
 

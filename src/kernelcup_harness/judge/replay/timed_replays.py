@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from kernelcup_harness.clocks import trace
 from kernelcup_harness.judge.answers import Answer, Forged, GuardBroken
 from kernelcup_harness.judge.checks import Wrong
 from kernelcup_harness.judge.replay.replays import Case, Replays
@@ -128,6 +129,7 @@ class TimedReplays(Replays):
         case = self._cases[run.case.index]
         return (
             self._witness is not None
+            and not case.is_unseen
             and bool(case.fired_ns)
             and (statistics.median(case.fired_ns) <= LONGEST_WATCHED_NS)
         )
@@ -152,7 +154,11 @@ class TimedReplays(Replays):
             for each in taken:
                 self.check_taken(run, each)
 
-        return self._witness.watch(rounds, check)
+        try:
+            return self._witness.watch(rounds, check)
+        except trace.NothingSeen:
+            case.is_unseen = True
+            return []
 
     def learn(self, run: CaseRun, sample: SampleName) -> None:
         """Have the witness learn the judge's own work beside calls of a case, once."""
@@ -228,11 +234,13 @@ class TimedReplays(Replays):
         gun_ns = max(LEAST_NS, estimates.robust(run.gun_ns))
         self._asked(Check(), Checked)
         score_ns, level, longer = gun_ns, TrustLevel.WITNESSED, None
-        if run.samples.watched_ns:
-            forged = difference(run.samples.watched_ns, run.gun_ns)
-            if forged:
-                raise Forged(forged)
-            score_ns = estimates.robust(run.samples.watched_ns)
+        watched_ns = run.samples.watched_ns
+        if watched_ns and (text := difference(watched_ns, run.gun_ns)):
+            if gun_ns < estimates.robust(watched_ns):
+                raise Forged(text)
+            level, longer = TrustLevel.REPLAYED, Finding(code="witness_shorter", text=text)
+        elif watched_ns:
+            score_ns = estimates.robust(watched_ns)
         elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
             # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
             wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns

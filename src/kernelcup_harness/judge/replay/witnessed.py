@@ -74,6 +74,8 @@ class Witness:
         self._sweep = sweep
         self._known: dict[tuple[str, int], tuple[int, int]] = {}
         """Dispatches of the judge's own work before and after a call."""
+        self._calls: dict[tuple[str, int], int] = {}
+        """Dispatches of a call, which are the same each time."""
         self._unreadable = 0
         """Watches in a row that could not be read."""
 
@@ -108,6 +110,7 @@ class Witness:
             check: Called when the watch is over, while the witness reads what it has seen.
 
         Raises:
+            NothingSeen: The witness cannot see these calls.
             WitnessFailed: Too many watches in a row were unreadable.
         """
         self._begin()
@@ -118,8 +121,7 @@ class Witness:
         self._end()
         check()
         try:
-            expected = [trace.Expected(*self._known[each.key], each.nodes) for each in rounds]
-            found = trace.calls(self._seen(), expected)
+            found = self._read(self._seen(), rounds)
         except trace.Unreadable as error:
             self._unreadable += 1
             if self._unreadable >= TRIES:
@@ -127,6 +129,21 @@ class Witness:
             return []
         self._unreadable = 0
         return [trace.span_ns(call, each.nodes) for call, each in zip(found, rounds, strict=True)]
+
+    def _read(self, stretches: list[trace.Stretch], rounds: Sequence[Round]) -> list[list[trace.Stretch]]:
+        """Return the stretches of each call. At most one side and case of a watch is new."""
+        new = [each.key for each in rounds if each.key not in self._calls]
+        counts = self._calls
+        if new:
+            known = sum(sum(self._known[each.key]) + self._calls.get(each.key, 0) for each in rounds)
+            counts = {**self._calls, new[0]: trace.dispatches_of_call(stretches, known, len(new))}
+        expected = []
+        for each in rounds:
+            before, after = self._known[each.key]
+            expected.append(trace.Expected(before, counts[each.key], after))
+        found = trace.calls(stretches, expected)
+        self._calls = counts
+        return found
 
     def _learned(self, parts: Round) -> list[int]:
         self._begin()

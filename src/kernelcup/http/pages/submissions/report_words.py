@@ -54,6 +54,7 @@ REASONS = {
     Reason.COMPILE: "It could not be compiled.",
     Reason.TOO_LARGE: "A call returned more bytes than allowed.",
     Reason.FORGED_TIME: "The clock and the GPU’s hardware counters disagree about its times.",
+    Reason.WRITES_INPUT: "A call wrote to an input that the reference only reads.",
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
     Reason.TIME: "The time limit was exceeded.",
@@ -75,7 +76,8 @@ NEXT = {
     Verdict.TIME_LIMIT_EXCEEDED: "Find the last case that finished, and make the next one faster.",
     Verdict.MEMORY_LIMIT_EXCEEDED: "Free memory after use, or allocate it once.",
     Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; only the beginning of the output is kept.",
-    Verdict.REJECTED: "It interfered with the judge. If it did so by accident, ask the leaderboard’s creator.",
+    Verdict.REJECTED: "It interfered with the judge, or its times cannot be right. If you do not know why, ask the "
+    "leaderboard’s creator.",
     Verdict.INTERNAL_ERROR: "This is not the submission’s fault. Submit it again, or tell the leaderboard’s creator.",
 }
 ACCEPTED_NEXT = {
