@@ -304,7 +304,7 @@ def test_a_watch_of_two_sides_has_the_work_of_each(judges: witnessed.Witness, de
         after=two_copies(device),
     )
 
-    judges.watch([mine], lambda: None)
+    assert len(judges.watch([mine], lambda: None)) == 1
     assert judges.watch([mine, theirs], lambda: None) == pytest.approx(
         [CALL_NS - trace.SPAN_NS, 5_000 - trace.SPAN_NS]
     )

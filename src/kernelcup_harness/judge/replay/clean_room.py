@@ -7,6 +7,7 @@ place is replayed once: calls that fail there are made and timed by the judge's 
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -55,6 +56,8 @@ from kernelcup_harness.wire.messages import FailureKind
 
 OPEN_S = 60.0
 """Time for mapping regions, before and between stages."""
+MOST_VERIFIED = 8
+"""Replays of a case after which none is made again for having started too late."""
 FIRST_CAPTURED, FIRST_VERIFIED = 3 << 20, 4 << 20
 """Input numbers from here on are reserved for captures, and for trying replays."""
 SMALL_BYTES = 2 << 20
@@ -312,8 +315,9 @@ class CleanRoom(TimedReplays):
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""
         case = self._cases[run.case.index]
-        for at in self._chance.sample(range(case.layout.places), case.layout.places):
-            sample = SampleName(input=FIRST_VERIFIED + at)
+        order = self._chance.sample(range(case.layout.places), case.layout.places)
+        for number, at in enumerate(order):
+            sample = SampleName(input=FIRST_VERIFIED + number)
             run.current = sample
             try:
                 answer, data, pattern = self._replayed(case, at, sample)
@@ -322,6 +326,8 @@ class CleanRoom(TimedReplays):
             run.count += 1
             fault = self._checks.fault(case.place, sample, data, answer)
             if fault is None:
+                # A graph that the host launches slowly moves the clock's start further ahead, here and not later.
+                order += [at] if math.isnan(answer.ns) and number < MOST_VERIFIED else []
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):

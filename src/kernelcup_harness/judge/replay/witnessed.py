@@ -134,6 +134,8 @@ class Witness:
         """Return the stretches of each call. At most one side and case of a watch is new."""
         new = [each.key for each in rounds if each.key not in self._calls]
         counts = self._calls
+        if len(set(new)) > 1:
+            raise WitnessFailed("two sides are new to the witness in one watch")
         if new:
             known = sum(sum(self._known[each.key]) + self._calls.get(each.key, 0) for each in rounds)
             counts = {**self._calls, new[0]: trace.dispatches_of_call(stretches, known, len(new))}
