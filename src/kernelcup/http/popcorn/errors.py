@@ -43,10 +43,11 @@ class PopcornRoute(APIRoute):
         async def answer(request: Request) -> Response:
             try:
                 platform: Platform = request.app.state.platform
-                platform.room.check()
                 if know is None or request.method in SAFE_METHODS:
-                    return await handler(request)
-                actor = await run_in_threadpool(know, request)
+                    async with platform.room.readers.enter():
+                        return await handler(request)
+                async with platform.room.readers.enter():
+                    actor = await run_in_threadpool(know, request)
                 allow_body(request.scope)
                 return await change(platform.room, actor, request, handler)
             except Exception as error:  # every kind of error gets the same shape
