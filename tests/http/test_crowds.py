@@ -78,7 +78,7 @@ def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
 
 
 def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
-    url = serve(most=3)
+    url = serve(most=3, health=0)
     idle = [connect(url) for _ in range(3)]
     with connect(url) as late:
         answer = late.recv(4096)
@@ -98,9 +98,31 @@ def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
 
 
 def test_one_address_does_not_take_all_connections(serve) -> None:
-    url = serve(most=10, most_of_one=1)
+    url = serve(most=10, most_of_one=1, health=0)
     with connect(url) as _, connect(url) as second:
         assert second.recv(4096).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("limits", [{"most": 1}, {"most_of_one": 1}])
+def test_a_full_server_answers_health_checks(serve, limits: dict[str, int]) -> None:
+    url = serve(health_head_s=60.0, **limits)
+    with connect(url):
+        for _ in range(5):
+            answer = httpx.get(f"{url}/livez?x=1")
+            assert (answer.text, answer.headers["Connection"]) == ("ok", "close")
+        refused = httpx.post(f"{url}/api/v1/auth/device", json={"client": "test"})
+        assert (refused.status_code, refused.headers["Connection"]) == (503, "close")
+        held = [connect(url) for _ in range(4)]
+        with connect(url) as late:  # the places for health checks are few for one address too
+            assert late.recv(4096).startswith(b"HTTP/1.1 503 ")
+        for each in held:
+            each.close()
+
+
+def test_a_place_for_health_checks_is_held_for_a_moment_only(serve) -> None:
+    url = serve(most=0, health_head_s=0.05)
+    with connect(url) as slow:
+        assert slow.recv(4096).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"\r\n"])
