@@ -36,7 +36,7 @@ MOST_HEAVY_OF_ONE = 2
 """Heavy reads of one person, or of one address, at once."""
 
 CACHED_BYTES = 64 << 20
-CACHED_S = 10.0
+CACHED_S = 60.0
 """A name that a person changes is in cached tables so much later."""
 
 MOST_SYNCS = 2
@@ -78,21 +78,27 @@ class Cache:
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[float, bytes]] = OrderedDict()
         self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.Lock] = {}
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """Return the answer of this key; make it if it is not kept."""
-        now = time.monotonic()
         with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # who asks for the same meanwhile waits for it
             kept = self._kept.get(key)
-        if kept is not None and now - kept[0] < CACHED_S:
-            return kept[1]
-        made = make()
+            if kept is not None and time.monotonic() - kept[0] < CACHED_S:
+                return kept[1]
+            made = make()
+            self._keep(key, made)
+        return made
+
+    def _keep(self, key: Hashable, made: bytes) -> None:
         with self._lock:
-            self._kept[key] = (now, made)
+            self._making.pop(key, None)
+            self._kept[key] = (time.monotonic(), made)
             self._kept.move_to_end(key)
             while sum(len(each) for _, each in self._kept.values()) > CACHED_BYTES:
                 self._kept.popitem(last=False)
-        return made
 
 
 class Room:

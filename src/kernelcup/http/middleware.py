@@ -110,6 +110,7 @@ class Surroundings:
             status=status,
             ms=round(seconds * 1000, 1),
             user=actor.name if actor is not None else None,
+            client=scope["client"][0] if scope.get("client") else None,
         )
 
 

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -108,6 +109,7 @@ class Door(HttpToolsProtocol):
     health = HEALTH_CONNECTIONS
     head_s = HEAD_S
     health_head_s = HEALTH_HEAD_S
+    count_refusal: Callable[[], None] | None = None
     is_for_health = False
     _is_refused = False
     _head: asyncio.TimerHandle | None = None
@@ -192,6 +194,8 @@ class Door(HttpToolsProtocol):
 
     def _turn_away(self) -> None:
         self._is_refused = True
+        if self.count_refusal is not None:
+            self.count_refusal()
         if not self.transport.is_closing():
             self.transport.write(REFUSAL)
             self.transport.close()
@@ -215,13 +219,16 @@ class WebServer:
         server = platform.config.server
         quiet_uvicorn()
         self._sock = sock
+        self.app = app = create_app(platform)
+        kind = connections or door(raise_file_limit(), behind_proxy=bool(server.trusted_proxies))
+        count = staticmethod(partial(app.state.metrics.unavailable, "connections"))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                create_app(platform),
+                app,
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                http=connections or door(raise_file_limit(), behind_proxy=bool(server.trusted_proxies)),
+                http=type("Door", (kind,), {"count_refusal": count}),
                 proxy_headers=bool(server.trusted_proxies),
                 forwarded_allow_ips=list(server.trusted_proxies),
                 timeout_graceful_shutdown=GRACE_S,
