@@ -338,7 +338,9 @@ def test_one_address_has_few_heavy_reads_at_once(server_url, db, hanging) -> Non
     make_board(db, devices=["H100", "MI300"])
     address = f"{server_url}/b/double/standings.csv"
     with ThreadPoolExecutor(2) as pool:
-        heavy = [pool.submit(httpx.get, f"{address}?device={device}", timeout=60) for device in ("H100", "MI300")]
+        heavy = [
+            pool.submit(httpx.get, f"{address}?device={device}", timeout=60) for device in ("H100", "MI300")
+        ]
         for _ in heavy:
             assert hanging.begun.acquire(timeout=60)
         third = httpx.get(address, headers={"Accept": "application/json"}, timeout=60)
