@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from route_rules import PREFIX, ROUTES, Who
 
 from kernelcup.domain import Role
-from kernelcup.http.middleware import BodyLimit
+from kernelcup.http.middleware import BodyLimit, allow_body
 
 CHUNK = 64 << 10
 JSON = {"Content-Type": "application/json"}
@@ -161,3 +161,30 @@ def test_a_request_that_does_not_go_on_is_refused() -> None:
     asyncio.run(BodyLimit(app, silence_s=0.01)(scope, _stalls, send))
     assert answers[0]["status"] == 408
     assert b"request_timeout" in answers[1]["body"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_body_that_drips_is_refused_after_a_total_time(known: bool) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if known:
+            allow_body(scope)
+        while True:
+            await receive()
+
+    read, answers = [], []
+
+    async def drips() -> dict[str, Any]:
+        read.append(1)
+        assert len(read) < 100_000
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    limits = {"unknown_s": 60.0, "whole_s": 0.01} if known else {"unknown_s": 0.01, "whole_s": 60.0}
+    scope = {"type": "http", "headers": [], "state": {"request_id": "x"}}
+    asyncio.run(BodyLimit(app, silence_s=30.0, **limits)(scope, drips, send))
+    assert answers[0]["status"] == 408
+    assert (b"connection", b"close") in answers[0]["headers"]
+    assert b"took too long to arrive" in answers[1]["body"]

@@ -7,7 +7,8 @@ import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
 
 
 def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
-    url = serve(most=3)
+    url = serve(most=3, health=0)
     idle = [connect(url) for _ in range(3)]
     with connect(url) as late:
         answer = late.recv(4096)
@@ -97,9 +98,31 @@ def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
 
 
 def test_one_address_does_not_take_all_connections(serve) -> None:
-    url = serve(most=10, most_of_one=1)
+    url = serve(most=10, most_of_one=1, health=0)
     with connect(url) as _, connect(url) as second:
         assert second.recv(4096).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("limits", [{"most": 1}, {"most_of_one": 1}])
+def test_a_full_server_answers_health_checks(serve, limits: dict[str, int]) -> None:
+    url = serve(health_head_s=60.0, **limits)
+    with connect(url):
+        for _ in range(5):
+            answer = httpx.get(f"{url}/livez?x=1")
+            assert (answer.text, answer.headers["Connection"]) == ("ok", "close")
+        refused = httpx.post(f"{url}/api/v1/auth/device", json={"client": "test"})
+        assert (refused.status_code, refused.headers["Connection"]) == (503, "close")
+        held = [connect(url) for _ in range(4)]
+        with connect(url) as late:  # the places for health checks are few for one address too
+            assert late.recv(4096).startswith(b"HTTP/1.1 503 ")
+        for each in held:
+            each.close()
+
+
+def test_a_place_for_health_checks_is_held_for_a_moment_only(serve) -> None:
+    url = serve(most=0, health_head_s=0.05)
+    with connect(url) as slow:
+        assert slow.recv(4096).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"\r\n"])
@@ -217,8 +240,12 @@ def test_health_answers_while_the_database_hangs(app, client) -> None:
     try:
         for _ in range(3):
             answer = client.get("/healthz")
-            assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
+            assert (answer.status_code, answer.json()["status"]) == (503, "failed")
             assert answer.json()["checks"] == {"database": "does not answer"}
+            assert client.get("/readyz").json() == {
+                "status": "not ready",
+                "checks": {"database": "does not answer"},
+            }
         assert client.get("/livez").text == "ok"
     finally:
         end.set()
@@ -249,14 +276,106 @@ def test_a_writer_waits_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -
 
     async def crowd() -> None:
         room = rooms.Room(writers=1)
-        async with room.writer():
+        async with room.writers.enter():
             with pytest.raises(Overloaded):
-                async with room.writer():
+                async with room.writers.enter():
                     pytest.fail("two wrote at once")
-        async with room.writer():
+        async with room.writers.enter():
             pass
 
     anyio.run(crowd)
+
+
+class Hanging:
+    """A ranking that takes until the test ends."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.made = 0
+
+    def __call__(self, *_: object) -> bytes:
+        self.made += 1
+        self.begun.release()
+        self.end.wait(120)
+        return b"rank,user\n"
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
+    """Let rankings as files take until the test ends."""
+    each = Hanging()
+    monkeypatch.setattr("kernelcup.http.pages.boards.boards._csv", each)
+    yield each
+    each.end.set()
+
+
+def test_heavy_reads_delay_no_other_read_and_are_refused_in_time(
+    server_url, person, db, platform, hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelcup.http.capacity.PATIENCE_S", 0.05)
+    make_board(db)
+    readers = [person(f"reader{number}") for number in range(12)]
+
+    def download(headers: dict[str, str]) -> int:
+        return httpx.get(f"{server_url}/b/double/standings.csv", headers=headers, timeout=60).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        heavy = [pool.submit(download, each.headers) for each in readers]
+        assert hanging.begun.acquire(timeout=60)
+        try:
+            for path in ("/", "/b/double", "/api/v1/leaderboards", "/api/v1/submissions") * 3:
+                assert httpx.get(f"{server_url}{path}", timeout=60).status_code == 200
+            first = list(islice(as_completed(heavy, timeout=60), 10))
+            assert [each.result() for each in first] == [503] * 10
+        finally:
+            hanging.end.set()
+        assert sorted(each.result(timeout=60) for each in heavy) == [200] * 2 + [503] * 10
+    assert hanging.made == 1
+
+
+def test_one_address_has_few_heavy_reads_at_once(server_url, db, hanging) -> None:
+    make_board(db, devices=["H100", "MI300"])
+    address = f"{server_url}/b/double/standings.csv"
+    with ThreadPoolExecutor(2) as pool:
+        heavy = [
+            pool.submit(httpx.get, f"{address}?device={device}", timeout=60) for device in ("H100", "MI300")
+        ]
+        for _ in heavy:
+            assert hanging.begun.acquire(timeout=60)
+        third = httpx.get(address, headers={"Accept": "application/json"}, timeout=60)
+        assert third.status_code == 429
+        assert int(third.headers["Retry-After"]) > 0
+        hanging.end.set()
+        assert [each.result().status_code for each in heavy] == [200, 200]
+        assert httpx.get(address).text == "rank,user\n"
+    assert hanging.made == 2  # the last one came out of the cache
+
+
+def test_a_reader_waits_a_few_seconds_at_most(client, db, platform, monkeypatch) -> None:
+    from kernelcup.http import capacity as rooms
+
+    monkeypatch.setattr(rooms, "PATIENCE_S", 0.01)
+    make_board(db)
+    platform.room = rooms.Room(readers=0)
+    for path in ("/api/v1/leaderboards", "/leaderboards", "/b/double"):
+        answer = client.get(path)
+        assert answer.status_code == 503
+        assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_cached_answers_have_a_number_of_bytes() -> None:
+    from kernelcup.http import capacity as rooms
+
+    cache, made = rooms.Cache(), []
+
+    def make(number: int) -> bytes:
+        made.append(number)
+        return b"x" * (rooms.CACHED_BYTES // 2)
+
+    for number in (1, 2, 1, 3, 3, 1):  # the third one takes the place of the first
+        cache.get(number, lambda number=number: make(number))
+    assert made == [1, 2, 3, 1]
 
 
 def test_one_person_has_so_many_requests_at_once(person) -> None:
@@ -280,7 +399,7 @@ def test_threads_are_few(app, client) -> None:
     async def count() -> float:
         return to_thread.current_default_thread_limiter().total_tokens
 
-    assert client.portal.call(count) == 10
+    assert client.portal.call(count) == 12
 
 
 def damage(db: Database) -> None:
@@ -300,8 +419,9 @@ def test_a_damaged_database_is_not_ready(client, db) -> None:
     answer = client.get("/api/v1/leaderboards")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_unavailable")
     assert "Retry-After" in answer.headers
-    health = client.get("/healthz")
-    assert (health.status_code, health.json()["status"]) == (503, "not ready")
+    for path, status in (("/healthz", "failed"), ("/readyz", "not ready")):
+        health = client.get(path)
+        assert (health.status_code, health.json()["status"]) == (503, status)
 
 
 def test_a_read_only_database_is_not_ready(client, db, person) -> None:
@@ -312,6 +432,7 @@ def test_a_read_only_database_is_not_ready(client, db, person) -> None:
     body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION}
     answer = client.post(SUBMISSIONS, json=body, headers=ada.headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_unavailable")
-    health = client.get("/healthz")
-    assert (health.status_code, health.json()["status"]) == (503, "not ready")
-    assert health.json()["checks"]["database"] == "cannot be written"
+    assert client.get("/healthz").json() == {"status": "ok", "checks": {"database": "ok"}}
+    ready = client.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
+    assert ready.json()["checks"]["writes"] == "the database cannot be written"

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
+import httpx
 import pytest
 from scenes import PEOPLE, judge, play
 
-from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
+from builders import (
+    NOW,
+    SUBMISSION,
+    make_board,
+    make_case,
+    make_report,
+    make_stage,
+    make_submission,
+    make_task,
+)
 from kernelcup.domain import OPERATOR
 from kernelcup.services.boards import membership
+from kernelcup.services.people import tokens
 from kernelcup.services.results import reviews
 from kernelcup.services.submissions import events as service
 from kernelcup_harness.protocol import StageName, Verdict
@@ -122,3 +134,36 @@ def test_a_last_event_from_the_future_ends_without_a_word(client, scene) -> None
     headers = scene["ada"].headers | {"Last-Event-ID": str(2**31 - 1)}
     status, told = follow(client, "/api/v1/submissions/2/events", headers)
     assert (status, told.strip()) == (200, "")
+
+
+def test_a_stream_ends_when_its_reader_loses_the_right(
+    server_url, db, person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelcup.http.events.stream.WAITING_S", 0.01)
+    make_board(db)
+    number, ada = make_submission(db).id, person("ada")
+    address = f"{server_url}/api/v1/submissions/{number}/events"
+    with httpx.stream("GET", address, headers=ada.headers, timeout=10) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("id: ")
+        tokens.revoke_secret(db, ada.token, now=NOW)
+        told = list(islice(lines, 1000))  # a stream that goes on sends nothing for longer than the time-out
+    assert not [line for line in told if line == "event: done"]
+
+
+def test_the_existing_clients_stream_tells_no_result_to_a_reader_without_the_right(
+    server_url, db, person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelcup.http.events.stream.WAITING_S", 0.01)
+    make_board(db)
+    ada = person("ada", kind="popcorn")
+    headers = {"X-Popcorn-Cli-Id": ada.token}
+    file = {"file": ("kernel.py", SUBMISSION.encode())}
+    address = f"{server_url}/double/H100/test"
+    with httpx.stream("POST", address, headers=headers, files=file, timeout=10) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "event: status"
+        tokens.revoke_secret(db, ada.token, now=NOW)
+        told = list(islice(lines, 1000))
+    assert "event: error" in told
+    assert "event: result" not in told

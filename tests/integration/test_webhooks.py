@@ -282,6 +282,8 @@ def test_a_name_that_moves_into_the_own_network_is_not_followed_there(judging, r
         "ftp://example.org/",
         "https:///nothing",
         "https://example.org:99999/",
+        "https://hooks.example.org:8443/",
+        "https://hooks.example.org:22/",
         "https://exa mple.org/",
         "https://[::1",
         "nothing",

@@ -79,7 +79,8 @@ def create_app(platform: Platform) -> FastAPI:
         dependencies=[Depends(refuse_nul)],
     )
     metrics = Metrics()
-    metrics.watch_queue(platform.db, platform.clock)
+    metrics.watch_database(platform.db, platform.clock)
+    metrics.watch_streams(lambda: platform.hub.streams)
     app.state.platform = platform
     app.state.metrics = metrics
     app.state.health = health.Watch(lambda: health.checks_of(platform))

@@ -3,59 +3,65 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
 
 import anyio
-from anyio import to_thread
 
 from kernelcup.domain import Actor
 from kernelcup.errors import Overloaded, RateLimited
 
-THREADS = 10
-"""Requests that one process works on at once. More only wait for each other: Python runs one at a time."""
-
 WRITERS = 7
-"""Of these so many may change something. They wait for the database, which has one writer at a time; the
+"""Requests that may change something at once. They wait for the database, which has one writer at a time; the
 others go on reading meanwhile."""
+
+READERS = 10
+"""Requests that read at once."""
+
+HEAVY_READERS = 2
+"""Reads of a whole table at once. They take none of the places of other reads."""
+
+THREADS = 12
+"""Threads that serve requests. More only wait for each other: Python runs one at a time."""
 
 MOST_WAITING = 100
 PATIENCE_S = 5.0
 RETRY_S = 2
 MOST_OF_ONE = 32
 """Requests that change something, of one person at once."""
+MOST_HEAVY_OF_ONE = 2
+"""Heavy reads of one person, or of one address, at once."""
+
+CACHED_BYTES = 64 << 20
+CACHED_S = 60.0
+"""A name that a person changes is in cached tables so much later."""
 
 MOST_SYNCS = 2
 SYNC_RETRY_S = 30
 
+Key = TypeVar("Key", int, str)
 
-class Room:
-    """The places of one process. All but ``person`` is for the thread of its event loop."""
 
-    def __init__(self, *, writers: int = WRITERS, most_waiting: int = MOST_WAITING) -> None:
-        self._writers = anyio.Semaphore(writers)
+class Gate:
+    """A number of places, and of requests that wait for one. For the thread of the event loop only."""
+
+    def __init__(self, places: int, most_waiting: int) -> None:
+        self._places = anyio.Semaphore(places)
         self._most_waiting = most_waiting
         self._waiting = 0
-        self._of: Counter[int] = Counter()
-        self._syncs: Counter[int] = Counter()
-        self._lock = threading.Lock()
-
-    def check(self) -> None:
-        """Raise ``Overloaded`` if too many wait already."""
-        threads = to_thread.current_default_thread_limiter().statistics()
-        if threads.tasks_waiting >= self._most_waiting:
-            raise _overloaded()
 
     @asynccontextmanager
-    async def writer(self) -> AsyncIterator[None]:
-        """Wait for a place among the writers. Raise ``Overloaded`` if that takes too long."""
+    async def enter(self) -> AsyncIterator[None]:
+        """Wait for a place. Raise ``Overloaded`` if that takes too long, or if too many wait already."""
         if self._waiting >= self._most_waiting:
             raise _overloaded()
         self._waiting += 1
         try:
             with anyio.fail_after(PATIENCE_S):
-                await self._writers.acquire()
+                await self._places.acquire()
         except TimeoutError:
             raise _overloaded() from None
         finally:
@@ -63,7 +69,69 @@ class Room:
         try:
             yield
         finally:
-            self._writers.release()
+            self._places.release()
+
+
+class Cache:
+    """Large answers, kept for seconds and within a number of bytes."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[float, bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.Lock] = {}
+
+    def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """Return the answer of this key; make it if it is not kept."""
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # who asks for the same meanwhile waits for it
+            kept = self._kept.get(key)
+            if kept is not None and time.monotonic() - kept[0] < CACHED_S:
+                return kept[1]
+            made = make()
+            self._keep(key, made)
+        return made
+
+    def _keep(self, key: Hashable, made: bytes) -> None:
+        with self._lock:
+            self._making.pop(key, None)
+            self._kept[key] = (time.monotonic(), made)
+            self._kept.move_to_end(key)
+            while sum(len(each) for _, each in self._kept.values()) > CACHED_BYTES:
+                self._kept.popitem(last=False)
+
+
+class Room:
+    """The places of one process. All but ``person`` and the cache is for the thread of its event loop."""
+
+    def __init__(
+        self,
+        *,
+        writers: int = WRITERS,
+        readers: int = READERS,
+        heavy_readers: int = HEAVY_READERS,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self.writers = Gate(writers, most_waiting)
+        self.readers = Gate(readers, most_waiting)
+        self.cache = Cache()
+        self._heavy_readers = Gate(heavy_readers, most_waiting)
+        self._of: Counter[int] = Counter()
+        self._heavy_of: Counter[str] = Counter()
+        self._syncs: Counter[int] = Counter()
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def heavy_reader(self, reader: str) -> AsyncIterator[None]:
+        """Wait for a place for a heavy read.
+
+        Raises:
+            RateLimited: This reader has the maximum number of heavy reads under way.
+            Overloaded: It takes too long, or too many wait already.
+        """
+        with self._counted(self._heavy_of, reader, MOST_HEAVY_OF_ONE):
+            async with self._heavy_readers.enter():
+                yield
 
     @contextmanager
     def person(self, actor: Actor) -> Iterator[None]:
@@ -82,7 +150,7 @@ class Room:
             yield
 
     @contextmanager
-    def _counted(self, counts: Counter[int], key: int, most: int) -> Iterator[None]:
+    def _counted(self, counts: Counter[Key], key: Key, most: int) -> Iterator[None]:
         with self._lock:
             if counts[key] >= most:
                 text = f"You have {most} of these requests under way; wait for one to end."

@@ -96,6 +96,8 @@ def answer(
     request: Request, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
 ) -> Response:
     """Return an error response, for browsers as a page."""
+    if status == 503:
+        request.app.state.metrics.unavailable(body["code"])
     told = {**next_step(body["code"]), **body, "request_id": getattr(request.state, "request_id", "")}
     if wants_page(request):
         return error_page(request, status, clean_json(told), headers)

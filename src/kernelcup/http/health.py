@@ -43,15 +43,14 @@ class Watch(Generic[T]):
 
 
 def checks_of(platform: Platform) -> dict[str, str]:
-    """Check the database, and that a dispatcher is alive."""
+    """Check that the database is read and written, and that a judge is alive."""
     checks: dict[str, str] = {}
     try:
         current = migrate.current_revision(platform.db)
         checks["database"] = "ok" if current == migrate.newest_revision() else f"at revision {current}"
         alive = dispatchers.list_alive(platform.db, platform.clock())
-        checks["dispatcher"] = "ok" if alive else "no dispatcher gave a sign of life"
-        if platform.db.write_trouble is not None:
-            checks["database"] = "cannot be written"
+        checks["writes"] = "ok" if platform.db.write_trouble is None else "the database cannot be written"
+        checks["judge"] = "ok" if alive else "no judge gave a sign of life"
     except KernelCupError:
         checks["database"] = "does not answer"
     return checks
@@ -59,22 +58,28 @@ def checks_of(platform: Platform) -> dict[str, str]:
 
 @router.get("/healthz")
 async def healthz(request: Request) -> JSONResponse:
-    """Report the state of each part; 503 if any part fails."""
+    """Report whether reads work; 503 if they do not."""
+    checks = await _checks(request)
+    return _report({"database": checks["database"]}, bad="failed")
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> JSONResponse:
+    """Report whether submissions are taken and judged; 503 if any part fails."""
+    return _report(await _checks(request), bad="not ready")
+
+
+async def _checks(request: Request) -> dict[str, str]:
     watch: Watch[dict[str, str]] = request.app.state.health
     try:
-        checks = await watch.ask()
+        return await watch.ask()
     except StorageUnavailable:
-        checks = {"database": "does not answer"}
+        return {"database": "does not answer"}
+
+
+def _report(checks: dict[str, str], *, bad: str) -> JSONResponse:
     fine = all(value == "ok" for value in checks.values())
-    return JSONResponse(
-        {"status": "ok" if fine else "not ready", "checks": checks}, status_code=200 if fine else 503
-    )
-
-
-@router.get("/health")
-async def health(request: Request) -> JSONResponse:
-    """Answer under the older name."""
-    return await healthz(request)
+    return JSONResponse({"status": "ok" if fine else bad, "checks": checks}, status_code=200 if fine else 503)
 
 
 # `async`, so that it needs none of the threads that requests may keep busy.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kernelcup.errors import StorageUnavailable
 from kernelcup.services.queue.estimates import queue_status
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import webhooks
+from kernelcup.storage.submissions import stats
+from kernelcup_harness.protocol import Verdict
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -34,18 +38,33 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self.watchers = Gauge(
+        self._unavailable = Counter(
+            "kernelcup_unavailable",
+            "Answers 503, and refused connections, by cause",
+            ["cause"],
+            registry=self.registry,
+        )
+        self._watchers = Gauge(
             "kernelcup_event_watchers", "Clients that follow live events", registry=self.registry
         )
+
+    def watch_streams(self, count: Callable[[], int]) -> None:
+        """Report the number of clients that follow live events at each scrape."""
+        self._watchers.set_function(count)
+
+    def unavailable(self, cause: str) -> None:
+        """Count an answer 503, or a refused connection."""
+        self._unavailable.labels(cause).inc()
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def watch_queue(self, db: Database, clock: Callable[[], datetime]) -> None:
-        """Report the state of the queue at each scrape."""
+    def watch_database(self, db: Database, clock: Callable[[], datetime]) -> None:
+        """Report the state of the queue, and what else the database has, at each scrape."""
         self.registry.register(QueueCollector(db, clock))
+        self.registry.register(DatabaseCollector(db))
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -81,3 +100,39 @@ class QueueCollector(Collector):
             since = queue.oldest_queued_at
             oldest.add_metric([queue.device], (now - since).total_seconds() if since else 0.0)
         return [queued, running, slots, oldest]
+
+
+class DatabaseCollector(Collector):
+    """Reads verdicts, webhooks and the size from the database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._last_run: int | None = None
+        self._verdicts: Counts[str] = Counts()
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Return the metrics' names without asking the database."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics."""
+        try:
+            with self._db.read() as session:
+                if self._last_run is None:
+                    self._last_run = stats.newest_run(session)
+                newest, counts = stats.verdicts_after(session, self._last_run)
+                retrying, disabled = webhooks.count_failing(session)
+                size = self._db.size_bytes(session)
+        except StorageUnavailable:
+            return []  # the process's own counters are still reported
+        self._last_run = newest
+        self._verdicts.update(counts)
+        verdicts = CounterMetricFamily("kernelcup_verdicts", "Runs by verdict", labels=["verdict"])
+        for verdict in Verdict:
+            verdicts.add_metric([verdict.value], self._verdicts[verdict.value])
+        hooks = GaugeMetricFamily(
+            "kernelcup_webhooks_failing", "Webhooks whose last delivery failed", labels=["state"]
+        )
+        hooks.add_metric(["retried"], retrying)
+        hooks.add_metric(["disabled"], disabled)
+        return [verdicts, hooks, GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=size)]

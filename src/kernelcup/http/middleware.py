@@ -7,6 +7,7 @@ import logging
 import re
 import time
 import uuid
+from dataclasses import dataclass
 
 import structlog
 from starlette.datastructures import MutableHeaders
@@ -26,6 +27,12 @@ UNKNOWN_BODY_BYTES = 64 << 10
 
 BODY_SILENCE_S = 20.0
 """How long to wait for a client that stops in the middle of its request."""
+
+BODY_S = 60.0
+"""How long a whole request may take to arrive."""
+
+UNKNOWN_BODY_S = 10.0
+"""How long it may take before authentication."""
 
 API = "/api/v1"
 
@@ -49,10 +56,11 @@ class BodyRefused(Exception):
 
 
 def allow_body(scope: Scope) -> None:
-    """Raise a request's body limit to that of its kind, once its sender is known."""
+    """Raise a request's body limits to those of its kind, once its sender is known."""
     kind = dict(scope["headers"]).get(b"content-type", b"")
     is_upload = kind.lower().startswith(b"multipart/form-data")
     scope["state"]["body_limit"] = LARGEST_BODY_BYTES if is_upload else LARGEST_JSON_BYTES
+    scope["state"]["is_sender_known"] = True
 
 
 class Surroundings:
@@ -102,6 +110,7 @@ class Surroundings:
             status=status,
             ms=round(seconds * 1000, 1),
             user=actor.name if actor is not None else None,
+            client=scope["client"][0] if scope.get("client") else None,
         )
 
 
@@ -111,16 +120,23 @@ class BodyLimit:
     The limit is small until the route has authenticated the sender and calls ``allow_body``.
     """
 
-    def __init__(self, app: ASGIApp, *, silence_s: float = BODY_SILENCE_S) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        silence_s: float = BODY_SILENCE_S,
+        whole_s: float = BODY_S,
+        unknown_s: float = UNKNOWN_BODY_S,
+    ) -> None:
         self._app = app
-        self._silence_s = silence_s
+        self._limits = _Limits(silence_s=silence_s, whole_s=whole_s, unknown_s=unknown_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(scope, receive, self._silence_s)
+        body = _Body(scope, receive, self._limits)
         started = False
 
         async def watched(message: Message) -> None:
@@ -139,14 +155,24 @@ class BodyLimit:
             await _refuse(scope, send, body.refusal)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Limits:
+    """How long a body may take."""
+
+    silence_s: float
+    whole_s: float
+    unknown_s: float
+
+
 class _Body:
     """The body of one request as it is read."""
 
-    def __init__(self, scope: Scope, receive: Receive, silence_s: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, limits: _Limits) -> None:
         self.refusal: BodyRefused | None = None
         self._scope = scope
         self._receive = receive
-        self._silence_s = silence_s
+        self._limits = limits
+        self._begun: float | None = None
         self._read = 0
         self._whole = False
 
@@ -154,11 +180,15 @@ class _Body:
         """Return the next message; after the body, wait without a limit."""
         if self._whole:
             return await self._receive()
+        silence_s, left_s = self._limits.silence_s, self._left_s()
         try:
-            async with asyncio.timeout(self._silence_s):
+            async with asyncio.timeout(min(silence_s, left_s)):
                 message = await self._receive()
         except TimeoutError:
-            text = f"The request stalled for {self._silence_s:g} s. Send it again."
+            stalled = f"The request stalled for {silence_s:g} s"
+            text = (
+                f"{stalled if silence_s < left_s else 'The request took too long to arrive'}. Send it again."
+            )
             raise self._refused(408, "request_timeout", text) from None
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
@@ -168,6 +198,13 @@ class _Body:
                 413, "file_too_large", f"The request is too large: {limit:,} bytes are allowed."
             )
         return message
+
+    def _left_s(self) -> float:
+        now = asyncio.get_running_loop().time()
+        self._begun = now if self._begun is None else self._begun
+        known = self._scope["state"].get("is_sender_known", False)
+        whole_s = self._limits.whole_s if known else self._limits.unknown_s
+        return max(self._begun + whole_s - now, 0.0)
 
     def _refused(self, status: int, code: str, text: str) -> BodyRefused:
         self.refusal = BodyRefused(status, code, text)
@@ -187,7 +224,9 @@ async def _refuse(scope: Scope, send: Send, refusal: BodyRefused) -> None:
     async def nothing() -> Message:
         return {"type": "http.disconnect"}
 
-    await JSONResponse({"error": told}, status_code=refusal.status)(scope, nothing, send)
+    # The rest of the body would keep the connection.
+    headers = {"Connection": "close"}
+    await JSONResponse({"error": told}, status_code=refusal.status, headers=headers)(scope, nothing, send)
 
 
 def _route(scope: Scope) -> str:

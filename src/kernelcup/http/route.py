@@ -17,9 +17,13 @@ from kernelcup.http.capacity import Room
 from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.state import Platform
+from kernelcup.http.throttle import watcher_of
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
 """Paths whose work has its own threads, or waits for a name server before it writes."""
+
+HEAVY = (".csv", ".zip", ".png")
+"""Ends of the paths whose answers take long: whole rankings, archives, drawings."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -34,12 +38,15 @@ class ApiRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             platform: Platform = request.app.state.platform
-            platform.room.check()
-            is_safe = request.method in SAFE_METHODS
-            if is_safe and request.query_params.keys() <= known:
-                return await handler(request)
-            actor = await get_actor(request)
-            if not is_safe and actor.role is Role.NOBODY:
+            if request.method in SAFE_METHODS:
+                async with platform.room.readers.enter():
+                    if not request.query_params.keys() <= known:
+                        await get_actor(request)
+                        refuse_unknown(request, known)
+                    return await handler(request)
+            async with platform.room.readers.enter():
+                actor = await get_actor(request)
+            if actor.role is Role.NOBODY:
                 raise SignInNeeded("Sign in first: this needs an account.")
             refuse_unknown(request, known)
             allow_body(request.scope)
@@ -64,11 +71,21 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
         )
 
 
+async def read_page(room: Room, request: Request, handler: Handler) -> Response:
+    """Serve a page or a file once there is room for it."""
+    async with room.readers.enter():
+        actor = await get_actor(request)
+        if not request.scope["path"].endswith(HEAVY):
+            return await handler(request)
+    async with room.heavy_reader(watcher_of(request, actor)):
+        return await handler(request)
+
+
 async def change(room: Room, actor: Actor, request: Request, handler: Handler) -> Response:
     """Serve a request that changes something, once it is fully read and there is room for it."""
     with room.person(actor):
         await request.body()  # a slow sender must not block other writers
         if request.scope["path"].endswith(LONG):
             return await handler(request)
-        async with room.writer():
+        async with room.writers.enter():
             return await handler(request)

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -29,6 +30,13 @@ BACKLOG = 2048
 
 MOST_CONNECTIONS = 2048
 """Connections of one process; fewer if it may open few files."""
+HEALTH_CONNECTIONS = 32
+"""Beyond these, for health checks only."""
+HEALTH_OF_ONE = 4
+"""Of these, from one address."""
+HEALTH_HEAD_S = 1.0
+"""How long a client may take that is let in for a health check only."""
+HEALTH_PATHS = (b"/livez", b"/healthz", b"/readyz")
 HEAD_S = 10.0
 """How long a client may take from its connection, or its first byte, to the end of the request's head."""
 MOST_FILES = 65_536
@@ -98,29 +106,52 @@ class Door(HttpToolsProtocol):
     most = MOST_CONNECTIONS
     most_of_one = MOST_CONNECTIONS // 2
     """From one address, unless it is a proxy's."""
+    health = HEALTH_CONNECTIONS
     head_s = HEAD_S
+    health_head_s = HEALTH_HEAD_S
+    count_refusal: Callable[[], None] | None = None
+    is_for_health = False
+    _is_refused = False
     _head: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, or refuse it at once."""
+        """Take a connection, refuse it at once, or take it for a health check only."""
         super().connection_made(transport)
         if self._is_one_too_many():
-            transport.write(REFUSAL)
-            transport.close()
-            return
+            self.is_for_health = True
+            if self._is_one_health_check_too_many():
+                self._turn_away()
+                return
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
         """Read data; after a request, the next one's head must arrive in time."""
+        if self._is_refused:
+            return
         super().data_received(data)
         is_idle = self.cycle is None or self.cycle.response_complete
-        if is_idle and self._head is None and self.timeout_keep_alive_task is None:
+        if is_idle and self._head is None and self.timeout_keep_alive_task is None and not self._is_refused:
             self._await_head()
 
     def on_headers_complete(self) -> None:
         """Begin with a request."""
         self._stop_waiting()
+        if self.is_for_health and self.url.partition(b"?")[0] not in HEALTH_PATHS:
+            self._turn_away()
+            return
         super().on_headers_complete()
+        if self.is_for_health:
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a request's body."""
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note the end of a request."""
+        if not self._is_refused:
+            super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
@@ -128,16 +159,26 @@ class Door(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _is_one_too_many(self) -> bool:
-        if len(self.connections) > self.most:
-            return True
-        if not self.client or len(self.connections) <= self.most_of_one:
+        if len(self.connections) <= min(self.most, self.most_of_one):
             return False
-        clients = [getattr(each, "client", None) or ("",) for each in self.connections]
-        ours = [client for client in clients if client[0] == self.client[0]]
-        return len(ours) > self.most_of_one
+        others = [each for each in self._doors() if not each.is_for_health]
+        if len(others) > self.most:
+            return True
+        return len(others) > self.most_of_one and len(self._of_same_address(others)) > self.most_of_one
+
+    def _is_one_health_check_too_many(self) -> bool:
+        checks = [each for each in self._doors() if each.is_for_health]
+        return len(checks) > self.health or len(self._of_same_address(checks)) > HEALTH_OF_ONE
+
+    def _doors(self) -> list[Door]:
+        return [each for each in self.connections if isinstance(each, Door)]
+
+    def _of_same_address(self, doors: list[Door]) -> list[Door]:
+        return [each for each in doors if each.client and self.client and each.client[0] == self.client[0]]
 
     def _await_head(self) -> None:
-        self._head = self.loop.call_later(self.head_s, self._is_late)
+        seconds = self.health_head_s if self.is_for_health else self.head_s
+        self._head = self.loop.call_later(seconds, self._is_late)
 
     def _stop_waiting(self) -> None:
         if self._head is not None:
@@ -146,7 +187,17 @@ class Door(HttpToolsProtocol):
 
     def _is_late(self) -> None:
         self._head = None
+        if self.is_for_health:
+            self._turn_away()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _turn_away(self) -> None:
+        self._is_refused = True
+        if self.count_refusal is not None:
+            self.count_refusal()
         if not self.transport.is_closing():
+            self.transport.write(REFUSAL)
             self.transport.close()
 
 
@@ -168,13 +219,16 @@ class WebServer:
         server = platform.config.server
         quiet_uvicorn()
         self._sock = sock
+        self.app = app = create_app(platform)
+        kind = connections or door(raise_file_limit(), behind_proxy=bool(server.trusted_proxies))
+        count = staticmethod(partial(app.state.metrics.unavailable, "connections"))
         self._server = uvicorn.Server(
             uvicorn.Config(
-                create_app(platform),
+                app,
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                http=connections or door(raise_file_limit(), behind_proxy=bool(server.trusted_proxies)),
+                http=type("Door", (kind,), {"count_refusal": count}),
                 proxy_headers=bool(server.trusted_proxies),
                 forwarded_allow_ips=list(server.trusted_proxies),
                 timeout_graceful_shutdown=GRACE_S,

@@ -17,6 +17,18 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """NAT64, with an IPv4 address in the last 32 bits."""
+_PRIVATE = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "::/96",  # IPv4-compatible
+            "::ffff:0:0:0/96",  # IPv4-translated
+            "64:ff9b:1::/48",  # NAT64 within a network
+            "fec0::/10",  # site-local
+        ),
+    )
+)
+"""Forms that lead into a private network and that :mod:`ipaddress` takes for global."""
 
 
 def addresses_of(
@@ -57,6 +69,8 @@ def addresses_of(
 
 def is_public(address: Address) -> bool:
     """Return whether an address is on the public internet, including every IPv4 address embedded in it."""
+    if any(address.version == 6 and address in network for network in _PRIVATE):
+        return False
     return all(each.is_global and not each.is_multicast for each in (address, *_wrapped(address)))
 
 

@@ -200,11 +200,19 @@ def served(tmp_path) -> Iterator[str]:
 
 
 def test_a_repository_is_fetched_over_the_network(served, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_source, "check_repository", lambda *_: None)
+    monkeypatch.setattr(git_source, "check_repository", lambda *_: [])
     fetch_problems(OPERATOR, f"{served}/set", "main", tmp_path / "out")
     assert found(tmp_path / "out") == {"a.yaml": "a", "b.yaml": "b" * 5000}
     with pytest.raises(InvalidValue, match="cannot be fetched"):
         fetch_problems(OPERATOR, f"{served}/other", "main", tmp_path / "out2")
+
+
+def test_a_repositorys_host_is_resolved_once(served, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of this host is in no name server: the fetch goes to the address that was checked."""
+    monkeypatch.setattr(git_source, "check_repository", lambda *_: ["127.0.0.1"])
+    url = served.replace("127.0.0.1", "kernelcup.invalid")
+    fetch_problems(OPERATOR, f"{url}/set", "main", tmp_path / "out")
+    assert found(tmp_path / "out") == {"a.yaml": "a", "b.yaml": "b" * 5000}
 
 
 class Liar:
@@ -261,7 +269,7 @@ def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_source, "check_repository", lambda *_: None)
+    monkeypatch.setattr(git_source, "check_repository", lambda *_: [])
     monkeypatch.setattr(git_source, "LIMIT_S", 0.5, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/set"

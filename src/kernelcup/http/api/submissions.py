@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import LARGEST_ID
+from kernelcup.http import auth
 from kernelcup.http.api.forms import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
 from kernelcup.http.api.result_forms import SubmissionOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
@@ -161,7 +162,13 @@ def follow(
     watcher = watcher_of(request, actor)
     platform.hub.check_room(watcher)
     service.check_follows(platform.db, submission_id, viewer=actor)
-    stream = live.follow(platform, submission_id, after_id=max(last_event_id, after), watcher=watcher)
+
+    def check() -> None:
+        reader = auth.resolve(request, platform.db, platform.clock())
+        service.check_follows(platform.db, submission_id, viewer=reader)
+
+    after_id = max(last_event_id, after)
+    stream = live.follow(platform, submission_id, after_id=after_id, watcher=watcher, check=check)
     return EventSourceResponse(stream, ping=live.PING_S, headers={"Cache-Control": "no-store"})
 
 

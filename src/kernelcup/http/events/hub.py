@@ -51,6 +51,11 @@ class EventHub:
         """Return the number of watchers."""
         return sum(len(boxes) for boxes in self._mailboxes.values())
 
+    @property
+    def streams(self) -> int:
+        """Return the number of open streams, those of rankings included."""
+        return self._streams.total()
+
     def has_room(self, watcher: str) -> bool:
         """Return whether one more stream of this watcher may begin."""
         return self._streams[watcher] < MOST_STREAMS

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
 from anyio import to_thread
 
+from kernelcup.errors import UserError
 from kernelcup.http.api.forms import EventOut
 from kernelcup.http.api.result_forms import WaitingOut
 from kernelcup.http.state import Platform
@@ -31,15 +32,18 @@ Message = dict[str, Any]
 
 
 async def follow(
-    platform: Platform, submission_id: int, *, after_id: int, watcher: str
+    platform: Platform, submission_id: int, *, after_id: int, watcher: str, check: Callable[[], None]
 ) -> AsyncIterator[Message]:
     """Yield past events after a given one, then new ones, until the submission is done or deleted.
+
+    It also ends once the reader may not follow it any more.
 
     Args:
         platform: The process's parts.
         submission_id: The submission.
         after_id: The last known event.
         watcher: The reader, whose number of streams is limited.
+        check: Authenticates the reader again; raises ``UserError`` unless they may follow the submission.
     """
     sent: set[int] = set()
     ended = False
@@ -52,26 +56,30 @@ async def follow(
             yield _message(event)
         if ended:
             return
-        async with aclosing(_news(platform, submission_id, mailbox)) as news:
-            async for each in news:
-                if not isinstance(each, Event):
-                    yield each
-                elif each.id > after_id and each.id not in sent:
-                    sent.add(each.id)
-                    yield _message(each)
-                    if _ends(each, False):
-                        return
+        try:
+            async with aclosing(_news(platform, submission_id, mailbox, check)) as news:
+                async for each in news:
+                    if not isinstance(each, Event):
+                        yield each
+                    elif each.id > after_id and each.id not in sent:
+                        sent.add(each.id)
+                        yield _message(each)
+                        if _ends(each, False):
+                            return
+        except UserError:
+            return
         # It ended before this look, or it was deleted together with its events.
         async for event in _backlog(platform, submission_id, max(sent, default=after_id)):
             yield _message(event)
 
 
 async def _news(
-    platform: Platform, submission_id: int, mailbox: asyncio.Queue[Event]
+    platform: Platform, submission_id: int, mailbox: asyncio.Queue[Event], check: Callable[[], None]
 ) -> AsyncGenerator[Event | Message, None]:
     """Yield events as they come, and at intervals the places of waiting jobs, until no job waits or runs."""
     last: Message | None = None
     while True:
+        await to_thread.run_sync(check)
         told = await _waiting(platform, submission_id)
         if told is None and await to_thread.run_sync(_is_over, platform, submission_id):
             return

@@ -15,7 +15,7 @@ from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.pages import csrf
-from kernelcup.http.route import Handler, change
+from kernelcup.http.route import Handler, change, read_page
 from kernelcup.http.state import Platform
 
 
@@ -51,10 +51,10 @@ class PageRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             platform: Platform = request.app.state.platform
-            platform.room.check()
-            actor = await get_actor(request)
             if request.method in SAFE_METHODS:
-                return await handler(request)
+                return await read_page(platform.room, request, handler)
+            async with platform.room.readers.enter():
+                actor = await get_actor(request)
             if actor.role is Role.NOBODY:
                 raise SignInNeeded("Sign in first: this needs an account.")
             allow_body(request.scope)

@@ -42,6 +42,13 @@ def caller_of(request: Request) -> Actor:
     return visitor
 
 
+def caller_again(request: Request) -> Actor:
+    """Authenticate again, as of now. Raise ``SignInNeeded`` for a token that was revoked meanwhile."""
+    if hasattr(request.state, "actor"):
+        del request.state.actor
+    return caller_of(request)
+
+
 def admin_of(request: Request) -> Actor:
     """Return the requesting admin, from a token with the scope ``admin``."""
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")

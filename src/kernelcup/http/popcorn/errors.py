@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from kernelcup.errors import KernelCupError, Overloaded, is_shortage
 from kernelcup.http.auth import SAFE_METHODS
-from kernelcup.http.errors import RETRY_SHORT_S, body_of, headers_of, invalid_text, status_of
+from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, invalid_text, status_of
 from kernelcup.http.middleware import BodyRefused, allow_body
 from kernelcup.http.popcorn.auth import needed_by
 from kernelcup.http.route import change
@@ -43,10 +43,11 @@ class PopcornRoute(APIRoute):
         async def answer(request: Request) -> Response:
             try:
                 platform: Platform = request.app.state.platform
-                platform.room.check()
                 if know is None or request.method in SAFE_METHODS:
-                    return await handler(request)
-                actor = await run_in_threadpool(know, request)
+                    async with platform.room.readers.enter():
+                        return await handler(request)
+                async with platform.room.readers.enter():
+                    actor = await run_in_threadpool(know, request)
                 allow_body(request.scope)
                 return await change(platform.room, actor, request, handler)
             except Exception as error:  # every kind of error gets the same shape
@@ -73,6 +74,8 @@ def as_response(request: Request, error: Exception) -> Response:
         status, text = told(error)
     if isinstance(error, KernelCupError):
         headers.update(headers_of(error))
+        if status == 503:
+            request.app.state.metrics.unavailable(code_of(error))
     if status >= 500:
         request_id = getattr(request.state, "request_id", "")
         text = f"{text.rstrip('.')} ({request_id})." if request_id else text

@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, cast
 
 from anyio import to_thread
@@ -24,7 +24,7 @@ from kernelcup.domain import Actor
 from kernelcup.errors import KernelCupError
 from kernelcup.http.dependencies import Now, PlatformDep
 from kernelcup.http.events import stream as live
-from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller
+from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
 from kernelcup.http.popcorn.errors import PopcornRoute, told
 from kernelcup.http.popcorn.failures import summary
 from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
@@ -33,7 +33,7 @@ from kernelcup.http.popcorn.submitting import take
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 from kernelcup.services.results.leader import beside
-from kernelcup.services.submissions.submissions import SubmissionView, show_submission
+from kernelcup.services.submissions.submissions import SubmissionView, check_follows, show_submission
 from kernelcup_harness.protocol import Mode
 
 
@@ -77,17 +77,27 @@ def submit_and_stay(
     watcher = watcher_of(request, caller)
     platform.hub.check_room(watcher)
     submission = take(platform, caller, file, leaderboard, gpu, mode, now)
-    stream = _stream(platform, caller, submission.id, watcher)
+
+    def reader() -> Actor:
+        found = caller_again(request)
+        check_follows(platform.db, submission.id, viewer=found)
+        return found
+
+    stream = _stream(platform, reader, submission.id, watcher)
     # The client splits events at "\n\n" and knows no other end of a line.
     return EventSourceResponse(stream, sep="\n", ping=NO_PING_S, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(
-    platform: Platform, caller: Actor, submission_id: int, watcher: str
+    platform: Platform, reader: Callable[[], Actor], submission_id: int, watcher: str
 ) -> AsyncIterator[Message]:
     begun = time.monotonic()
     text = f"Submission {submission_id} was accepted"
-    follow = live.follow(platform, submission_id, after_id=0, watcher=watcher)
+
+    def check() -> None:
+        reader()
+
+    follow = live.follow(platform, submission_id, after_id=0, watcher=watcher, check=check)
     follower = cast("AsyncGenerator[Message, None]", follow)
     waits: asyncio.Task[Message | None] | None = None
     try:
@@ -105,7 +115,7 @@ async def _stream(
             if news is not None and news != text:
                 text = news
                 yield _status(text, begun)
-        yield await to_thread.run_sync(_end, platform, caller, submission_id)
+        yield await to_thread.run_sync(_end, platform, reader, submission_id)
     except KernelCupError as error:
         yield _error(error)
     finally:
@@ -119,8 +129,9 @@ async def _next(follower: AsyncGenerator[Message, None]) -> Message | None:
     return await anext(follower, None)
 
 
-def _end(platform: Platform, caller: Actor, submission_id: int) -> Message:
+def _end(platform: Platform, reader: Callable[[], Actor], submission_id: int) -> Message:
     try:
+        caller = reader()
         view = show_submission(platform.db, submission_id, viewer=caller)
     except KernelCupError as error:
         return _error(error)

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -99,8 +100,9 @@ def fetch_problems(actor: Actor, repository: str, branch: str, into: Path) -> st
         NotFound: The branch does not exist.
     """
     check_branch(branch)
-    check_repository(actor, repository)
+    addresses = check_repository(actor, repository)
     request = {
+        "addresses": addresses,
         "repository": repository,
         "branch": branch,
         "into": str(into),
@@ -131,6 +133,9 @@ def main(request: str) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MAX_BYTES, 2 * MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if given["addresses"]:
+        host = urlsplit(given["repository"]).hostname or ""
+        socket.getaddrinfo = pinned(host, given["addresses"], socket.getaddrinfo)
     try:
         answer = {"commit": fetch_here(given["repository"], given["branch"], Path(given["into"]))}
     except NotFound as error:
@@ -153,6 +158,16 @@ def fetch_here(repository: str, branch: str, into: Path) -> str:
     return commit.decode()
 
 
+def pinned(host: str, addresses: Sequence[str], resolve: Resolve) -> Resolve:
+    """Return what resolves a host to checked addresses: its name server could give others the second time."""
+
+    def lookup(name: Any, port: Any, *args: Any, **options: Any) -> list[tuple[Any, ...]]:
+        names = addresses if str(name).lower() == host.lower() else [name]
+        return [each for address in names for each in resolve(address, port, *args, **options)]
+
+    return lookup
+
+
 def check_branch(branch: str) -> None:
     """Raise ``InvalidValue`` if a branch cannot have this name."""
     odd = not branch.isprintable() or any(character in " ~^:?*[\\" for character in branch)
@@ -162,11 +177,14 @@ def check_branch(branch: str) -> None:
         raise InvalidValue(f"{branch!r} is not a valid branch name.")
 
 
-def check_repository(actor: Actor, repository: str, *, resolve: Resolve = socket.getaddrinfo) -> None:
-    """Raise ``InvalidValue`` if the actor may not fetch from a repository, or its host does not exist."""
+def check_repository(actor: Actor, repository: str, *, resolve: Resolve = socket.getaddrinfo) -> list[str]:
+    """Return the addresses that a repository may be fetched from; none means any, for the operator.
+
+    Raise ``InvalidValue`` if the actor may not fetch from it, or its host does not exist.
+    """
     operator = access.is_operator(actor)
     if operator and "://" not in repository:
-        return
+        return []
     try:
         url = urlsplit(repository)
         plain = url.port is None or operator
@@ -177,8 +195,9 @@ def check_repository(actor: Actor, repository: str, *, resolve: Resolve = socket
         raise InvalidValue(f"Repository {repository!r}: expected {allowed}.")
     if url.username or url.password or not plain or url.query or url.fragment:
         raise InvalidValue("The repository's URL may have no user, password, port, query or fragment.")
-    if not operator:
-        addresses_of(url.hostname, 443, what=f"Repository {repository!r}", resolve=resolve)
+    if operator:
+        return []
+    return addresses_of(url.hostname, 443, what=f"Repository {repository!r}", resolve=resolve)
 
 
 def _client(repository: str) -> tuple[GitClient, str]:

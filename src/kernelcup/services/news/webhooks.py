@@ -103,14 +103,17 @@ def check_address(
 ) -> list[str]:
     """Return the IP addresses that requests for a URL may go to. Raise ``InvalidValue``.
 
-    Only https is allowed, except within ``own_networks``.
+    Only https on the ports 443 and 80 is allowed, except within ``own_networks``.
     """
     what = f"Webhook {url[:LONGEST_URL]!r}"
     parts, port = _split(url, what)
     host = parts.hostname or ""
     found = addresses_of(host, port, what=what, resolve=resolve, own_networks=own_networks)
-    if parts.scheme != "https" and not all(is_inside(ip_address(each), own_networks) for each in found):
-        raise InvalidValue(f"{what}: expected an https URL.")
+    if not all(is_inside(ip_address(each), own_networks) for each in found):
+        if parts.scheme != "https":
+            raise InvalidValue(f"{what}: expected an https URL.")
+        if port not in PORTS.values():
+            raise InvalidValue(f"{what}: expected port 443 or 80; other ports are for configured networks.")
     return found
 
 

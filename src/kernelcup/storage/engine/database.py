@@ -117,6 +117,15 @@ class Database:
                 session.execute(text("SET LOCAL lock_timeout = '100ms'"))
             yield session
 
+    def size_bytes(self, session: Session) -> int:
+        """Return how large the database is."""
+        if self.engine.dialect.name == "sqlite":
+            pages, size = (
+                session.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size")
+            )
+            return int(pages * size)
+        return int(session.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
+
     def close(self) -> None:
         """Close the pooled connections."""
         self.engine.dispose()

@@ -79,6 +79,15 @@ def enable(session: Session, webhook_id: int, now: datetime) -> None:
     session.execute(update(_Delivery).where(_Delivery.webhook_id == webhook_id).values(next_at=now))
 
 
+def count_failing(session: Session) -> tuple[int, int]:
+    """Return how many webhooks are retried after a failure, and how many are disabled."""
+    disabled = WebhookRow.disabled_at.is_not(None)
+    retried = and_(WebhookRow.failures > 0, WebhookRow.disabled_at.is_(None))
+    query = select(func.count().filter(retried), func.count().filter(disabled)).select_from(WebhookRow)
+    retried_count, disabled_count = session.execute(query).one()
+    return retried_count, disabled_count
+
+
 def has_due(session: Session, now: datetime) -> bool:
     """Return whether a delivery is due."""
     return session.execute(_heads(now).limit(1)).first() is not None

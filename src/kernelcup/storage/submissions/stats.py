@@ -103,6 +103,18 @@ def of_devices(session: Session, conditions: list[Condition]) -> list[DeviceStat
     ]
 
 
+def newest_run(session: Session) -> int:
+    """Return the id of the newest run, 0 without one."""
+    return session.scalar(select(func.max(RunRow.id))) or 0
+
+
+def verdicts_after(session: Session, run_id: int) -> tuple[int, dict[str, int]]:
+    """Return the id of the newest run, and how many runs after a given one had each verdict."""
+    query = select(RunRow.verdict, func.count(), func.max(RunRow.id)).where(RunRow.id > run_id)
+    rows = session.execute(query.group_by(RunRow.verdict)).all()
+    return max([run_id, *(newest for *_, newest in rows)]), {verdict: count for verdict, count, _ in rows}
+
+
 def top_users(session: Session, conditions: list[Condition], *, limit: int) -> list[UserTime]:
     """Return the users whose runs took longest in total."""
     total = func.sum(_seconds(session, RunRow.started_at, RunRow.finished_at))

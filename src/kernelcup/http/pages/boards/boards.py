@@ -12,12 +12,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 
 from kernelcup.domain import Actor, Leaderboard, Standing
-from kernelcup.http.dependencies import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards.live import state_name
 from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, ratios, strips
 from kernelcup.http.pages.boards.rows import Table, table_of
 from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.files import in_pieces
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.finals import meeting_sentence, state_text
@@ -152,20 +153,31 @@ def show_board(
 
 
 @router.get("/b/{name}/standings.csv")
-def download_standings(name: str, db: Db, actor: ActorDep, now: Now, device: DeviceName = "") -> Response:
+def download_standings(
+    name: str, platform: PlatformDep, actor: ActorDep, now: Now, device: DeviceName = ""
+) -> Response:
     """Send a ranking as a table for other programs."""
+    db = platform.db
     head = head_of(db, name, device, viewer=actor, now=now)
-    places = standings.standings(db, head.board.name, head.device, viewer=actor, limit=MOST_IN_CSV)
+    state = standings.state(db, head.board.name, head.device, viewer=actor)
+    # Of a pseudonymous leaderboard each reader sees their own name.
+    reader = actor.user_id if head.masked else access.inspects_board(actor, head.board)
+    key = (head.board.id, head.device, head.masked, reader, state)
+    table = platform.room.cache.get(key, lambda: _csv(db, head, actor))
+    told = {"Content-Disposition": f'attachment; filename="{head.board.name}-{head.device}.csv"'}
+    return in_pieces(table, media_type="text/csv; charset=utf-8", headers=told)
+
+
+def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["rank", "user", "seconds", "low_s", "high_s", "submission", "submitted_at", "trust"])
-    for each in places:
+    for each in standings.standings(db, head.board.name, head.device, viewer=viewer, limit=MOST_IN_CSV):
         # A name that begins with a sign of a formula stays text in a spreadsheet.
         user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
         row = [each.rank, user, each.score_s, each.score.low_s, each.score.high_s, each.submission_id]
         writer.writerow([*row, each.submitted_at.isoformat(), each.trust])
-    told = {"Content-Disposition": f'attachment; filename="{head.board.name}-{head.device}.csv"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=told)
+    return text.getvalue().encode()
 
 
 @router.get("/b/{name}/history")

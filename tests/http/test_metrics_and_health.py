@@ -1,0 +1,102 @@
+"""What monitoring learns of the service."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import httpx
+from structlog.testing import capture_logs
+
+from builders import NOW, make_board, make_device
+from hand_judging import Judging
+from kernelcup.http.capacity import Room
+from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.services.machines import dispatchers
+from kernelcup.storage.news import webhooks
+from kernelcup.storage.tables import WebhookRow
+
+
+def figure(text: str, name: str) -> float:
+    """Return one figure of the metrics."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[-1])
+
+
+def test_a_server_without_a_judge_is_healthy_and_not_ready(client, db) -> None:
+    assert client.get("/healthz").json() == {"status": "ok", "checks": {"database": "ok"}}
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["checks"]["judge"]) == (503, "no judge gave a sign of life")
+    dispatchers.check_in(db, owner="here", devices=[make_device()], started_at=NOW, draining=False, now=NOW)
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+
+
+def test_watchers_are_counted(server_url, db) -> None:
+    make_board(db)
+    assert figure(httpx.get(f"{server_url}/metrics").text, "kernelcup_event_watchers") == 0
+    address = f"{server_url}/b/double/live?device=H100&since=none"
+    with httpx.stream("GET", address, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("id: ")
+        assert figure(httpx.get(f"{server_url}/metrics").text, "kernelcup_event_watchers") == 1
+
+
+def test_answers_503_are_counted_by_cause(client, platform) -> None:
+    platform.room = Room(readers=0, most_waiting=0)
+    for path in ("/api/v1/leaderboards", "/leaderboards"):
+        assert client.get(path).status_code == 503
+    assert figure(client.get("/metrics").text, 'kernelcup_unavailable_total{cause="overloaded"}') == 2
+
+
+def test_refused_connections_are_counted(platform) -> None:
+    from kernelcup.http.server import Door
+
+    sock = listen("127.0.0.1", 0)
+    server = WebServer(platform, sock, connections=type("Door", (Door,), {"most": 0}))
+    server.wait_until_ready()
+    try:
+        assert httpx.get(f"{url_of(sock)}/api/v1/leaderboards").status_code == 503
+    finally:
+        server.stop()
+        sock.close()
+    counted = server.app.state.metrics.render().decode()
+    assert figure(counted, 'kernelcup_unavailable_total{cause="connections"}') == 1
+
+
+def test_verdicts_webhooks_and_the_size_of_the_database_are_metrics(client, db, clock) -> None:
+    make_board(db)
+    text = client.get("/metrics").text
+    assert figure(text, 'kernelcup_verdicts_total{verdict="accepted"}') == 0
+    assert figure(text, 'kernelcup_webhooks_failing{state="retried"}') == 0
+    assert figure(text, "kernelcup_database_bytes") > 4096
+    Judging(db, clock).judge()
+    with db.write() as session:
+        for number, (failures, disabled_at) in enumerate([(0, None), (2, None), (9, NOW)]):
+            webhooks.add(
+                session,
+                board_id=1,
+                url=f"https://example.org/{number}",
+                secret="whsec_x",
+                created_by="root",
+                now=NOW,
+            )
+            row = session.get(WebhookRow, number + 1)
+            row.failures, row.disabled_at = failures, disabled_at
+    for _ in range(2):  # a scrape counts no run twice
+        text = client.get("/metrics").text
+        assert figure(text, 'kernelcup_verdicts_total{verdict="accepted"}') == 1
+        assert figure(text, 'kernelcup_webhooks_failing{state="retried"}') == 1
+        assert figure(text, 'kernelcup_webhooks_failing{state="disabled"}') == 1
+
+
+def test_the_log_has_the_address_of_a_client_behind_a_trusted_proxy(platform) -> None:
+    server_settings = dataclasses.replace(platform.config.server, trusted_proxies=("127.0.0.1",))
+    platform.config = dataclasses.replace(platform.config, server=server_settings)
+    sock = listen("127.0.0.1", 0)
+    server = WebServer(platform, sock)
+    server.wait_until_ready()
+    with capture_logs() as logs:
+        httpx.get(f"{url_of(sock)}/livez", headers={"X-Forwarded-For": "203.0.113.9"})
+        server.stop()
+    sock.close()
+    assert [each["client"] for each in logs if each["event"] == "request"] == ["203.0.113.9"]
