@@ -101,10 +101,27 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
         typer.echo(json.dumps({"leaderboards": [board.as_object() for board in boards]}))
         return
     if not boards:
-        typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
+        typer.echo(no_board(backend))
     for board in boards:
         closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
         typer.echo(plain(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}"))
+
+
+def no_board(backend: Backend) -> str:
+    """Return what to do where there is no leaderboard, or none that the user may see."""
+    if backend.server is None:
+        return (
+            "This machine's database has no leaderboard yet. Next: kernelcup board create TASK, or kernelcup "
+            "login SERVER for those of a server"
+        )
+    if not backend.signed_in:
+        return (
+            f"{backend.server} shows no leaderboard without a sign-in. Next: kernelcup login {backend.server}"
+        )
+    return (
+        f"{backend.server} has no leaderboard that you may see. Next: kernelcup join CODE, or, as a creator, "
+        "kernelcup board create TASK"
+    )
 
 
 @app.command()

@@ -88,7 +88,7 @@ def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     from kernelcup.client.transport import Client
     from kernelcup.errors import SignInNeeded
 
-    known = Credentials.load(os.environ)
+    known = Credentials.load({**os.environ, "KERNELCUP_TOKEN": ""})  # the environment's is not forgotten
     where, secret = known.find(read_server(server) if server is not None else None)
     # An invalid token needs no revoking.
     with Client(where, secret) as client, suppress(SignInNeeded):
