@@ -170,13 +170,10 @@ def test_every_field_of_a_job_is_documented(name):
     assert f"fields {name}" in cli_docs.names(read("job-protocol.md"))
 
 
-def test_no_text_is_kept_for_a_field_or_exit_code_that_is_gone():
+def test_no_text_is_kept_for_a_field_that_is_gone():
     for key in cli_docs.FIELDS:
         kind, _, field = key.partition(".")
         assert field in {each.name for each in dataclasses.fields(getattr(protocol, kind))}, key
-    assert set(cli_docs.EXITS) == {
-        name for name, value in vars(exit_codes).items() if name.isupper() and type(value) is int
-    }
 
 
 def test_the_smallest_job_of_the_documentation_is_one():
