@@ -176,6 +176,13 @@ def test_no_text_is_kept_for_a_field_that_is_gone():
         assert field in {each.name for each in dataclasses.fields(getattr(protocol, kind))}, key
 
 
+def test_no_install_line_takes_a_name_that_anybody_can_register():
+    texts = {path: path.read_text() for path in (ROOT / "src/kernelcup/cli").rglob("*.py")}
+    texts |= {path: path.read_text() for path in DOCS.rglob("*.md")}
+    unreleased = re.compile(r"install '?kernelcup\b|kernelcup\[")
+    assert [str(path) for path, text in texts.items() if unreleased.search(text)] == []
+
+
 def test_the_smallest_job_of_the_documentation_is_one():
     (text,) = re.findall(r"```json\n(.*?)```", read("job-protocol.md"), re.DOTALL)
     assert loads(JobSpec, text).job_id == "example"
