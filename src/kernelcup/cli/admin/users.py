@@ -67,8 +67,9 @@ def show_users(found: Sequence[User]) -> None:
 
     table = tables.new_table("id", "name", "role", "signs in as", "banned", right=("id",))
     for each in found:
-        banned = "" if each.banned_at is None else each.ban_reason
-        table.add_row(*map(tables.cell, (each.id, each.name, each.role.value, logins(each), banned)))
+        table.add_row(
+            *map(tables.cell, (each.id, each.name, each.role.value, logins(each), each.ban_reason or ""))
+        )
     tables.print_table(terminal.console(), "", table, drop=("signs in as",))
 
 

@@ -15,7 +15,7 @@ from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.backend.base import Backend, NewBoard
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
-from kernelcup.cli.show.boards import rules_text, times
+from kernelcup.cli.show.boards import no_board, rules_text, times
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
@@ -105,23 +105,6 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
     for board in boards:
         closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
         typer.echo(plain(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}"))
-
-
-def no_board(backend: Backend) -> str:
-    """Return what to do where there is no leaderboard, or none that the user may see."""
-    if backend.server is None:
-        return (
-            "This machine's database has no leaderboard yet. Next: kernelcup board create TASK, or kernelcup "
-            "login SERVER for those of a server"
-        )
-    if not backend.signed_in:
-        return (
-            f"{backend.server} shows no leaderboard without a sign-in. Next: kernelcup login {backend.server}"
-        )
-    return (
-        f"{backend.server} has no leaderboard that you may see. Next: kernelcup join CODE, or, as a creator, "
-        "kernelcup board create TASK"
-    )
 
 
 @app.command()

@@ -234,7 +234,7 @@ def board_device(board: BoardInfo, device: str) -> str:
 
 def only_board(backend: Backend) -> str:
     """Return the name of the only leaderboard. Raise ``InvalidValue`` if there is not just one."""
-    from kernelcup.cli.author.board import no_board
+    from kernelcup.cli.show.boards import no_board
     from kernelcup.errors import InvalidValue, NotFound
 
     names = [board.name for board in backend.boards()]
