@@ -37,7 +37,7 @@ def test_the_operator_changes_and_bans_users_and_the_log_tells(command: Command)
     assert [
         each["name"] for each in command("admin", "user", "list", "--query", "ev", "--json").body["users"]
     ] == ["eve"]
-    assert command("admin", "user", "list", "--query", "x").out == ""
+    assert command("admin", "user", "list", "--query", "x").out.count("\n") == 1  # the headings
     head, eve = command("admin", "user", "list", "--query", "ev").out.splitlines()
     assert head.split() == ["id", "name", "role", "signs", "in", "as", "banned"]
     assert eve.split()[1:] == ["eve", "admin"]

@@ -57,8 +57,7 @@ def list_users(
     if as_json:
         typer.echo(json.dumps({"users": [user_object(each) for each in found]}))
         return
-    if found:
-        show_users(found)
+    show_users(found)
 
 
 def show_users(found: Sequence[User]) -> None:
@@ -67,9 +66,8 @@ def show_users(found: Sequence[User]) -> None:
 
     table = tables.new_table("id", "name", "role", "signs in as", "banned", right=("id",))
     for each in found:
-        table.add_row(
-            *map(tables.cell, (each.id, each.name, each.role.value, logins(each), each.ban_reason or ""))
-        )
+        values = (each.id, each.name, each.role.value, logins(each), each.ban_reason)
+        table.add_row(*map(tables.cell, values))
     tables.print_table(terminal.console(), "", table, drop=("signs in as",))
 
 
