@@ -170,13 +170,17 @@ def test_every_field_of_a_job_is_documented(name):
     assert f"fields {name}" in cli_docs.names(read("job-protocol.md"))
 
 
-def test_no_text_is_kept_for_a_field_or_exit_code_that_is_gone():
+def test_no_text_is_kept_for_a_field_that_is_gone():
     for key in cli_docs.FIELDS:
         kind, _, field = key.partition(".")
         assert field in {each.name for each in dataclasses.fields(getattr(protocol, kind))}, key
-    assert set(cli_docs.EXITS) == {
-        name for name, value in vars(exit_codes).items() if name.isupper() and type(value) is int
-    }
+
+
+def test_no_install_line_takes_a_name_that_anybody_can_register():
+    texts = {path: path.read_text() for path in (ROOT / "src/kernelcup/cli").rglob("*.py")}
+    texts |= {path: path.read_text() for path in DOCS.rglob("*.md")}
+    unreleased = re.compile(r"install '?kernelcup\b|kernelcup\[")
+    assert [str(path) for path, text in texts.items() if unreleased.search(text)] == []
 
 
 def test_the_smallest_job_of_the_documentation_is_one():

@@ -6,7 +6,7 @@ import pytest
 
 from builders import NOT_REPLAYED, make_audit, make_case, make_report, make_stage, make_wall_report
 from kernelcup.reporting import columns
-from kernelcup.reporting.insights import OVERHEAD, Best, lessons
+from kernelcup.reporting.insights import MORE_OVERHEAD_THAN_TIME, OVERHEAD, Best, lessons
 from kernelcup_harness.protocol import Finding, StageName, Timing, TrustLevel, Work
 
 TIMING = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[20_000.0])
@@ -46,7 +46,10 @@ def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
 def test_without_a_calibrated_device_the_rate_stands_alone() -> None:
     found = lesson(work=Work(bytes=2e7))
     assert found.share is None
-    assert columns.attained(found) == "2 TB/s"
+    assert columns.attained(found) == ""  # a rate is no share
+    assert columns.rates(found) == "2 TB/s"
+    assert "rate" in columns.columns([found])
+    assert "of attainable" not in columns.columns([found])
 
 
 def test_the_reference_and_the_best_are_compared_case_by_case() -> None:
@@ -74,6 +77,11 @@ def test_a_time_by_the_wall_clock_has_its_overhead_and_the_submissions_own_time_
     assert (found.time_ns, found.overhead_ns, found.own_ns, found.raw_ns) == (8e4, 5.5e4, 2.1e4, None)
     assert columns.summary(found) == "overhead 55 µs, own clock 21 µs, by the wall clock"
     assert found.notes == (NOT_REPLAYED, OVERHEAD)
+
+
+def test_an_overhead_longer_than_the_time_is_not_called_a_part_of_it() -> None:
+    (found,) = lessons(make_wall_report(4e4), StageName.RANKED).values()
+    assert found.notes == (NOT_REPLAYED, MORE_OVERHEAD_THAN_TIME)
 
 
 def test_what_was_found_about_a_case_is_told_with_its_clock() -> None:

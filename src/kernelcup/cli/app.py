@@ -9,12 +9,14 @@ import typer
 from kernelcup.cli.admin import devices, limits, members, pause, reviews, stats, users
 from kernelcup.cli.author import board, board_sync, board_update, final, task, webhooks
 from kernelcup.cli.compete import compare, login, replay, run, submissions, submit
+from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, RootGroup
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, serve
 
 app = typer.Typer(
     name="kernelcup",
     help="Competitions for the fastest GPU kernel, with results that everyone can trust.",
-    epilog="Start with: kernelcup demo. Exit codes are listed in: kernelcup run --help.",
+    epilog="Start with: kernelcup demo",
+    cls=RootGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -41,46 +43,46 @@ def root(
     """Competitions for the fastest GPU kernel, with results that everyone can trust."""
 
 
-app.command("run")(run.run)
-app.add_typer(task.app, name="task")
 board.app.command("update")(board_update.update)
 board.app.command("sync")(board_sync.sync)
 board.app.command("final")(final.final)
-board.app.add_typer(webhooks.app, name="webhook")
-app.add_typer(board.app, name="board")
-app.command("submit")(submit.submit)
-app.command("watch")(submit.watch)
-app.command("cancel")(submit.cancel)
-app.add_typer(submissions.app, name="submissions")
-app.command("replay")(replay.replay)
-app.command("compare")(compare.compare)
-app.command("standings")(submit.standings)
-app.command("budget")(members.budget)
-app.command("join")(members.join)
-app.command("serve")(serve.serve)
-app.command("bot")(bot.bot)
-app.add_typer(db.app, name="db")
-app.add_typer(config_check.app, name="config")
-app.command("devices")(devices.devices)
+board.app.add_typer(webhooks.app, name="webhook", cls=HelpGroup)
 devices.admin.command("stats")(stats.stats)
-devices.admin.add_typer(users.user, name="user")
-devices.admin.add_typer(users.token, name="token")
+devices.admin.add_typer(users.user, name="user", cls=HelpGroup)
+devices.admin.add_typer(users.token, name="token", cls=HelpGroup)
 devices.admin.command("audit")(users.audit)
-devices.admin.add_typer(limits.limit, name="limit")
-devices.admin.add_typer(limits.late, name="late")
+devices.admin.add_typer(limits.limit, name="limit", cls=HelpGroup)
+devices.admin.add_typer(limits.late, name="late", cls=HelpGroup)
 devices.admin.command("pause")(pause.pause)
 devices.admin.command("start")(pause.start)
 devices.admin.command("pauses")(pause.list_pauses)
-devices.admin.add_typer(members.invite, name="invite")
-devices.admin.add_typer(members.members, name="members")
+devices.admin.add_typer(members.invite, name="invite", cls=HelpGroup)
+devices.admin.add_typer(members.members, name="members", cls=HelpGroup)
 devices.admin.command("freeze")(limits.freeze)
 devices.admin.command("unveil")(limits.unveil)
 devices.admin.command("rejudge")(reviews.rejudge)
-devices.admin.add_typer(reviews.reviews, name="reviews")
+devices.admin.add_typer(reviews.reviews, name="reviews", cls=HelpGroup)
 devices.admin.command("quarantine")(reviews.quarantine)
-app.add_typer(devices.admin, name="admin")
-app.command("login")(login.login)
-app.command("logout")(login.logout)
-app.command("whoami")(login.whoami)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
+app.command("run", rich_help_panel=COMPETE)(run.run)
+app.command("submit", rich_help_panel=COMPETE)(submit.submit)
+app.command("watch", rich_help_panel=COMPETE)(submit.watch)
+app.command("cancel", rich_help_panel=COMPETE)(submit.cancel)
+app.add_typer(submissions.app, name="submissions", cls=HelpGroup, rich_help_panel=COMPETE)
+app.command("replay", rich_help_panel=COMPETE)(replay.replay)
+app.command("compare", rich_help_panel=COMPETE)(compare.compare)
+app.command("standings", rich_help_panel=COMPETE)(submit.standings)
+app.command("budget", rich_help_panel=COMPETE)(members.budget)
+app.command("join", rich_help_panel=COMPETE)(members.join)
+app.command("login", rich_help_panel=COMPETE)(login.login)
+app.command("logout", rich_help_panel=COMPETE)(login.logout)
+app.command("whoami", rich_help_panel=COMPETE)(login.whoami)
+app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
+app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
+app.add_typer(devices.admin, name="admin", cls=HelpGroup, rich_help_panel=ADMINISTER)
+app.command("devices", rich_help_panel=ADMINISTER)(devices.devices)
+app.command("demo", rich_help_panel=OPERATE)(demo.demo)
+app.command("doctor", rich_help_panel=OPERATE)(doctor.doctor)
+app.command("serve", rich_help_panel=OPERATE)(serve.serve)
+app.command("bot", rich_help_panel=OPERATE)(bot.bot)
+app.add_typer(db.app, name="db", cls=HelpGroup, rich_help_panel=OPERATE)
+app.add_typer(config_check.app, name="config", cls=HelpGroup, rich_help_panel=OPERATE)

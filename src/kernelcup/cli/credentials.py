@@ -22,21 +22,24 @@ class Credentials:
     tokens: Mapping[str, str]
     default: str | None
     """The server that was signed in to last."""
+    given: Mapping[str, str]
+    """The token of ``$KERNELCUP_TOKEN``, which goes before the stored ones and is never stored."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> Credentials:
         """Read the file, which may be missing. Raise ``ConfigError`` if its content is not ours."""
+        given = _given(environ)
         path = _config_dir(environ) / "kernelcup" / "credentials.json"
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             tokens = {str(server): str(entry["token"]) for server, entry in body["servers"].items()}
             default = body.get("default")
         except FileNotFoundError:
-            return cls(path=path, tokens={}, default=None)
+            return cls(path=path, tokens={}, default=None, given=given)
         except (ValueError, KeyError, TypeError, AttributeError):
             # The file's content is not quoted: it holds secrets.
             raise ConfigError(f"{path}: not a file of credentials; delete it and sign in again") from None
-        return cls(path=path, tokens=tokens, default=default if default in tokens else None)
+        return cls(path=path, tokens=tokens, default=default if default in tokens else None, given=given)
 
     def find(self, server: str | None) -> tuple[str, str]:
         """Return a server and its token; by default those of the last sign-in.
@@ -47,9 +50,13 @@ class Credentials:
         wanted = server or self.default
         if wanted is None:
             raise SignInNeeded("Not signed in. Next: kernelcup login SERVER")
-        if wanted not in self.tokens:
+        if (token := self.token(wanted)) is None:
             raise SignInNeeded(f"Not signed in to {wanted}. Next: kernelcup login {wanted}")
-        return wanted, self.tokens[wanted]
+        return wanted, token
+
+    def token(self, server: str) -> str | None:
+        """Return the token for a server, None without one."""
+        return self.given.get(server) or self.tokens.get(server)
 
     def put(self, server: str, token: str) -> None:
         """Store a token, and make its server the default."""
@@ -102,3 +109,15 @@ def write_popcorn(token: str, environ: Mapping[str, str]) -> Path:
 
 def _config_dir(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config")
+
+
+def _given(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the token of the environment by its server, which must be named: it goes to no other one."""
+    token, server = environ.get("KERNELCUP_TOKEN", "").strip(), environ.get("KERNELCUP_SERVER")
+    if not token:
+        return {}
+    if not server:
+        raise ConfigError("KERNELCUP_TOKEN is set without the server it is for; set KERNELCUP_SERVER as well")
+    from kernelcup.client.core import read_server
+
+    return {read_server(server): token}

@@ -83,8 +83,11 @@ def execute(args: Sequence[str]) -> int:
 def commands() -> Any:
     """Return the tree of commands. Building it takes a tenth of a second."""
     from kernelcup.cli.app import app
+    from kernelcup.cli.help import name_values
 
-    return typer.main.get_command(app)
+    root = typer.main.get_command(app)
+    name_values(root)
+    return root
 
 
 def usage(error: Any, *, as_json: bool) -> int:

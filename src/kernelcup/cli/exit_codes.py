@@ -45,6 +45,24 @@ VERDICTS: dict[Verdict, int] = {
     Verdict.INTERNAL_ERROR: 17,
 }
 
+MEANINGS: dict[int, str] = {
+    OK: "done; of a run: accepted",
+    BUG: "a fault of KernelCup: the message names a file with the traceback to report",
+    USAGE: "the command line is wrong: unknown option, missing argument",
+    USER_ERROR: "something you can put right; `task check` found problems",
+    CONFIG_ERROR: "the configuration cannot be used; `doctor`: submissions cannot be judged here",
+    STORAGE_ERROR: "the database cannot be reached or stays locked; the same command may work later",
+    LAUNCH_ERROR: "the machine failed before it could report",
+    CANCELLED: "a job was cancelled, and of the submission's other jobs none was refused",
+    SYSTEM_ERROR: "the operating system refused something, such as writing to a folder or a full disk",
+    NO_RESULT: "nothing came of it: `watch --timeout` is over, or `compare` compared nothing",
+    **{code: verdict.value for verdict, code in VERDICTS.items() if code},
+    SIGNAL: "plus the number of the signal that ended the command: 143 for SIGTERM",
+    INTERRUPTED: "interrupted with Ctrl-C, or a question was answered with no",
+    BROKEN_PIPE: "the reader of the output went away, as with `| head`",
+}
+"""Every exit code and its meaning."""
+
 ERRORS: tuple[tuple[type[KernelCupError], int, str], ...] = (
     (UserError, USER_ERROR, "user_error"),
     (OldDatabase, CONFIG_ERROR, "old_database"),

@@ -33,12 +33,13 @@ def summary(lesson: Lesson) -> str:
         "overhead {}": overhead(lesson),
         "own clock {}": own(lesson),
         "raw {}": raw(lesson),
-        "{} of what the device attains": attained(lesson) if lesson.share is not None else "",
+        "{} of what the device attains": attained(lesson),
+        "{}": rates(lesson) if lesson.share is None else "",
         "{} the reference": _than(lesson.over_reference),
         "{} the best": _than(lesson.over_best),
-        "{}": clock(lesson),
     }
-    return ", ".join(text.format(told) for text, told in parts.items() if told)
+    known = [text.format(told) for text, told in parts.items() if told]
+    return ", ".join(filter(None, [*known, clock(lesson)]))
 
 
 def time(lesson: Lesson) -> str:
@@ -68,12 +69,17 @@ def calls(lesson: Lesson) -> str:
 
 
 def attained(lesson: Lesson) -> str:
-    """Return the share of the device's limit, with the rates behind it."""
-    known = (rate(lesson.bytes_per_s, "B/s"), rate(lesson.flops_per_s, "FLOP/s"))
-    rates = ", ".join(filter(None, known))
+    """Return the share of the device's limit, with the rates behind it; empty if it is unknown."""
     if lesson.share is None:
-        return rates
-    return f"{percent(lesson.share)} ({rates})" if rates else percent(lesson.share)
+        return ""
+    known = rates(lesson)
+    return f"{percent(lesson.share)} ({known})" if known else percent(lesson.share)
+
+
+def rates(lesson: Lesson) -> str:
+    """Return what the kernel reads and computes in a second."""
+    known = (rate(lesson.bytes_per_s, "B/s"), rate(lesson.flops_per_s, "FLOP/s"))
+    return ", ".join(filter(None, known))
 
 
 def rate(per_s: float | None, unit: str) -> str:
@@ -148,6 +154,7 @@ _COLUMNS: dict[str, Column] = {
     "raw": raw,
     "calls": calls,
     "of attainable": attained,
+    "rate": lambda lesson: rates(lesson) if lesson.share is None else "",
     "reference": lambda lesson: times(lesson.over_reference),
     "best": lambda lesson: times(lesson.over_best),
     "clock": clock,

@@ -20,6 +20,11 @@ OVERHEAD = (
     "the overhead is the time of a call that computes nothing; it is part of the time and is never subtracted"
 )
 
+MORE_OVERHEAD_THAN_TIME = (
+    "a call that computes nothing took longer, when it was measured by itself, than this one: the machine "
+    "was too busy for either time to mean much"
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Best:
@@ -121,7 +126,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
 def _overhead(timing: Timing) -> Iterator[str]:
     """Yield a note about the overhead in a wall-clock time, if it is large."""
     if timing.overhead_ns is not None and timing.overhead_ns > MUCH_OVERHEAD * timing.score_ns:
-        yield OVERHEAD
+        yield OVERHEAD if timing.overhead_ns <= timing.score_ns else MORE_OVERHEAD_THAN_TIME
 
 
 def _bound_by(work: Work) -> str:

@@ -20,6 +20,13 @@ CALLS = {
     "check_implementation(user_output, reference_output)": 2,
 }
 FILLED = {"seed"}
+KERNELBENCH = {"Model", "get_inputs", "get_init_inputs"}
+"""What every problem of KernelBench defines."""
+FROM_KERNELBENCH = (
+    "is a problem of KernelBench (Model, get_inputs, get_init_inputs), which is not imported yet; make a task "
+    f"with `kernelcup task new`, or define {', '.join(CALLS)}: ref_kernel calls the model, generate_input "
+    "returns its inputs"
+)
 
 
 def load_single_file(path: Path) -> Task:
@@ -38,6 +45,8 @@ def read_single_file(content: bytes, label: str, name: str) -> Task:
     tree = parse(text)
     if isinstance(tree, BrokenSource):
         raise single_problem(label, tree.text, tree.position)
+    if {getattr(node, "name", "") for node in tree.body} >= KERNELBENCH:
+        raise single_problem(label, FROM_KERNELBENCH)
     found = {call: _fault(tree, call, count) for call, count in CALLS.items()}
     raise_problems(
         [

@@ -37,7 +37,10 @@ def test_the_operator_changes_and_bans_users_and_the_log_tells(command: Command)
     assert [
         each["name"] for each in command("admin", "user", "list", "--query", "ev", "--json").body["users"]
     ] == ["eve"]
-    assert command("admin", "user", "list", "--query", "x").out == ""
+    assert command("admin", "user", "list", "--query", "x").out.count("\n") == 1  # the headings
+    head, eve = command("admin", "user", "list", "--query", "ev").out.splitlines()
+    assert head.split() == ["id", "name", "role", "signs", "in", "as", "banned"]
+    assert eve.split()[1:] == ["eve", "admin"]
     log = command("admin", "audit", "--target", "user:eve", "--json").body["audit"]
     assert [each["action"] for each in log] == ["user.unban", "user.ban", "user.role", "user.create"]
     assert "operator  user.ban  user:eve" in command("admin", "audit", "--action", "user.ban").out

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kernelcup import errors
 from kernelcup.cli import exit_codes
+from kernelcup.cli.entry import execute
 from kernelcup.domain import JobState
 from kernelcup.errors import KernelCupError, Problem
 from kernelcup_harness.protocol import Verdict
@@ -15,6 +18,33 @@ def kinds(base: type[KernelCupError] = KernelCupError) -> list[type[KernelCupErr
     """Return all our errors but the root."""
     below = [each for each in base.__subclasses__() if each.__module__ == errors.__name__]
     return [*below, *(deeper for each in below for deeper in kinds(each))]
+
+
+@pytest.mark.parametrize("words", [(), ("board",)])
+def test_a_group_without_a_command_shows_its_help_and_succeeds(words, capsys) -> None:
+    assert execute(words) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Usage: kernelcup")
+    assert err == ""
+
+
+def test_the_help_has_groups_whole_summaries_and_all_exit_codes(capsys) -> None:
+    execute(["--help"])
+    out = capsys.readouterr().out
+    places = [out.index(f"\n{title}:\n") for title in ("Compete", "Author", "Administer", "Operate")]
+    assert places == sorted(places)
+    assert "..." not in out.partition("Compete:")[2]
+    listed = {int(code) for code in re.findall(r"^  (\d+) ", out, re.MULTILINE)}
+    numbers = {value for name, value in vars(exit_codes).items() if name.isupper() and type(value) is int}
+    assert listed == numbers | set(exit_codes.VERDICTS.values())
+
+
+def test_values_have_the_usual_words(capsys) -> None:
+    execute(["watch", "--help"])
+    out = capsys.readouterr().out
+    assert "watch [OPTIONS] ID\n" in out
+    assert "--config FILE" in out
+    assert "<int" not in out
 
 
 def test_every_verdict_has_a_code_of_its_own() -> None:

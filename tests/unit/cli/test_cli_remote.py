@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -211,6 +212,37 @@ def test_the_exit_code_is_that_of_the_verdict_and_json_is_one_object(
         "wrong_answer",
         "case 1 is off",
     )
+
+
+def test_a_ranked_submission_tells_scripts_its_rank(command, ada, board, db, on_event) -> None:
+    on_event(lambda kind: judge(db) if kind == "accepted" else None)
+    places = body_of(command("submit", "kernel.py", "--board", board, "--json"))["places"]
+    assert (places["H100"]["rank"], places["H100"]["user"]) == (1, "ada")
+
+
+def test_a_script_signs_in_by_the_environment_at_the_named_server_alone(
+    command, ada, server, monkeypatch, tmp_path: Path
+) -> None:
+    stored = Credentials.load({"HOME": str(tmp_path)})
+    stored.remove(server)
+    monkeypatch.setenv("KERNELCUP_TOKEN", ada)
+    ended = command("board", "list", "--json")
+    assert (ended.code, "set KERNELCUP_SERVER" in ended.out) == (4, True)
+    monkeypatch.setenv("KERNELCUP_SERVER", server)
+    assert "You are ada" in command("whoami").out
+    assert command("submissions", "list").code == 0
+    assert Credentials.load(dict(os.environ)).token("https://other.example.org") is None
+    assert command("logout").code == 3  # it would revoke what the next script needs
+    assert Credentials.load({"HOME": str(tmp_path)}).tokens == {}
+
+
+def test_an_empty_list_names_the_server_and_the_sign_in(command, ada, server, tmp_path: Path) -> None:
+    signed_in = command("board", "list").out
+    assert f"{server} has no leaderboard that you may see" in signed_in
+    Credentials.load({"HOME": str(tmp_path)}).remove(server)
+    assert f"Next: kernelcup login {server}" in command("board", "list", "--server", server).out
+    here = command("board", "list", "--local").out
+    assert here.startswith("This machine's database has no leaderboard yet")
 
 
 def test_who_goes_away_is_told_how_to_come_back_and_does(command, ada, board, db, on_event) -> None:

@@ -247,10 +247,21 @@ def test_output_is_shown_with_its_last_lines() -> None:
     lines = shown(
         make_report(stdout=printed, stderr=CapturedOutput(text="[red]é\n", total_bytes=8))
     ).splitlines()
-    start = lines.index("stdout (99999 bytes, only its beginning is kept):")
+    start = lines.index("stdout (99999 bytes, shown to where the kept part ends):")
     assert lines[start + 1] == "  [80 lines left out; --json has all that is stored]"
     assert lines[start + 2] == "  80"
     assert lines[-2:] == ["stderr (8 bytes):", "  [red]é"]
+
+
+def test_output_without_text_has_no_empty_listing() -> None:
+    text = shown(make_report(stderr=CapturedOutput(text="\n \n", total_bytes=789)))
+    assert text.splitlines()[-1] == "stderr: 789 bytes, no text"
+
+
+def test_earlier_results_are_mentioned_only_where_there_are_some() -> None:
+    before = "Results from before the limit are above"
+    assert before in shown(dataclasses.replace(failed_case(), verdict=Verdict.TIME_LIMIT_EXCEEDED))
+    assert before not in shown(failed(Verdict.TIME_LIMIT_EXCEEDED))
 
 
 def test_a_profile_is_shown_under_its_case() -> None:

@@ -20,6 +20,14 @@ def test_a_single_file_becomes_a_task(tmp_path):
     assert task.harness is HarnessKind.STANDARD
 
 
+def test_a_problem_of_kernelbench_gets_one_line_that_says_what_to_do(tmp_path):
+    source = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
+    (tmp_path / "r.py").write_text(source)
+    (line,) = problems_of(tmp_path / "r.py")
+    assert "is a problem of KernelBench" in line
+    assert "kernelcup task new" in line
+
+
 def test_all_missing_functions_are_named(tmp_path):
     (tmp_path / "r.py").write_text("import torch\n")
     names = [line.split("`")[1] for line in problems_of(tmp_path / "r.py")]

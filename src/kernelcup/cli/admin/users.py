@@ -14,6 +14,8 @@ from kernelcup.cli.options import JsonOption, LimitOption, UserArgument
 from kernelcup.client.requests import given, path_of, reader
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernelcup.client.api import Api
     from kernelcup.domain import Role, Scope
     from kernelcup.services.people.accounts import User
@@ -55,8 +57,23 @@ def list_users(
     if as_json:
         typer.echo(json.dumps({"users": [user_object(each) for each in found]}))
         return
+    show_users(found)
+
+
+def show_users(found: Sequence[User]) -> None:
+    """Print users as a table."""
+    from kernelcup.cli.show import tables, terminal
+
+    table = tables.new_table("id", "name", "role", "signs in as", "banned", right=("id",))
     for each in found:
-        typer.echo(describe_user(each))
+        values = (each.id, each.name, each.role.value, logins(each), each.ban_reason)
+        table.add_row(*map(tables.cell, values))
+    tables.print_table(terminal.console(), "", table, drop=("signs in as",))
+
+
+def logins(each: User) -> str:
+    """Return a user's accounts at other sites."""
+    return ", ".join(f"{known.provider}: {known.login}" for known in each.identities)
 
 
 @user.command("add")
@@ -279,9 +296,8 @@ def describe_user(each: User) -> str:
     """Return a user as one line."""
     from kernelcup.cli.show.plain_text import plain
 
-    logins = ", ".join(f"{known.provider}: {known.login}" for known in each.identities)
     banned = f"  banned: {each.ban_reason}" if each.banned_at is not None else ""
-    return plain(f"{each.id}  {each.name}  {each.role.value}  [{logins}]{banned}")
+    return plain(f"{each.id}  {each.name}  {each.role.value}  [{logins(each)}]{banned}")
 
 
 def describe_token(each: Token) -> str:

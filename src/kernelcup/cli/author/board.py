@@ -15,7 +15,7 @@ from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.backend.base import Backend, NewBoard
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
-from kernelcup.cli.show.boards import rules_text, times
+from kernelcup.cli.show.boards import no_board, rules_text, times
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
         typer.echo(json.dumps({"leaderboards": [board.as_object() for board in boards]}))
         return
     if not boards:
-        typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
+        typer.echo(no_board(backend))
     for board in boards:
         closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
         typer.echo(plain(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}"))

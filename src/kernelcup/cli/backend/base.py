@@ -74,6 +74,10 @@ class Backend(Protocol):
         """Return the server's address, None for this machine's database."""
 
     @property
+    def signed_in(self) -> bool:
+        """Return whether commands act as a user of the server; true without a server."""
+
+    @property
     def option(self) -> str:
         """Return the option that a proposed command needs to work here: empty, or `` --server URL``."""
 

@@ -45,13 +45,13 @@ def open_backend(server: str | None, local: bool, config: Path | None) -> Iterat
     from kernelcup.client.transport import Client
 
     typer.echo(f"server: {address}", err=True)
-    token = Credentials.load(os.environ).tokens.get(address)
+    token = Credentials.load(os.environ).token(address)
     option = f" --server {address}" if server is not None else ""
     with (
         wiring.pointing_to(f"kernelcup login {address}", SignInNeeded),
         Client(address, token) as client,
     ):
-        yield ServerBackend(client, option=option)
+        yield ServerBackend(client, option=option, signed_in=token is not None)
 
 
 def overriding() -> str | None:

@@ -48,6 +48,7 @@ class LocalBackend:
     """This machine's database, as its operator."""
 
     server = None
+    signed_in = True
     option = ""
 
     def __init__(self, config: Config, db: Database) -> None:

@@ -38,7 +38,8 @@ T = TypeVar("T")
 class ServerBackend:
     """A server, as the token's user."""
 
-    def __init__(self, client: Client, *, option: str = "") -> None:
+    def __init__(self, client: Client, *, option: str, signed_in: bool) -> None:
+        self._signed_in = signed_in
         self._api = Api(client, on_retry=lambda text: typer.echo(plain(text), err=True))
         self.option = option
 
@@ -46,6 +47,11 @@ class ServerBackend:
     def server(self) -> str | None:
         """Return the server's address."""
         return self._api.server
+
+    @property
+    def signed_in(self) -> bool:
+        """Return whether there is a token."""
+        return self._signed_in
 
     @property
     def config(self) -> Config:

@@ -88,7 +88,8 @@ def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     from kernelcup.client.transport import Client
     from kernelcup.errors import SignInNeeded
 
-    known = Credentials.load(os.environ)
+    # The environment's token is not this command's to revoke.
+    known = Credentials.load({name: text for name, text in os.environ.items() if name != "KERNELCUP_TOKEN"})
     where, secret = known.find(read_server(server) if server is not None else None)
     # An invalid token needs no revoking.
     with Client(where, secret) as client, suppress(SignInNeeded):

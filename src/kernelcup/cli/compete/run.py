@@ -63,10 +63,7 @@ def run(
     Shows the report and stores nothing. A leaderboard's hidden cases are left out. A file
     that every leaderboard would refuse, because of a directive or its name, is refused here too.
 
-    Exit codes: 0 accepted, 10 wrong answer, 11 compile error, 12 runtime error, 13 time limit,
-    14 memory limit, 15 output limit, 16 rejected, 17 internal error. Without a verdict: 2 usage,
-    3 bad input, 4 configuration, 5 database, 6 the harness could not be run, 7 cancelled,
-    8 the machine (files, disk), 130 interrupted, 1 a bug of ours.
+    The exit code is that of the verdict, 0 for accepted; `kernelcup --help` lists all.
     """
     from kernelcup.cli import exit_codes, options, wiring
     from kernelcup.cli.author.task_argument import Where, find_task

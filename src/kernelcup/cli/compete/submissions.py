@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelcup.client.models import JobInfo, SubmissionInfo
-    from kernelcup.domain import RankingBy
+    from kernelcup.domain import RankingBy, Standing
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
 
@@ -140,7 +140,7 @@ def finish(
     view = backend.submission(submission_id)
     is_local = backend.server is None
     if as_json:
-        body = as_object(view)
+        body = as_object(view) | {"places": places_object(backend, view)}
         if is_local:
             body["screening"] = screening.as_object(backend.screening(submission_id))
         typer.echo(json.dumps(body))
@@ -210,6 +210,20 @@ def state_text(job: JobInfo) -> str:
     return f"{job.state.value}{place}{reason}"
 
 
+def places(backend: Backend, view: SubmissionInfo) -> dict[str, Standing]:
+    """Return the places of a submission's author by device, where it has a score."""
+    scored = [job.device for job in view.jobs if job.score is not None]
+    found = {device: backend.place(view.leaderboard, device, view.user) for device in scored}
+    return {device: place for device, place in found.items() if place is not None}
+
+
+def places_object(backend: Backend, view: SubmissionInfo) -> dict[str, object]:
+    """Return the author's places as ``--json`` prints them."""
+    from kernelcup.cli.show.ranking import place_object
+
+    return {device: place_object(place) for device, place in places(backend, view).items()}
+
+
 def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
     """After a scored run, print its author's place."""
     from rich.text import Text
@@ -217,15 +231,11 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
     from kernelcup.cli.show import ranking
     from kernelcup.reporting import phrases
 
-    for job in view.jobs:
-        if job.score is None:
-            continue
-        best = backend.place(view.leaderboard, job.device, view.user)
-        if best is not None:
-            time = phrases.with_interval(*ranking.seconds_ns(best.score))
-            place = phrases.rank_text(best.rank, tied=best.tied)
-            what = f"rank {place} with {time} (#{best.submission_id})"
-            out.print(Text(plain(f"{view.user} on {job.device}: {what}")))
+    for device, best in places(backend, view).items():
+        time = phrases.with_interval(*ranking.seconds_ns(best.score))
+        place = phrases.rank_text(best.rank, tied=best.tied)
+        what = f"rank {place} with {time} (#{best.submission_id})"
+        out.print(Text(plain(f"{view.user} on {device}: {what}")))
 
 
 def outcome(job: JobInfo) -> str:

@@ -234,11 +234,12 @@ def board_device(board: BoardInfo, device: str) -> str:
 
 def only_board(backend: Backend) -> str:
     """Return the name of the only leaderboard. Raise ``InvalidValue`` if there is not just one."""
+    from kernelcup.cli.show.boards import no_board
     from kernelcup.errors import InvalidValue, NotFound
 
     names = [board.name for board in backend.boards()]
     if not names:
-        raise NotFound("there is no leaderboard yet; kernelcup board create TASK makes one")
+        raise NotFound(no_board(backend))
     if len(names) > 1:
         raise InvalidValue(f"which leaderboard? There are {', '.join(names)}")
     return names[0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EXTRA = "the Discord bot needs discord.py: pip install 'kernelcup[discord]'"
+EXTRA = "the Discord bot needs discord.py: pip install '.[discord]' in a copy of the project"
 
 
 def bot(

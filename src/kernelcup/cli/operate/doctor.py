@@ -103,7 +103,7 @@ def torch() -> Finding:
     try:
         return Finding("torch", "ok", metadata.version("torch"), needed=True)
     except metadata.PackageNotFoundError:
-        text = "judging needs it: pip install torch==2.13.0 (then kernelcup[runner])"
+        text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
         return Finding("torch", "missing", text, needed=True)
 
 

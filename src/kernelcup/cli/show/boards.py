@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
 
 
@@ -35,3 +36,20 @@ def moment(utc: datetime) -> str:
         local = utc
     here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
+
+
+def no_board(backend: Backend) -> str:
+    """Return what to do where there is no leaderboard, or none that the user may see."""
+    if backend.server is None:
+        return (
+            "This machine's database has no leaderboard yet. Next: kernelcup board create TASK, or kernelcup "
+            "login SERVER for those of a server"
+        )
+    if not backend.signed_in:
+        return (
+            f"{backend.server} shows no leaderboard without a sign-in. Next: kernelcup login {backend.server}"
+        )
+    return (
+        f"{backend.server} has no leaderboard that you may see. Next: kernelcup join CODE, or, as a creator, "
+        "kernelcup board create TASK"
+    )

@@ -57,7 +57,7 @@ HINTS = {
     Verdict.WRONG_ANSWER: "For what is expected, see: {about}",
     Verdict.COMPILE_ERROR: "No call was made: fix the error named above.",
     Verdict.RUNTIME_ERROR: "The error is in the submission; a traceback names its lines.",
-    Verdict.TIME_LIMIT_EXCEEDED: "Results from before the limit are above. The limits: {about}",
+    Verdict.TIME_LIMIT_EXCEEDED: "The limits: {about}",
     Verdict.MEMORY_LIMIT_EXCEEDED: "Free memory after use, or allocate it once.",
     Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; only the beginning of the output is kept.",
     Verdict.REJECTED: "The submission interfered with the judge, or its times cannot be right. If you do not know "
@@ -65,6 +65,7 @@ HINTS = {
     Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed. "
     "Look with: kernelcup task check TASK, kernelcup doctor",
 }
+EARLIER = "Results from before the limit are above. "
 WANTS_A_GPU = (
     "It needs a GPU, but ran on the CPU. On the CPU, kernelcup run --device emulated checks "
     "answers; its times do not count."
@@ -130,7 +131,11 @@ def report(
 
 def hint(report: RunReport) -> str:
     """Return the next step for a report that was not accepted; ``{about}`` is left as it is."""
-    return WANTS_A_GPU if wants_a_gpu(report) else HINTS[report.verdict]
+    if wants_a_gpu(report):
+        return WANTS_A_GPU
+    timed_out = report.verdict is Verdict.TIME_LIMIT_EXCEEDED
+    before = EARLIER if timed_out and any(stage.cases for stage in report.stages) else ""
+    return before + HINTS[report.verdict]
 
 
 def wants_a_gpu(report: RunReport) -> bool:
@@ -248,7 +253,10 @@ def output(out: Console, name: str, captured: CapturedOutput) -> None:
     """Print a submission's output, cut to its last lines."""
     if not captured.total_bytes:
         return
-    kept = ", only its beginning is kept" if captured.truncated else ""
+    if not captured.text.strip():
+        out.print(Text(f"{name}: {captured.total_bytes} bytes, no text", style="bold"))
+        return
+    kept = ", shown to where the kept part ends" if captured.truncated else ""
     out.print(Text(f"{name} ({captured.total_bytes} bytes{kept}):", style="bold"))
     for line in shortened(captured.text, first=0, last=SHOWN_OUTPUT_LINES).split("\n"):
         raw(out, f"  {line}")

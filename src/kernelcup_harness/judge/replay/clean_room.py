@@ -57,7 +57,7 @@ from kernelcup_harness.wire.messages import FailureKind
 OPEN_S = 60.0
 """Time for mapping regions, before and between stages."""
 MOST_VERIFIED = 8
-"""Replays of a case after which none is made again for having started too late."""
+"""Replays of a case after which late ones are not made again."""
 FIRST_CAPTURED, FIRST_VERIFIED = 3 << 20, 4 << 20
 """Input numbers from here on are reserved for captures, and for trying replays."""
 SMALL_BYTES = 2 << 20
@@ -326,14 +326,13 @@ class CleanRoom(TimedReplays):
             run.count += 1
             fault = self._checks.fault(case.place, sample, data, answer)
             if fault is None:
-                # A graph that the host launches slowly moves the clock's start further ahead, here and not later.
+                # A slow launch moves the clock's start further ahead, here and not later.
                 order += [at] if math.isnan(answer.ns) and number < MOST_VERIFIED else []
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):
-                raise case.source.foreign.cause_of(
-                    NotReplayed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE)
-                )
+                why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE
+                raise case.source.foreign.cause_of(NotReplayed(why))
             raise Wrong(sample, fault)
 
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:

@@ -1,0 +1,74 @@
+"""How ``--help`` shows commands: in groups, with whole summaries and the usual words for values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from kernelcup.cli import exit_codes
+
+COMPETE, AUTHOR, ADMINISTER, OPERATE = PANELS = ("Compete", "Author", "Administer", "Operate")
+
+VALUES = {"path": "FILE", "int": "N", "float": "NUMBER"}
+"""What stands for a value of a type that is called so; TEXT for all others."""
+
+
+class HelpGroup(TyperGroup):
+    """A group of commands; without arguments it shows its help and succeeds."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Show the help if there are no arguments."""
+        if not args and self.no_args_is_help:
+            typer.echo(ctx.get_help())
+            ctx.exit(exit_codes.OK)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """Write a section for each panel, with the first paragraph of each command's help."""
+        panels: dict[str, list[tuple[str, str]]] = {title: [] for title in PANELS}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None)
+            title = panel if isinstance(panel, str) else "Commands"
+            summary = " ".join((command.help or "").partition("\n\n")[0].split())
+            panels.setdefault(title, []).append((name, summary))
+        for title, rows in filter(all, panels.items()):
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class RootGroup(HelpGroup):
+    """The whole command line; its help ends with the exit codes of all commands."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the exit codes, and where to start."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), text) for code, text in exit_codes.MEANINGS.items()])
+        super().format_epilog(ctx, formatter)
+
+
+def name_values(command: Any) -> None:
+    """Give the options of a command, or of all in a group, the usual words for their values."""
+    for param in command.params:
+        if param.param_type_name == "argument":
+            show_name_only(param)
+        elif param.metavar is None and not param.is_flag:
+            param.metavar = value_word(param)
+    for below in getattr(command, "commands", {}).values():
+        name_values(below)
+
+
+def value_word(option: Any) -> str:
+    """Return what stands for an option's value."""
+    # Newer versions of typer keep the annotation, older ones a type with a name.
+    known = getattr(option, "type_descriptor", None)
+    kind = str(option.type.name if known is None else known.annotation).lower()
+    return next((word for name, word in VALUES.items() if name in kind), "TEXT")
+
+
+def show_name_only(argument: Any) -> None:
+    """Show an argument by its name alone, without its type: ``FILE``, or ``[FILE]`` if it may be left out."""
+    name = str(argument.metavar or argument.name.upper()).strip("[]")
+    argument.display_type_rich = lambda ctx: ""  # noqa: ARG005 - as typer calls it
+    argument.get_usage_pieces = lambda ctx: [name if argument.required else f"[{name}]"]  # noqa: ARG005
