@@ -11,10 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kernelcup.errors import StorageUnavailable
+from kernelcup.services import stats
 from kernelcup.services.queue.estimates import queue_status
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.news import webhooks
-from kernelcup.storage.submissions import stats
 from kernelcup_harness.protocol import Verdict
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -117,22 +116,21 @@ class DatabaseCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the metrics."""
         try:
-            with self._db.read() as session:
-                if self._last_run is None:
-                    self._last_run = stats.newest_run(session)
-                newest, counts = stats.verdicts_after(session, self._last_run)
-                retrying, disabled = webhooks.count_failing(session)
-                size = self._db.size_bytes(session)
+            found = stats.health(self._db, self._last_run)
         except StorageUnavailable:
             return []  # the process's own counters are still reported
-        self._last_run = newest
-        self._verdicts.update(counts)
+        self._last_run = found.newest_run
+        self._verdicts.update(found.verdicts)
         verdicts = CounterMetricFamily("kernelcup_verdicts", "Runs by verdict", labels=["verdict"])
         for verdict in Verdict:
             verdicts.add_metric([verdict.value], self._verdicts[verdict.value])
         hooks = GaugeMetricFamily(
             "kernelcup_webhooks_failing", "Webhooks whose last delivery failed", labels=["state"]
         )
-        hooks.add_metric(["retried"], retrying)
-        hooks.add_metric(["disabled"], disabled)
-        return [verdicts, hooks, GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=size)]
+        hooks.add_metric(["retried"], found.retried_webhooks)
+        hooks.add_metric(["disabled"], found.disabled_webhooks)
+        return [
+            verdicts,
+            hooks,
+            GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=found.database_bytes),
+        ]

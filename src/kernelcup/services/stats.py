@@ -10,6 +10,7 @@ from kernelcup.errors import InvalidValue
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_managed
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import webhooks
 from kernelcup.storage.submissions import stats as figures
 from kernelcup.storage.submissions.stats import DeviceStats, UserTime
 
@@ -68,4 +69,31 @@ def stats(
             running=figures.count_jobs(session, board_id, JobState.RUNNING),
             devices=tuple(figures.of_devices(session, conditions)),
             top_users=tuple(top),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """Figures for monitoring."""
+
+    newest_run: int
+    verdicts: dict[str, int]
+    """How many runs had each verdict."""
+    retried_webhooks: int
+    disabled_webhooks: int
+    database_bytes: int
+
+
+def health(db: Database, after_run: int | None) -> Health:
+    """Return figures for monitoring, with the verdicts of runs after a given one; None means the newest."""
+    with db.read() as session:
+        after = figures.newest_run(session) if after_run is None else after_run
+        newest, verdicts = figures.verdicts_after(session, after)
+        retried, disabled = webhooks.count_failing(session)
+        return Health(
+            newest_run=newest,
+            verdicts=verdicts,
+            retried_webhooks=retried,
+            disabled_webhooks=disabled,
+            database_bytes=db.size_bytes(session),
         )

@@ -135,7 +135,7 @@ def main(request: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if given["addresses"]:
         host = urlsplit(given["repository"]).hostname or ""
-        socket.getaddrinfo = pinned(host, given["addresses"], socket.getaddrinfo)
+        socket.getaddrinfo = pinned(host, given["addresses"], socket.getaddrinfo)  # type: ignore[assignment]
     try:
         answer = {"commit": fetch_here(given["repository"], given["branch"], Path(given["into"]))}
     except NotFound as error:
