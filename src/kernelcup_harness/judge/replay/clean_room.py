@@ -56,8 +56,7 @@ from kernelcup_harness.wire.messages import FailureKind
 
 OPEN_S = 60.0
 """Time for mapping regions, before and between stages."""
-MOST_VERIFIED = 8
-"""Replays of a case after which late ones are not made again."""
+MOST_VERIFIED = 8  # replays of a case, after which late ones are not made again
 FIRST_CAPTURED, FIRST_VERIFIED = 3 << 20, 4 << 20
 """Input numbers from here on are reserved for captures, and for trying replays."""
 SMALL_BYTES = 2 << 20
@@ -327,7 +326,7 @@ class CleanRoom(TimedReplays):
             fault = self._checks.fault(case.place, sample, data, answer)
             if fault is None:
                 # A slow launch moves the clock's start further ahead, here and not later.
-                order += [at] if math.isnan(answer.ns) and number < MOST_VERIFIED else []
+                order += [at] * (math.isnan(answer.ns) and number < MOST_VERIFIED)
                 continue
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, sample):
