@@ -93,9 +93,9 @@ def test_a_device_that_is_not_configured_is_refused_with_those_that_are(db) -> N
         make_board(db, devices=["B200"], known_devices=[make_device()])
 
 
-def test_a_board_needs_a_device(db) -> None:
-    with pytest.raises(InvalidValue, match="at least one device"):
-        make_board(db, devices=[])
+def test_a_board_without_a_device_is_told_those_that_are_here(db) -> None:
+    with pytest.raises(InvalidValue, match=r"at least one device\. There are: H100"):
+        make_board(db, devices=[], known_devices=[make_device()])
 
 
 def test_a_deadline_must_be_ahead_and_after_the_opening(db) -> None:

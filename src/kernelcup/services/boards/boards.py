@@ -292,7 +292,8 @@ def choose_devices(names: Sequence[str], known: Sequence[Device] | None) -> list
             raise InvalidValue(f"Device {name!r} is not configured here; there are: {allowed}.")
         chosen.setdefault(name.lower(), spelling.get(name.lower(), name))
     if not chosen:
-        raise InvalidValue("A leaderboard needs at least one device.")
+        here = f" There are: {', '.join(spelling.values())}." if spelling else ""
+        raise InvalidValue(f"A leaderboard needs at least one device.{here}")
     return list(chosen.values())
 
 

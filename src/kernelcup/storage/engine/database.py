@@ -172,7 +172,8 @@ def _engine(url: URL, patience_s: float) -> Engine:
     kind = url.get_backend_name()
     if kind == "postgresql":
         if find_spec("psycopg") is None:
-            raise ConfigError("PostgreSQL needs another package: pip install 'kernelcup[postgres]'")
+            text = "PostgreSQL needs another package: pip install '.[postgres]' in a copy of the project"
+            raise ConfigError(text)
         engine = create_engine(url.set(drivername="postgresql+psycopg"), json_serializer=dump_json, **POOL)
         event.listen(engine, "connect", partial(_set_up_postgresql, patience_s))
         event.listen(engine, "checkin", _note_use)
