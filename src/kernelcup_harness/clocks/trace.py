@@ -170,7 +170,7 @@ def dispatches_of_call(stretches: Sequence[Stretch], known: int, calls: int) -> 
     """
     each, left = divmod(total(stretches) - known, calls)
     if not each and not left:
-        raise NothingSeen
+        raise NothingSeen("its calls start nothing that the witness counts")
     if left or each < 0:
         raise Unreadable(f"{total(stretches) - known} dispatches in {calls} equal calls")
     return each

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from kernelcup_harness.clocks import trace
 from kernelcup_harness.judge.answers import CallFailed, Forged
 from kernelcup_harness.judge.checks import Wrong
 from kernelcup_harness.judge.replay.clean_room import CleanRoom
@@ -144,7 +145,7 @@ class Match:
             self.finding = Finding(code="duel_spoilt", text=str(spoilt)[:1_000], quarantines=True)
             verdict = (DuelVerdict.FAILED, DuelVerdict.RIVAL_FAILED)[spoilt.who]
             return self._end(verdict, str(spoilt))
-        except (NotHeld, Forged, TimerFailed, TaskFault) as reason:
+        except (NotHeld, Forged, TimerFailed, TaskFault, trace.NothingSeen) as reason:
             return self._end(DuelVerdict.NOT_HELD, str(reason))
 
     def _fought(self, runs: Sequence[CaseRun]) -> DuelResult:
