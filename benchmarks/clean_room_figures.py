@@ -46,7 +46,7 @@ def scores(lines: Sequence[Line]) -> list[float]:
         for stage in line["report"]["stages"]
         if stage["name"] == "ranked"
         for case in stage["cases"]
-        if case["timing"]["audit"] and case["timing"]["audit"]["level"] == "replayed"
+        if case["timing"]["audit"] and case["timing"]["audit"]["level"] in ("witnessed", "replayed")
     ]
 
 

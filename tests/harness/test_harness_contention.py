@@ -145,6 +145,8 @@ def test_an_overrun_is_excused_only_if_the_submission_did_not_cause_it(
         verdict=ends.verdict,
         reason=ends.reason,
         message=str(ends),
+        role="submission",
+        met_hidden=False,
         lost=False,
         used_s=ends.used_s,
     )
@@ -153,7 +155,13 @@ def test_an_overrun_is_excused_only_if_the_submission_did_not_cause_it(
 
 def test_the_end_of_a_stage_for_another_reason_stays(machine: Machine) -> None:
     end = StageEnds(
-        name=StageName.TEST, verdict=Verdict.INTERNAL_ERROR, reason=Reason.TASK, message="a bug", lost=False
+        name=StageName.TEST,
+        verdict=Verdict.INTERNAL_ERROR,
+        reason=Reason.TASK,
+        message="a bug",
+        role="submission",
+        met_hidden=False,
+        lost=False,
     )
     assert overruns_after(9.0, machine).end(end) is end
 

@@ -21,7 +21,7 @@ def line(name: str, score_ns: float = 20_000.0, **changes: Any) -> dict[str, Any
 
 def test_nothing_is_shown_without_lines() -> None:
     of_jobs = (figures.replayed, figures.called, figures.scatter, figures.seconds, figures.walls)
-    of_others = (figures.attacks, figures.duels, figures.finals, figures.queue)
+    of_others = (figures.attacks, figures.duels, figures.queue)
     for figure in (*of_jobs, *of_others):
         assert [each.passed for each in figure([])] == [None] * len(figure([]))
     assert [each.passed for each in figures.bias([], [])] == [None]
@@ -138,16 +138,6 @@ def test_duels_are_right_when_the_shorter_kernel_wins() -> None:
     assert [each.passed for each in figures.duels(good[:37] + good[:3] * 1 + same)] == [True, True]
     wrong = [duel("differ", "spin_0", "spin_1", 1)] * 3
     assert [each.passed for each in figures.duels(good[3:] + wrong + same[:39])] == [False, None]
-
-
-def test_a_final_with_a_pair_in_the_wrong_order_fails() -> None:
-    good = {"kind": "final", "places": {"spin_0": 1, "spin_1": 2, "spin_2": 3}}
-    tied = {"kind": "final", "places": {"spin_0": 1, "spin_1": 1, "spin_2": 3}}
-    wrong = {"kind": "final", "places": {"spin_0": 2, "spin_1": 1, "spin_2": 3}}
-
-    assert figures.finals([good, tied, good])[0].passed is True
-    assert figures.finals([tied, tied, good])[0].passed is False
-    assert figures.finals([good, wrong, good])[0].passed is False
 
 
 def test_a_queue_counts_what_the_gpu_measures() -> None:
