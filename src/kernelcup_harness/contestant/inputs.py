@@ -44,8 +44,9 @@ class Slot:
         """Make the tensors of the next input, without anything that a call has attached to earlier ones."""
         assert self.arena is not None
         self.arena.pin(layout.bytes)
+        self.data, self.tensors = None, []
         if self._gpu and (self._on_device is None or layout.bytes != self.size):
-            self.data, self.tensors, self._on_device = None, [], None
+            self._on_device = None
             self._on_device = torch.empty(layout.bytes, dtype=torch.uint8, device="cuda")
         self.size, self.in_place = layout.bytes, layout.in_place
         decoder = decode.Decoder(self, layout.table, decode.importing_record_type, dense=False)
