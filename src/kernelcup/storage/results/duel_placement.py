@@ -49,7 +49,7 @@ def place_again(session: Session, *, board_id: int, device: str | None = None) -
     }
     there = set(session.scalars(select(SubmissionRow.id).where(SubmissionRow.id.in_(rivals))))
     moved = set()
-    # The older first: whoever leads was placed before.
+    # The older first: the leader was placed before.
     for each in results:
         if each.rival_id not in there:
             continue
