@@ -19,7 +19,7 @@ help:
 	@echo "make test    all tests but whole attacks"
 	@echo "make quick   unit tests of what changed since main, for at most 60 s"
 	@echo "make attacks known cheats and their honest twins, on the emulated device"
-	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB)"
+	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
 	@echo "make docs    build the documentation into site/"
@@ -67,7 +67,9 @@ clean:
 # What the README says, with the build of torch that plain `pip install torch` takes: CUDA, here without a
 # driver, and another release than ours.
 cuda-build: $(VENV)-cuda/dev sandbox-package
+	$(VENV)-cuda/bin/$(INSTALL) --quiet -e '.[cuda]'
 	scripts/with-cuda-build $(VENV)-cuda
+	$(VENV)-cuda/bin/pytest -q tests/harness/test_harness_inspection.py tests/harness/test_harness_cuda.py
 
 # Torch comes first and pinned: anything else that wants it would pull gigabytes of another build.
 $(VENV)/torch:

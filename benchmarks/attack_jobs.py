@@ -52,10 +52,10 @@ def job(
 ) -> dict[str, Any]:
     """Return one job with what must come of it, and the job that goes before it if there is one."""
     task = load_task(attack.task_folder)
-    body = to_json(corpus.job(attack, task, attack.text(file), backend, "attack"))
+    body = to_json(corpus.job(attack, task, file, backend, "attack"))
     first = None
     if attack.first is not None and role == "attack":
-        first = to_json(corpus.job(attack, task, attack.text(attack.first), backend, "first"))
+        first = to_json(corpus.job(attack, task, attack.first, backend, "first"))
     text = json.dumps(body, sort_keys=True)
     # Two attacks may be the same file under other limits; twins are the same job whoever's they are.
     key = f"{role}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

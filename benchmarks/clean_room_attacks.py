@@ -26,7 +26,7 @@ from typing import Any
 from clean_room_jobs import Lines
 from time_common import ROOT, SOURCE, Warm, compact, facts, note_canary, options
 
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Limits, MeasureRules, Mode
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Limits, MeasureRules, Mode, SourceTree
 
 NAME = "clean-room-attacks.jsonl"
 ATTACKS = ROOT / "tests/judged/attacks"
@@ -130,11 +130,11 @@ def spec_of(entry: Entry, run: int, backend: Backend) -> JobSpec:
         harness=HarnessKind.STANDARD,
         sources={**sources, "utils.py": UTILS.read_text(encoding="utf-8")},
         private_files=["reference.py"],
-        submission=entry.text,
+        submission=SourceTree.of(entry.text),
         tests=TESTS[entry.task],
         benchmarks=CASES[entry.task],
         limits=Limits(**{**LIMITS, **dict(entry.limits)}),
-        rival=entry.rival or None,
+        rival=SourceTree.of(entry.rival) if entry.rival else None,
         rules=MeasureRules(**({"clean_room": True} if "clean_room" in known else {})),
         secret_seed=hashlib.sha256(f"{entry.task} {run}".encode()).hexdigest(),
     )

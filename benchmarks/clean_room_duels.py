@@ -63,7 +63,7 @@ def main() -> int:
                     warm.fill(BATCH)
                 mine, rival = pair_of(kind, number)
                 spec, other = (spec_of(each, Mode.LEADERBOARD, Backend.CUDA) for each in (mine, rival))
-                spec = dataclasses.replace(spec, rival=other.submission, rival_name="rival.py", device=known)
+                spec = dataclasses.replace(spec, rival=other.submission, device=known)
                 seconds, report = warm.run(spec)
                 found = outcome(report, seconds)
                 lines.add(kind=kind, pair=[mine, rival], trust=report["trust"], **found)

@@ -37,7 +37,7 @@ from time_common import (
     run_cold,
 )
 
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, MeasureRules, Mode
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, MeasureRules, Mode, SourceTree
 
 NAME = "clean-room-jobs.jsonl"
 REPLAYED = (
@@ -138,7 +138,7 @@ def spec_of(name: str, mode: Mode, backend: Backend) -> JobSpec:
         harness=HarnessKind.STANDARD,
         sources={**sources, "reference.py": REFERENCE.format(name=kind)},
         private_files=["reference.py"],
-        submission=text.format(name=kind),
+        submission=SourceTree.of(text.format(name=kind)),
         tests=[{"seed": 11}],
         benchmarks=[{"seed": 12}],
         rules=MeasureRules(),

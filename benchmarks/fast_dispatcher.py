@@ -19,15 +19,18 @@ from fakes import answer
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled
 from kernelcup.launchers.base import Event, LaunchResult
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend, JobSpec
 
 
-class QuickLauncher:
+class QuickLauncher(RunsInThreads):
     """Takes a few milliseconds for each job."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._chance = random.Random()
 
     def capacity(self, device: Device) -> int:
@@ -46,7 +49,7 @@ class QuickLauncher:
         if cancelled.wait(self._chance.uniform(0.0, 0.1)):
             raise LaunchCancelled("cancelled")
         report = answer(spec, make_report([self._chance.uniform(1000.0, 2000.0)]))
-        return LaunchResult(report=report, machine="quick", harness_hash="f" * 64)
+        return LaunchResult(report=report, machine="quick", harness_hash=harness_hash())
 
 
 def main() -> None:

@@ -79,7 +79,7 @@ def _fill(session: Session, count: int, done: int, now: datetime) -> None:
         "i, 'user-' || i, 'user-' || i, 'participant', :now",
         values,
     )
-    session.execute(text("INSERT INTO code(hash, text) VALUES ('c', 'def custom_kernel(data): return data')"))
+    session.execute(text("INSERT INTO code(hash, files) VALUES ('c', '{\"\": \"\"}')"))
     user, board, device = f"2 + i % {USERS - 1}", f"1 + (i / 7) % {BOARDS}", _device()
     _run(
         session,

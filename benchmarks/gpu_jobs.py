@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import Backend, Limits, Mode, from_json, to_json
+from kernelcup_harness.protocol import Backend, Limits, Mode, SourceTree, from_json, to_json
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "src/kernelcup/tasks/examples"
@@ -81,7 +81,11 @@ def job(
 ) -> dict[str, Any]:
     """Return one job with what must come of it."""
     spec = build_job_spec(
-        load_task(task), job_id=name, submission=file.read_text(), mode=mode, backend=Backend.CUDA
+        load_task(task),
+        job_id=name,
+        submission=SourceTree.of(file.read_text()),
+        mode=mode,
+        backend=Backend.CUDA,
     )
     merged = from_json(Limits, {**to_json(spec.limits), **limits})
     # A whole run is tried here, not a competition: two seconds a case are enough.

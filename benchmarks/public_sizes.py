@@ -21,7 +21,7 @@ from typing import Any
 from clean_room_attacks import CASES
 from time_common import ROOT, STORED, Log, Warm, compact, facts, options, read, run_cold, this_hash, warm
 
-from kernelcup_harness.protocol import Backend, JobSpec, from_json, to_json
+from kernelcup_harness.protocol import Backend, JobSpec, SourceTree, from_json, to_json
 
 TASKS = ("add_in_place", "grayscale", "sort", "row_norm")
 POINTS = {
@@ -57,7 +57,7 @@ def write_jobs(folder: Path) -> None:
             spec = build_job_spec(
                 task,
                 job_id=name,
-                submission=text,
+                submission=SourceTree.of(text),
                 mode=mode,
                 backend=Backend.CUDA,
                 harness=HarnessKind.STANDARD,
@@ -68,7 +68,7 @@ def write_jobs(folder: Path) -> None:
             continue
         task, point = load_task(attack.task_folder), POINTS[attack.folder.name]
         for role, file in (("attack", attack.file), ("twin", attack.honest)):
-            spec = corpus.job(attack, task, attack.text(file), Backend.CUDA, "attack")
+            spec = corpus.job(attack, task, file, Backend.CUDA, "attack")
             spec = dataclasses.replace(spec, benchmarks=CASES.get(attack.task, spec.benchmarks))
             jobs.append({"name": attack.name, "role": role, "point": point, "spec": to_json(spec)})
     for number, job in enumerate(jobs):

@@ -41,7 +41,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.storage.engine.database import Database
 
 CODE_BYTES = 8000
-CODE = (ROOT / "src/kernelcup_harness/judge/schedule.py").read_text()[:CODE_BYTES]
+CODE = (ROOT / "src/kernelcup_harness/core/plan.py").read_text()[:CODE_BYTES]
 """As long as kernels are that people write, and as rich in calls."""
 USERS = 200
 WARM_UP_S = 24.0

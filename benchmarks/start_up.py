@@ -25,7 +25,7 @@ from kernelcup.domain import Device
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, SourceTree, Verdict
 
 READY_S = 300.0
 REFERENCE = """\
@@ -120,7 +120,7 @@ def job(backend: Backend, mode: Mode, number: int) -> JobSpec:
         sources={"reference.py": REFERENCE},
         private_files=["reference.py"],
         reference_module="reference",
-        submission=SUBMISSION,
+        submission=SourceTree.of(SUBMISSION),
         tests=CASES,
         benchmarks=CASES,
     )

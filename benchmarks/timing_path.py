@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 
 HARNESS = Path(__file__).resolve().parents[1] / "src/kernelcup_harness"
-FOLDERS = ("timer", "window", "judge/replay")
-ELSEWHERE = frozenset({"__init__", "session", "reasons"})
+FOLDERS = ("timer", "window", "clocks", "clocks/replay")
+ELSEWHERE = frozenset({"__init__", "reasons", "reference_time", "session"})
 """Modules of these folders through which no time goes."""
 MORE = (
     "contestant/capture",
@@ -16,8 +16,6 @@ MORE = (
     "contestant/hands",
     "contestant/own_graphs",
     "contestant/window_calls",
-    "judge/clock",
-    "judge/schedule",
     "protocol/estimates",
     "wire/channel",
     "wire/decode",

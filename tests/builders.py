@@ -30,6 +30,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Mode,
     RunReport,
+    SourceTree,
     StageName,
     StageReport,
     Timing,
@@ -94,7 +95,17 @@ def make_spec(**overrides: Any) -> JobSpec:
         "submission": SUBMISSION,
         "tests": [{"size": 16, "seed": 1}],
     }
-    return JobSpec(**(values | overrides))
+    return JobSpec(**with_trees(values | overrides))
+
+
+def with_trees(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a job's fields with texts of submissions as trees of one file."""
+    found = {"submission": "submission.py", "rival": "rival.py"}
+    return values | {
+        field: SourceTree.of(values[field], name)
+        for field, name in found.items()
+        if isinstance(values.get(field), str)
+    }
 
 
 def make_audit(score_ns: float, **overrides: Any) -> Audit:
@@ -199,7 +210,7 @@ def look_at(db: Database, submission: Submission, look: Look | None = None) -> S
     """Have a second opinion look at a submission, as dispatchers do while it is judged."""
     from fakes import find_words
 
-    found = (look or find_words)(get_code(db, submission.id))
+    found = (look or find_words)(get_code(db, submission.id).text)
     with db.write() as session:
         screenings.insert_if_absent(session, submission.id, found)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -30,9 +31,16 @@ from quick_engines import share_statements
 from warm_harness import Run, waiting
 
 homes.move_out()
+# Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
+gc.set_threshold(100_000, 50, 50)
 # How long an example takes depends on what else the machine does.
 settings.register_profile("kernelcup", deadline=None)
 settings.load_profile("kernelcup")
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of later looks for garbage what stays to the end: thousands of tests, and what they import."""
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -11,9 +11,12 @@ from typing import Any
 from builders import NOW, make_report
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled, UnfitDevice
-from kernelcup.launchers.base import Event, LaunchResult
+from kernelcup.launchers.base import Event, Launcher, LaunchResult, MachineReading
+from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_health.probe import GpuReading, ProbeFailed
+from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.screen.findings import Finding, Screening
+from kernelcup.services.queue.attempt import Attempt
 from kernelcup_harness.protocol import JobSpec, RunReport
 
 Outcome = RunReport | Exception
@@ -96,7 +99,7 @@ def _check_reading(before: GpuReading, after: GpuReading) -> None:
         raise ValueError("a counter of errors only grows")
 
 
-class FakeLauncher:
+class FakeLauncher(RunsInThreads):
     """Answers with the outcomes in turn, and accepts everything once they are used up.
 
     A report is given the identity of the job it answers, so that tests need not know it.
@@ -107,6 +110,7 @@ class FakeLauncher:
     """
 
     def __init__(self, *outcomes: Outcome, gate: threading.Event | None = None) -> None:
+        super().__init__()
         self.outcomes = list(outcomes)
         self.specs: list[JobSpec] = []
         self.started = threading.Semaphore(0)
@@ -120,6 +124,10 @@ class FakeLauncher:
         """Return the device's free slots."""
         with self._lock:
             return device.slots - self._running
+
+    def probe(self, devices: Sequence[Device]) -> list[MachineReading]:
+        """Return one machine with every slot."""
+        return [MachineReading(name="fake", slots={device.name: device.slots for device in devices})]
 
     def run(
         self,
@@ -139,7 +147,7 @@ class FakeLauncher:
                 self._running -= 1
         if isinstance(outcome, Exception):
             raise outcome
-        return LaunchResult(report=outcome, machine="fake", harness_hash="f" * 64)
+        return LaunchResult(report=outcome, machine="fake", harness_hash=harness_hash())
 
     def _begin(self, spec: JobSpec) -> Outcome:
         with self._lock:
@@ -206,6 +214,13 @@ class FakeGpuLauncher(FakeLauncher):
     def forget(self, gpus: frozenset[str]) -> None:
         """Remember for which GPUs somebody vouched."""
         self.forgotten |= gpus
+
+
+def work_off(attempt: Attempt, launcher: Launcher) -> None:
+    """Bring an attempt to its end, as a dispatcher does."""
+    attempt.begin()
+    while not attempt.is_over:
+        attempt.take(launcher.poll([attempt.call])[attempt.call])
 
 
 def answer(spec: JobSpec, report: RunReport) -> RunReport:

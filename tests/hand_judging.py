@@ -45,7 +45,7 @@ class Judging:
             "now": self.clock(),
         }
         with suppress(NotFound):  # it was deleted meanwhile
-            values["screening"] = find_words(get_code(self.db, lease.job.submission_id))
+            values["screening"] = find_words(get_code(self.db, lease.job.submission_id).text)
         return lifecycle.finish(self.db, lease, **(values | overrides))
 
     def judge(self, time_ns: float = 1000.0, user: str = "ada", **overrides: Any) -> Submission:

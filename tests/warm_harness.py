@@ -53,23 +53,39 @@ def waiting() -> Iterator[Run]:
     # The harness that these tests import, which need not be the one that is installed.
     environment["PYTHONPATH"] = str(Path(kernelcup_harness.__file__).parent.parent)
     command = [sys.executable, "-P", "-s", "-B", str(Path(__file__).resolve())]
-    with subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    process: subprocess.Popen[str] | None = None
+
+    def started() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(spec: JobSpec) -> RunReport:
+        nonlocal process
+        # Tests of builds and runners end what descends from the test's process, this one too.
+        if process is None or process.poll() is not None:
+            ended(process)
+            process = started()
         assert process.stdin is not None
         assert process.stdout is not None
-        jobs, reports = process.stdin, process.stdout
+        job = dumps(dataclasses.replace(spec, sandbox=SandboxPolicy.NONE)).replace("\n", " ")
+        process.stdin.write(job + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        assert line, "the process that waits has ended"
+        return from_json(RunReport, json.loads(line))
 
-        def run(spec: JobSpec) -> RunReport:
-            jobs.write(dumps(dataclasses.replace(spec, sandbox=SandboxPolicy.NONE)).replace("\n", " ") + "\n")
-            jobs.flush()
-            line = reports.readline()
-            assert line, "the process that waits has ended"
-            return from_json(RunReport, json.loads(line))
-
+    try:
         yield run
-        jobs.close()
-        process.wait()
+    finally:
+        ended(process)
+
+
+def ended(process: subprocess.Popen[str] | None) -> None:
+    """Close a process's pipes and wait for its end."""
+    if process is not None:
+        with suppress(BrokenPipeError):
+            process.communicate()
 
 
 def serve() -> None:
@@ -194,9 +210,13 @@ def unbuffered(fd: int) -> io.TextIOWrapper:
 def execute(code: str, name: str, arguments: Sequence[str]) -> None:
     """Do what ``python -c CODE ARGUMENTS`` or ``python NAME ARGUMENTS`` does, and end.
 
-    None of our modules is imported.
+    None of our modules is imported, and no object of the runner, which the stack still has, is of a class
+    with a name that code finds objects by.
     """
     for each in [each for each in sys.modules if each.partition(".")[0] == "kernelcup_harness"]:
+        for kind in [kind for kind in vars(sys.modules[each]).values() if isinstance(kind, type)]:
+            if kind.__module__ == each:
+                kind.__name__ = "Runners"
         del sys.modules[each]
     main = sys.modules["__main__"] = ModuleType("__main__")
     sys.argv = [name, *arguments]

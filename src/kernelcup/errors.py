@@ -6,11 +6,7 @@ KernelCupError
 │  ├─ Conflict          conflict
 │  │  └─ IdempotencyMismatch idempotency_mismatch
 │  ├─ SignInNeeded      sign_in_needed
-│  ├─ SignInFailed      sign_in_failed
-│  ├─ SignInPending     authorization_pending
-│  ├─ SlowDown          slow_down
-│  ├─ SignInDenied      access_denied
-│  ├─ SignInExpired     expired_token
+│  ├─ SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
 │  ├─ Forbidden         forbidden
 │  │  ├─ ScopeMissing       scope_missing
 │  │  └─ Banned             banned
@@ -22,10 +18,8 @@ KernelCupError
 │  │  └─ DeadlinePassed     deadline_passed
 │  ├─ LeaderboardOpen   leaderboard_open
 │  ├─ InvalidSubmission invalid_submission
-│  │  ├─ EmptyFile          empty_file
-│  │  ├─ FileTooLarge       file_too_large
-│  │  ├─ NotText            not_text
-│  │  ├─ WrongFileType      wrong_file_type
+│  │  ├─ EmptyFile, FileTooLarge, NotText, InvalidFiles, EntryNeeded, WrongFileType
+│  │  ├─ GpuNeeded          gpu_needed
 │  │  ├─ InvalidDirective   invalid_directive
 │  │  ├─ ConflictingBoards  conflicting_leaderboards
 │  │  ├─ LeaderboardNeeded  leaderboard_needed
@@ -33,11 +27,15 @@ KernelCupError
 │  │  └─ UnknownDevice      unknown_device
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
+│     ├─ EnvironmentMissing environment_missing
 │     ├─ OwnHarnessNeeded   own_harness_needed
+│     ├─ MachineTooSmall    machine_too_small
 │     └─ TaskTooSlow        task_too_slow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout
+│  ├─ LaunchLost        its machine was lost
+│  ├─ NoRoom            the job waits on, and no attempt is used up
 │  ├─ LaunchCancelled   it was ended on our own wish: no fault of the machine, no attempt used up
 │  ├─ BadReport
 │  └─ UnfitDevice       a GPU is not as it should be; names the GPUs and what was found
@@ -210,6 +208,24 @@ class NotText(InvalidSubmission):
     code = "not_text"
 
 
+class InvalidFiles(InvalidSubmission):
+    """The files of a submission cannot be read, or cannot lie beside each other or the task's."""
+
+    code = "invalid_files"
+
+
+class EntryNeeded(InvalidSubmission):
+    """None of several files is named as the one with the kernel."""
+
+    code = "entry_needed"
+
+
+class GpuNeeded(InvalidSubmission):
+    """The submission is CUDA C++, and a device that was chosen has no GPU."""
+
+    code = "gpu_needed"
+
+
 class WrongFileType(InvalidSubmission):
     """The file name's suffix does not fit the task's language."""
 
@@ -258,10 +274,22 @@ class InvalidValue(UserError):
     code = "invalid_value"
 
 
+class EnvironmentMissing(InvalidValue):
+    """A device's machine lacks the environment that a task asks for."""
+
+    code = "environment_missing"
+
+
 class OwnHarnessNeeded(InvalidValue):
     """Only the task's own harness can judge it, and the request does not ask for it."""
 
     code = "own_harness_needed"
+
+
+class MachineTooSmall(InvalidValue):
+    """The task's references need more memory than the machine that should try it has."""
+
+    code = "machine_too_small"
 
 
 class TaskTooSlow(InvalidValue):
@@ -307,6 +335,14 @@ class LaunchError(KernelCupError):
 
 class LaunchTimeout(LaunchError):
     """No report came in time."""
+
+
+class LaunchLost(LaunchError):
+    """The machine was lost in the middle of a run, or its launcher does not know the call any more."""
+
+
+class NoRoom(LaunchError):
+    """No machine that may judge the job has a free slot now."""
 
 
 class LaunchCancelled(LaunchError):

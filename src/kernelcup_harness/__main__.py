@@ -9,7 +9,8 @@ and its sandbox; ``--counters`` says in ``{"counters": ""}`` why its GPU's count
 empty if they can. ``--lint`` judges the task instead of a submission: null submissions are given to its
 checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` only tries large seeds on its inputs
 and its reference. ``--calibrate`` judges nothing either: it measures the first device of a backend,
-and the last line is ``{"calibration": {...}}``.
+and the last line is ``{"calibration": {...}}``. ``--compile sm_90a,sm_100a`` compiles a submission in CUDA C++
+without a device, and the last line is ``{"compiled": {...}}``.
 
 With ``--ahead`` judge and contestants are started before the job is read, and ``{"ready": true}`` is
 written once they wait for it; ``--background`` starts them at the lowest priority, if it can be
@@ -25,12 +26,14 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernelcup_harness import witness_process
+from kernelcup_harness.build import inspection
 from kernelcup_harness.device import machine
-from kernelcup_harness.isolation import priority, processes, sandbox
+from kernelcup_harness.isolation import environments, priority, processes, sandbox
 from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
@@ -69,7 +72,7 @@ def calibrate(backend: Backend) -> int:
     from kernelcup_harness.device import calibration
 
     try:
-        found = calibration.calibrate(backend)
+        found = replace(calibration.calibrate(backend), environment=environments.default_hash())
     except (ImportError, RuntimeError, ValueError) as error:
         sys.stderr.write(f"{backend.value}: {error}\n")
         return 2
@@ -108,6 +111,10 @@ def run(options: argparse.Namespace, text: bytes | OSError, ahead: Crew | None) 
     except (OSError, UnicodeDecodeError, ProtocolError) as error:
         sys.stderr.write(f"{options.job}: {error}\n")
         return 2
+    if options.compile:
+        listings = options.listings.split(",")
+        emit({"compiled": to_json(inspection.inspect(spec, options.compile.split(","), listings))})
+        return 0
     if options.lint:
         emit({"lint": to_json(lint_run.run_lint(spec, nulls=not options.no_nulls))})
         return 0
@@ -132,6 +139,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--counters", action="store_true", help="try the GPU's counters, and judge nothing")
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
     parser.add_argument("--no-nulls", action="store_true", help="with --lint: try inputs and reference only")
+    parser.add_argument("--compile", default="", metavar="ARCHITECTURES", help="compile only, for sm_90a,...")
+    parser.add_argument("--listings", default="", metavar="KINDS", help="with --compile: ptx, sass")
     parser.add_argument(
         "--ahead", choices=[*Backend], metavar="BACKEND", help="start for this backend before the job is read"
     )

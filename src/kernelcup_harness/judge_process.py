@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import os
 
-from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 
 MAX_CONTESTANT_FRAME = 16 << 20
 
 
-# Imported before a job arrives.
-AHEAD = (
-    "kernelcup_harness.audit.bench",
-    "kernelcup_harness.device.calibration",
-    "kernelcup_harness.judge.answers",
-    "kernelcup_harness.judge.caller",
-    "kernelcup_harness.judge.checks",
-    "kernelcup_harness.device.memory",
-    "kernelcup_harness.device.machine",
-    "kernelcup_harness.judge.task",
-)
+# Imported before a job arrives. What only a timed job needs comes with it, or while the judge waits.
+AHEAD = ("kernelcup_harness.judge.main",)
 
 
-# Imported while the judge waits. ``torch.use_deterministic_algorithms``, which most references call, imports it
-# and 900 modules with it: three to seven seconds of the first job that needs it. What it imports comes first, in parts:
-# a job that arrives meanwhile waits for one of them.
+# Imported while the judge waits: the clocks, then what ``torch.use_deterministic_algorithms`` imports, which most
+# references call: 900 modules, three to seven seconds of the first job that needs them. What these import comes first,
+# in parts: a job that arrives meanwhile waits for one of them.
 NEEDED = "torch._inductor.config"
 WHILE_IDLE = (
+    "kernelcup_harness.judge.timed",
     "mpmath",
     "sympy",
     "torch.fx.experimental.symbolic_shapes",
@@ -48,6 +39,6 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()
     }
-    from kernelcup_harness.audit.bench import Bench
+    from kernelcup_harness.judge.main import judge
 
-    Judge(job.spec, job.secret, job.runner, channels, Bench).judge()
+    judge(job.spec, job.secret, job.runner, channels)

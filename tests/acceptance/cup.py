@@ -1,20 +1,29 @@
-"""The command line as its users have it: a process, a home of its own, the emulated device."""
+"""The command line as its users have it: a process, a home of its own, the emulated device.
+
+Commands that run to their end begin as copies of this process, in which they are imported already:
+importing them takes longer than most of them take. Those that tests interrupt are started from nothing.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NoReturn
+
+import kernelcup.cli.backend.local  # noqa: F401  (what most commands import once they run)
+from kernelcup.cli import entry
 
 COMMAND = str(Path(sys.executable).with_name("kernelcup"))
-LONGEST_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +47,7 @@ class Cup:
 
     def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, which must have that exit code."""
-        done = subprocess.run(
-            [COMMAND, *args],
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_S,
-            check=False,
-        )
+        done = run_a_copy(args, self.folder, self.environ)
         assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback (most recent call last)" not in done.stderr
         return done
@@ -84,6 +84,47 @@ class Cup:
         """Write a file and return its name."""
         (self.folder / name).write_text(text, encoding="utf-8")
         return name
+
+
+def run_a_copy(
+    args: Sequence[str], folder: Path, environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Do what :func:`subprocess.run` does with the command, without output through pipes."""
+    with TemporaryFile("w+b") as out, TemporaryFile("w+b") as err, open(os.devnull, "rb") as nothing:
+        pid = os.fork()
+        if pid == 0:
+            be_the_command(args, folder, environ, [each.fileno() for each in (nothing, out, err)])
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        texts = [(each.seek(0), each.read().decode())[1] for each in (out, err)]
+    return subprocess.CompletedProcess([COMMAND, *args], code, *texts)
+
+
+def be_the_command(
+    args: Sequence[str], folder: Path, environ: Mapping[str, str], streams: Sequence[int]
+) -> NoReturn:
+    """Be ``kernelcup ARGS`` in this process, which was forked, and end."""
+    code = 1
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, 1 << 16)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environ)
+        logging.getLogger().handlers = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+        sys.argv = [COMMAND, *args]
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+        entry.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 @contextmanager

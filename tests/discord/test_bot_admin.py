@@ -82,7 +82,7 @@ async def test_a_rejudge_is_shown_first_and_done_on_a_yes(stage: Stage) -> None:
     root = stage.admin()
     left = await ask(stage, root, "admin rejudge", leaderboard_name="double")
     assert "1 jobs" in left.messages[0].text
-    await (await left.press("Leave it")).wait_text("Nothing was changed")
+    await (await left.press("Cancel")).wait_text("Nothing was changed")
     assert show_submission(stage.db, 1).jobs[0].job.state is JobState.DONE
     asked = await ask(stage, root, "admin rejudge", submission=1)
     await (await asked.press("Judge 1 again")).wait_text("are judged again")

@@ -63,6 +63,22 @@ async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(
     assert "**Judged by** the standard harness" in asked.messages[-1].text
 
 
+IN_C = b"""\
+// Scale a vector.
+int generate_input(const kc_case *parameters, uint64_t seed, kc_args *inputs, kc_context *context) { return 0; }
+int ref_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) { return 0; }
+"""
+
+
+@pytest.mark.parametrize("name", ["scale.cu", "scale.cuh", "scale.cpp"])
+async def test_a_leaderboard_is_made_of_a_single_file_in_cuda(stage: Stage, name: str) -> None:
+    given = {"leaderboard_name": "scale", "deadline": "2026-12-24", "gpus": "H100"}
+    asked = await stage.discord.slash(stage.creator(), stage.room, "leaderboard create", given, (name, IN_C))
+    await asked.wait_text("was created")
+    assert "**Judged by** the standard harness" in asked.messages[-1].text
+    assert get_board(stage.db, "scale").devices == ("H100",)
+
+
 async def test_gpus_that_are_given_need_no_menu(stage: Stage) -> None:
     given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "h100, MI300", "closed": True}
     asked = await stage.discord.slash(

@@ -68,9 +68,12 @@ async def test_a_leaderboard_has_a_thread_with_description_template_and_deadline
     assert "Double every element." in top.content.replace("\\", "")
     assert f"<t:{int(deadline.timestamp())}:f>" in top.content
     assert "https://cup.example.org/b/double" in top.content
-    ((name, text),) = top.files.items()
-    assert name == "double-python.py"
-    assert text.decode().startswith("#!POPCORN leaderboard double\n")
+    (python, _), (cuda, _) = files = [(name, text.decode()) for name, text in top.files.items()]
+    assert (python, cuda) == ("double-python.py", "double-cuda_c.cu")
+    assert [text.splitlines()[0] for _, text in files] == [
+        "#!POPCORN leaderboard double",
+        "//!POPCORN leaderboard double",
+    ]
 
 
 async def test_a_leaderboard_that_is_made_on_discord_has_its_thread_at_once(

@@ -120,7 +120,6 @@ async def test_a_long_ranking_has_pages(stage: Stage, ada: Member) -> None:
         ("show-personal", {"leaderboard_name": "double"}, "not submitted anything"),
         ("task", {"leaderboard_name": "nothing"}, "no leaderboard"),
         ("reference-code", {"leaderboard_name": "nothing"}, "no leaderboard"),
-        ("eval-code", {"language": "cuda"}, "No cuda leaderboard"),
         ("template", {"leaderboard_name": "double", "lang": "Rust"}, "no template for"),
         ("get-submission", {"submission_id": 99}, "no submission"),
         ("cancel", {"submission_id": 99}, "no submission"),
@@ -145,13 +144,20 @@ async def test_a_task_its_reference_its_judge_and_a_template_are_files(stage: St
     assert "ref_kernel" in files_of(asked)["double_reference.py"]
     asked = await ask(stage, ada, "leaderboard eval-code", language="python")
     await asked.wait_response()
-    await stage.discord.until(lambda: "contestant_main.py" in files_of(asked), "files", 10)
-    assert {"judge_main.py", "judge_checks.py", "harness.zip"} <= set(files_of(asked))
+    await stage.discord.until(lambda: "harness.zip" in files_of(asked), "files", 10)
+    assert "def _call" in files_of(asked)["how_it_is_judged.py"]
     asked = await ask(stage, ada, "leaderboard template", leaderboard_name="double", lang="triton")
     await asked.wait_response()
     text = files_of(asked)["double.py"]
     assert text.startswith("#!POPCORN leaderboard double\n")
     assert text.endswith(SUBMISSION)
+
+
+async def test_what_judges_cuda_is_a_file_without_any_leaderboard(stage: Stage, ada: Member) -> None:
+    asked = await ask(stage, ada, "leaderboard eval-code", language="cuda")
+    await asked.wait_response()
+    await stage.discord.until(lambda: "harness.zip" in files_of(asked), "files", 10)
+    assert "kernelcup_harness/submission/cuda/library.py" in files_of(asked)["how_it_is_judged.py"]
 
 
 async def test_a_task_is_headed_by_its_name_and_its_leaderboard(stage: Stage, ada: Member) -> None:

@@ -24,7 +24,7 @@ from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.rules import pauses
 from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import list_views
+from kernelcup.services.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Difference,
@@ -34,6 +34,7 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
 )
+from zips import BAD, TWO, zipped
 
 pytestmark = pytest.mark.anyio
 
@@ -379,3 +380,32 @@ async def test_nothing_chosen_means_nothing_submitted(stage: Stage, ada: Member)
     with pytest.raises(CannotDo):
         await asked.choose(MENU, ["H100"], by=bob)
     assert not list_views(stage.db)
+
+
+async def test_several_attachments_are_one_submission(stage: Stage, ada: Member) -> None:
+    (first, second) = ((name, text.encode()) for name, text in TWO.items())
+    asked = await submit(stage, ada, script=first, second=second, leaderboard_name="double", gpu="H100")
+    await asked.wait_text("Follow it in <#")
+    assert get_code(stage.db, 1).files == TWO
+
+
+async def test_a_zip_is_taken_and_sent_back_as_one(stage: Stage, ada: Member) -> None:
+    script = ("mine.zip", zipped(dict(TWO)))
+    asked = await submit(stage, ada, script=script, leaderboard_name="double", gpu="H100")
+    await asked.wait_text("Follow it in <#")
+    assert get_code(stage.db, 1).files == TWO
+    shown = await stage.discord.slash(ada, stage.room, "leaderboard get-submission", {"submission_id": 1})
+    await shown.wait_text("#1")
+    files = [f.filename for m in shown.messages for f in m.attachments]
+    assert files == ["submission-1.zip"]
+
+
+BAD_WORDS = {"out of the folder": "is not plain", "a bomb": "unpacks to more than", "no entry": "Which file"}
+
+
+@pytest.mark.parametrize("name", BAD_WORDS)
+async def test_a_bad_zip_is_refused_with_the_reason(stage: Stage, ada: Member, name: str) -> None:
+    script = ("mine.zip", BAD[name][0])
+    asked = await submit(stage, ada, script=script, leaderboard_name="double", gpu="H100")
+    await asked.wait_text(BAD_WORDS[name])
+    assert list_views(stage.db) == []

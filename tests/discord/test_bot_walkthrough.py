@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,16 @@ from loopback import LoopbackDiscord
 from stage import judging, staged
 from walkthrough import EMULATED, RUNNERS, older, participant, whole
 
+from fake_github import REPOSITORY, TOKEN, FakeGitHub, served
+from fake_modal import FakeModal
 from fakes import FakeLauncher
-from kernelcup.cli.wiring import make_launcher
+from kernelcup.cli.wiring import make_local
+from kernelcup.launchers.providers.deploy import deploy_github
+from kernelcup.launchers.providers.github import GitHubLauncher
+from kernelcup.launchers.providers.github_api import GitHubApi
+from kernelcup.launchers.providers.modal_functions import ModalLauncher, make_app
+from kernelcup.services.machines.machines import list_machines
+from kernelcup_harness.protocol import Backend
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +29,7 @@ async def test_a_participant_gets_from_the_list_to_a_place_on_two_gpus(
 ) -> None:
     async with (
         staged(loopback, sqlite_template, tmp_path, EMULATED) as stage,
-        judging(stage, {"local": make_launcher(stage.config)}),
+        judging(stage, {"local": make_local(stage.config)}),
     ):
         played = await participant(stage)
     files = {
@@ -56,7 +65,7 @@ async def test_the_older_generation_of_commands_works_too(
     reference = played.answers["Get the reference code"].messages[-1].files
     assert list(reference) == ["identity_py_reference.py"]
     judge = {name for message in played.answers["See what judges"].messages for name in message.files}
-    assert {"judge_main.py", "contestant_main.py", "judge_checks.py"} <= judge
+    assert judge == {"how_it_is_judged.py", "harness.zip"}
     menu = whole(played.answers["Submit to Modal's GPUs"].messages)
     assert "Submission #1" in menu
     for title, device in (("Submit to Modal's GPUs", "T4"), ("Submit to GitHub's GPUs", "MI300")):
@@ -64,3 +73,31 @@ async def test_the_older_generation_of_commands_works_too(
     shown = [message.embeds[0] for message in played.answers["The ranking"].messages]
     assert [embed["title"] for embed in shown] == ["identity_py on T4", "identity_py on MI300"]
     assert all("ada" in embed["description"] for embed in shown)
+
+
+async def test_submit_modal_and_submit_github_reach_their_launchers(
+    loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path
+) -> None:
+    devices = tuple(dataclasses.replace(each, backend=Backend.EMULATED) for each in RUNNERS)
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    deploy_github(repository)
+    modal = FakeModal(carries_out=True)
+    make_app(modal, devices[:2], {}).deploy()
+    with served(FakeGitHub(repository, carries_out=True)) as github:
+        api = GitHubApi(token=TOKEN, repository=REPOSITORY, url=github.url)
+        launchers = {
+            "modal": ModalLauncher(modal, bundles=tmp_path / "bundles", ask_every_s=0.1),
+            "github": GitHubLauncher(api, {"MI300": "box"}, ask_every_s=0.1),
+        }
+        async with staged(loopback, sqlite_template, tmp_path, devices, with_forum=True) as stage:
+            async with judging(stage, launchers):
+                _, played = await older(stage)
+            machines = {each.name: each for each in list_machines(stage.db, now=loopback.clock.now())}
+    modal.join()
+    for title, device in (("Submit to Modal's GPUs", "T4"), ("Submit to GitHub's GPUs", "MI300")):
+        told = whole(loopback.messages(played.threads[title], seen_by=played.who))
+        assert "successful" in told, told
+        assert device in told
+    assert len(modal.calls) == len(github.runs) == 1
+    assert not any(machines[name].is_own for name in ("modal-T4", "github-MI300"))

@@ -18,6 +18,7 @@ from kernelcup_harness.protocol import (
     Mode,
     Reason,
     RunReport,
+    SourceTree,
     Verdict,
 )
 from kernelcup_harness.run.runner import run_job
@@ -87,7 +88,7 @@ def test_a_graph_of_its_own_is_replayed() -> None:
 
 
 def test_who_writes_an_input_is_named() -> None:
-    report, _ = judged("triton", submission=WRITES)
+    report, _ = judged("triton", submission=SourceTree.of(WRITES))
 
     assert (report.verdict, report.reason) == (Verdict.WRONG_ANSWER, Reason.WRITES_INPUT)
 

@@ -23,12 +23,11 @@ from inside import SECRET, closing_memory, contestants_of, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from kernelcup_harness.audit.bench import Bench
+from kernelcup_harness.clocks.replay import mapping, timed_replays, witnessed
 from kernelcup_harness.clocks.witness import Witness
 from kernelcup_harness.contestant.main import Contestant
-from kernelcup_harness.judge.main import Judge
-from kernelcup_harness.judge.replay import mapping, timed_replays, witnessed
-from kernelcup_harness.protocol import JobSpec
+from kernelcup_harness.judge.main import judge
+from kernelcup_harness.protocol import JobSpec, RanKernel
 from kernelcup_harness.timer import main
 from kernelcup_harness.timer.rebuild import Rebuilt
 from kernelcup_harness.window import window
@@ -41,6 +40,17 @@ from kernelcup_harness.wire.channel import Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Dismissed, pack
 
 EMPTY_NS, CALL_NS = 4_000, 9_000
+RAN = RanKernel(
+    name="_Z3fooPf",
+    image="00112233",
+    launches=2,
+    grid=[4, 1, 1],
+    block=[256, 1, 1],
+    registers=32,
+    shared_bytes=1024,
+    local_bytes=0,
+)
+"""What each capture ran, as the fake timer says."""
 NODES = 1
 """Nodes of each graph."""
 TOTAL_BYTES = 1 << 30
@@ -235,7 +245,8 @@ class FakeEngine:
     def load(self, data: bytes) -> Rebuilt:
         self._sets.append(self._shared.graphs[json.loads(data)["name"]])
         count = len(self._sets[-1])
-        return Rebuilt(list(range(count)), [NODES] * count, ["a priority of kernel f"], list(self.foreign))
+        names, ran = ["a priority of kernel f"], [RAN]
+        return Rebuilt(list(range(count)), [NODES] * count, names, list(self.foreign), ran)
 
     def fire(self, group: int, place: int) -> int | None:
         self._shared.log.append(("fire", group, place))
@@ -250,6 +261,10 @@ class FakeEngine:
         for group, place in calls:
             self._sets[group][place]()
             self._shared.gpu.now_ns += self.lasts_ns + self.longer_in_series_ns
+
+    def profile(self, call: tuple[int, int]) -> None:
+        self._shared.log.append(("profile", *call))
+        self._run(*call)
 
     def watched(self, group: int, place: int) -> None:
         """Make one call, which keeps the device busy."""
@@ -326,9 +341,9 @@ def judged_in_room(
     With a sampler there is a witness.
     """
     runner_end, judge_end = socket.socketpair()
-    files = dict(spec.sources) | {spec.submission_name: spec.submission}
+    files = dict(spec.sources) | spec.submission.files
     if spec.rival is not None:
-        files[spec.rival_name] = spec.rival
+        files |= spec.rival.files
     channels, theirs, threads = {}, {}, {}
     with (
         fake_window() as shared,
@@ -362,7 +377,7 @@ def judged_in_room(
             for thread in threads.values():
                 thread.start()
             try:
-                Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels, Bench).judge()
+                judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels)
             finally:
                 for channel in channels.values():
                     channel.close()

@@ -14,7 +14,15 @@ from typing import Any
 
 import kernelcup_harness
 from builders import make_spec
-from kernelcup_harness.protocol import HarnessKind, JobSpec, MeasureRules, RunReport, dumps, from_json
+from kernelcup_harness.protocol import (
+    HarnessKind,
+    JobSpec,
+    MeasureRules,
+    RunReport,
+    SourceTree,
+    dumps,
+    from_json,
+)
 
 SOURCE = Path(kernelcup_harness.__file__).parent.parent
 LONGEST_RUN_S = 600.0
@@ -39,7 +47,7 @@ def check_implementation(data, output):
 """
 
 
-def quick_spec(submission: str, **overrides: Any) -> JobSpec:
+def quick_spec(submission: str | SourceTree, **overrides: Any) -> JobSpec:
     """Return a job that takes as little time as it can; the reference is private."""
     values: dict[str, Any] = {
         "sources": {"reference.py": REFERENCE},
@@ -73,8 +81,12 @@ class Finished:
 
     def printed(self, name: str) -> list[Any]:
         """Return what the submission printed as ``name=JSON``, line by line."""
-        found = re.findall(rf"^{name}=(.*)$", self.report.stdout.text, re.MULTILINE)
-        return [json.loads(text) for text in found]
+        return printed(self.report, name)
+
+
+def printed(report: RunReport, name: str) -> list[Any]:
+    """Return what the submission printed as ``name=JSON``, line by line."""
+    return [json.loads(text) for text in re.findall(rf"^{name}=(.*)$", report.stdout.text, re.MULTILINE)]
 
 
 def command(*options: str) -> list[str]:

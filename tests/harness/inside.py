@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kernelcup_harness.audit.bench import Bench
 from kernelcup_harness.contestant.main import Contestant
-from kernelcup_harness.judge.main import Judge
-from kernelcup_harness.judge.schedule import meets_hidden
+from kernelcup_harness.core.plan import meets_hidden
+from kernelcup_harness.judge.main import judge
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire import values
@@ -89,9 +88,9 @@ def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
     """Run a job and return the judge's events."""
     roles = contestants_of(spec)
     runner, judge_end = socket.socketpair()
-    files = dict(spec.sources) | {spec.submission_name: spec.submission}
+    files = dict(spec.sources) | spec.submission.files
     if spec.rival is not None:
-        files[spec.rival_name] = spec.rival
+        files |= spec.rival.files
     channels, threads, theirs = {}, [], []
     for role in roles:
         ours, other = socket.socketpair()
@@ -104,7 +103,7 @@ def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
         for thread in (*threads, reader):
             thread.start()
         try:
-            Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels, Bench).judge()
+            judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels)
         finally:
             for channel in channels.values():
                 channel.close()

@@ -14,7 +14,7 @@ import pytest
 
 from kernelcup_harness.device import calibration, stopwatch
 from kernelcup_harness.device.calibration import RESTS_S, check_canary
-from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
+from kernelcup_harness.protocol import Backend, DeviceFacts, Precision, from_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread, tolerance
 
 COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
@@ -69,16 +69,22 @@ def test_rates_are_of_the_best_try_after_two_that_do_not_count() -> None:
 
 def test_a_precision_that_the_device_does_not_have_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def product(backend: Backend, precision: str, side: int) -> Any:
-        if precision in ("fp8", "tf32"):
+        if precision in ("fp8", "fp4", "tf32"):
             raise RuntimeError("not on this device")
         return nullcontext(lambda: None)
 
     monkeypatch.setattr(calibration, "product_of", product)
     monkeypatch.setattr(calibration, "best_ns", lambda watch, call, tries: 1e6)
     rates = calibration.matrix_rates(Backend.CUDA, Beats())
-    assert set(rates) == {"fp64", "fp32", "fp16", "bf16"}
+    assert set(rates) == {"fp64", "fp32", "fp16", "bf16", "int8"}
     # The best of the sizes.
     assert rates["fp16"] == 2 * 8192**3 / 1e-3
+
+
+@pytest.mark.parametrize("precision", ["fp8", "fp4", "int8"])
+def test_a_processor_has_no_short_precision(precision: str) -> None:
+    with pytest.raises(NotImplementedError), calibration.product_of(Backend.CPU, Precision(precision), 64):
+        pass
 
 
 def test_a_size_that_would_take_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

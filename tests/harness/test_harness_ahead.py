@@ -25,11 +25,11 @@ from kernelcup_harness.protocol import (
     Limits,
     Mode,
     RunReport,
-    SandboxPolicy,
     Verdict,
     dumps,
     from_json,
 )
+from kernelcup_harness.run.workers import Crew
 
 DOUBLE = "def custom_kernel(data):\n    return data * 2\n"
 AHEAD = ("--events", "--die-with-parent", "--ahead", "emulated")
@@ -77,25 +77,20 @@ def judged(spec: JobSpec) -> RunReport:
         return answer(child)[0]
 
 
-def test_a_waiting_runner_judges_without_starting_anything() -> None:
+def test_a_waiting_runner_judges_without_starting_anything_and_holds_its_locks_to_its_end() -> None:
+    reading, writing = os.pipe()
     with ahead() as (child, channel):
-        before = set(processes.descendants(child.pid))
-        give(channel, quick_spec(DOUBLE, mode=Mode.LEADERBOARD))
+        assert processes.descendants(child.pid)
+        give(channel, quick_spec(DOUBLE, mode=Mode.LEADERBOARD), writing)
+        os.close(writing)
         report, events = answer(child)
+        # The end of the pipe comes when the last copy of its other end is closed.
+        assert os.read(reading, 1) == b""
+    os.close(reading)
     assert report.verdict is Verdict.ACCEPTED, report.message
     assert (report.phases["start"], report.phases["import"]) == (0.0, 0.0)
     assert report.phases["hand-over"] > 0.0
     assert events[0]["event"] == "stage"
-    assert before
-
-
-def test_torch_is_imported_in_judge_and_contestant_while_they_wait() -> None:
-    with ahead() as (child, _):
-        maps = []
-        for pid in processes.descendants(child.pid):
-            with contextlib.suppress(OSError):
-                maps.append(Path(f"/proc/{pid}/maps").read_text())
-        assert sum("libtorch_cpu" in text for text in maps) == 2
 
 
 def test_limits_of_the_job_are_in_force_although_the_process_is_older() -> None:
@@ -112,17 +107,7 @@ def custom_kernel(data):
     assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
 
 
-def test_the_submissions_folder_has_its_files_and_no_private_one() -> None:
-    text = "import json, os\nprint('files=' + json.dumps(sorted(os.listdir('.'))), flush=True)\n" + DOUBLE
-    spec = quick_spec(text)
-    sources = {**spec.sources, "part/helper.py": "FACTOR = 2\n"}
-    text = "from part.helper import FACTOR\n" + text
-    report = judged(quick_spec(text, sources=sources))
-    assert report.verdict is Verdict.ACCEPTED, report.message
-    assert 'files=["part", "submission.py"]' in report.stdout.text
-
-
-def test_what_is_compiled_is_unpacked_into_a_process_that_waited() -> None:
+def test_a_process_that_waited_has_its_files_no_private_one_and_what_was_compiled() -> None:
     text = (
         """\
 # cpp_extension
@@ -131,32 +116,42 @@ kept = pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"], "made")
 found = kept.exists()
 kept.parent.mkdir(parents=True, exist_ok=True)
 kept.write_text("by the build")
-print(f"found={str(found).lower()}", flush=True)
+from part.helper import FACTOR
+print(f"found={found} files={sorted(os.listdir('.'))}", flush=True)
 """
         + DOUBLE
     )
-    report = judged(quick_spec(text))
+    sources = {**quick_spec("").sources, "part/helper.py": "FACTOR = 2\n"}
+    report = judged(quick_spec(text, sources=sources))
     assert report.verdict is Verdict.ACCEPTED, report.message
-    assert report.stdout.text == "found=true\n"
+    assert report.stdout.text == "found=True files=['part', 'submission.py']\n"
     assert report.phases["build"] > 0.0
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        quick_spec(DOUBLE, backend=Backend.CPU),
-        quick_spec(DOUBLE, sandbox=SandboxPolicy.NONE),
-        own_spec(
-            "import os\nwith open(int(os.environ['POPCORN_FD']), 'w') as pipe:\n"
-            "    pipe.write('test-count: 1\\ntest.0.status: pass\\ncheck: pass\\n')\n"
-        ),
-    ],
-    ids=["another backend", "no sandbox", "an own harness"],
-)
-def test_a_job_that_does_not_fit_gets_processes_of_its_own(spec: JobSpec) -> None:
-    report = judged(spec)
+def test_a_job_for_an_own_harness_gets_a_process_of_its_own() -> None:
+    main = "import os\nwith open(int(os.environ['POPCORN_FD']), 'w') as pipe:\n"
+    main += "    pipe.write('test-count: 1\\ntest.0.status: pass\\ncheck: pass\\n')\n"
+    report = judged(own_spec(main))
     assert report.verdict is Verdict.ACCEPTED, report.message
     assert report.phases.get("start") != 0.0
+
+
+def test_a_job_that_does_not_fit_gets_processes_of_its_own_and_hears_how_long_their_start_took() -> None:
+    report = judged(quick_spec(DOUBLE, backend=Backend.CPU))
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert min(report.phases[each] for each in ("start", "import", "end")) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("backend", "boxed", "fits"),
+    [(Backend.EMULATED, True, True), (Backend.CPU, True, False), (Backend.EMULATED, False, False)],
+)
+def test_only_a_job_of_its_backend_and_with_its_sandbox_fits_a_crew(
+    backend: Backend, boxed: bool, fits: bool
+) -> None:
+    crew = Crew.__new__(Crew)  # without processes
+    crew.backend, crew.boxed, crew._stopped, crew._members = Backend.EMULATED, True, False, {}
+    assert crew.fits(backend, boxed=boxed) == fits
 
 
 def test_a_crew_that_has_died_meanwhile_is_replaced() -> None:
@@ -173,9 +168,18 @@ def test_a_crew_that_has_died_meanwhile_is_replaced() -> None:
     assert report.phases["start"] > 0.0
 
 
-def test_a_runner_that_is_not_needed_ends_and_leaves_nothing() -> None:
-    with ahead() as (child, channel):
-        family = [os.pidfd_open(pid) for pid in processes.descendants(child.pid)]
+def test_a_runner_in_the_background_has_torch_and_the_usual_priority_and_leaves_nothing() -> None:
+    with ahead("--background") as (child, channel):
+        members = processes.descendants(child.pid)
+        family = [os.pidfd_open(pid) for pid in members]
+        maps = []
+        for pid in members:
+            with contextlib.suppress(OSError):
+                maps.append(Path(f"/proc/{pid}/maps").read_text())
+        assert sum("libtorch_cpu" in text for text in maps) == 2  # judge and contestant
+        for pid in [child.pid, *members] if priority.can_be_raised() else []:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                assert os.getpriority(os.PRIO_PROCESS, int(thread)) == 0
         channel.close()
         assert child.communicate(timeout=LONGEST_RUN_S)[0] == ""
         assert child.returncode == 0
@@ -202,36 +206,8 @@ def assert_gone(pidfds: list[int]) -> None:
         os.close(pidfd)
 
 
-def test_the_locks_of_a_slot_are_held_until_the_runner_has_ended() -> None:
-    text = "import os\ndef custom_kernel(data):\n    return data * 2\n"
-    reading, writing = os.pipe()
-    with ahead() as (child, channel):
-        give(channel, quick_spec(text), writing)
-        os.close(writing)
-        assert answer(child)[0].verdict is Verdict.ACCEPTED
-        # The end of the pipe comes when the last copy of its other end is closed.
-        assert os.read(reading, 1) == b""
-    os.close(reading)
-
-
 def test_the_job_may_come_as_text() -> None:
     finished = run(quick_spec(DOUBLE), argv=command("--events", "--ahead", "emulated"))
     assert finished.events[0] == {"ready": True}
     assert finished.report.verdict is Verdict.ACCEPTED
     assert finished.report.phases["start"] == 0.0
-
-
-def test_what_starts_in_the_background_has_the_usual_priority_when_it_is_ready() -> None:
-    if not priority.can_be_raised():
-        pytest.skip("needs the right to raise a priority")
-    with ahead("--background") as (child, _):
-        for pid in [child.pid, *processes.descendants(child.pid)]:
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                assert os.getpriority(os.PRIO_PROCESS, int(thread)) == 0
-
-
-def test_a_cold_run_says_how_long_its_start_took() -> None:
-    phases = run(quick_spec(DOUBLE)).report.phases
-    assert phases["start"] > 0.0
-    assert phases["import"] > 0.0
-    assert phases["end"] > 0.0

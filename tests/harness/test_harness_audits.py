@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup_harness.audit import findings as audits
+from kernelcup_harness.core.judge import with_findings
+from kernelcup_harness.doubt import findings as audits
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -18,6 +19,13 @@ from kernelcup_harness.protocol import (
 NOTE = Finding(code="near_floor", text="y")
 BAD = Finding(code="below_floor", text="x", quarantines=True)
 REPLAYED = Audit(captured=True, score_ns=20e3, level=TrustLevel.REPLAYED)
+TIMED = Timing(samples_ns=[20e3], audit=REPLAYED)
+
+
+def audit_of(timing: Timing) -> Audit:
+    """Return the audit of a ranked time."""
+    assert timing.audit is not None
+    return timing.audit
 
 
 @pytest.mark.parametrize(("discarded", "found"), [(0, False), (20, False), (30, True), (100, True)])
@@ -38,14 +46,14 @@ def test_a_second_process_on_the_device_is_a_finding(processes: int | None, foun
 
 
 def test_further_findings_follow_those_that_are_there() -> None:
-    first = audits.with_findings(REPLAYED, [NOTE, None])
-    assert first.findings == [NOTE]
-    assert audits.with_findings(first, [None, BAD]).findings == [NOTE, BAD]
+    first = with_findings(TIMED, [NOTE])
+    assert audit_of(first).findings == [NOTE]
+    assert audit_of(with_findings(first, [BAD])).findings == [NOTE, BAD]
     assert REPLAYED.findings == []
 
 
 def test_no_finding_changes_a_time() -> None:
-    assert audits.with_findings(REPLAYED, [NOTE, BAD]).score_ns == REPLAYED.score_ns
+    assert with_findings(TIMED, [NOTE, BAD]).score_ns == REPLAYED.score_ns
 
 
 # The level of a run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
@@ -15,12 +14,14 @@ import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness.audit import bench, references
+from kernelcup_harness.core.answer import Answer, CallFailed, Pending, claimed
+from kernelcup_harness.core.check import Checks
+from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.device import calibration, nvml
 from kernelcup_harness.device.calibration import CanaryCheck
-from kernelcup_harness.judge.answers import Answer, CallFailed, Pending, claimed
-from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.doubt import device_state, references
+from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, Watch
+from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -61,11 +62,12 @@ def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["type"] == kind]
 
 
-def unused(spec: JobSpec) -> bench.Bench:
-    """Return a bench of a job whose contestants are not called."""
+def unused(spec: JobSpec) -> Doubts:
+    """Return the doubts of a job whose contestants are not called."""
     nothing: Any = None
     places: Any = SimpleNamespace(place=lambda _stage, case: case)
-    return bench.Bench(spec, checks=places, callers={}, tell=nothing)
+    watch = Watch(gpu=False, gauge=nvml.NoGauge())
+    return Doubts(spec, checks=places, watch=watch, processes=2, tell=nothing, phase=nothing)
 
 
 # References
@@ -93,13 +95,13 @@ def test_a_slow_reference_is_called_once(tmp_path: Path) -> None:
 def stopped(captured: bool, overhead_ns: float | None, found_ns: float | None) -> float | None:
     """Return the time of a reference as reported, beside a case with an overhead."""
     stage = Stage(name=StageName.RANKED, cases=[CASE], limit_s=1.0, timed=True)
-    run = CaseRun(CASE, stage, RULES, 1.0, random.Random(1))
     level = TrustLevel.REPLAYED if captured else TrustLevel.WALL_CLOCK
-    run.audit, run.overhead_ns = Audit(captured=captured, score_ns=1.0, level=level), overhead_ns
+    audit = Audit(captured=captured, score_ns=1.0, level=level)
+    timed = Timing(samples_ns=[1.0], overhead_ns=overhead_ns, audit=audit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(references.Stopwatch, "median_ns", lambda *_given: found_ns)
-        unused(ranked())._time_references(stage, [run])
-    return run.reference_ns
+        patch.setattr(references, "median_ns", lambda *_given: found_ns)
+        (reference_ns,) = unused(ranked())._references_ns(stage, [(CASE, timed)])
+    return reference_ns
 
 
 def test_a_reference_beside_calls_has_their_overhead_too() -> None:
@@ -172,7 +174,7 @@ def test_a_processor_that_is_not_as_usual_goes_on(tmp_path: Path, monkeypatch: p
 
 def test_a_gpu_that_is_not_as_usual_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_canary(monkeypatch, fits=False)
-    monkeypatch.setattr(bench.Watch, "gpu", property(lambda _self: True, lambda _self, _value: None))
+    monkeypatch.setattr(Watch, "gpu", property(lambda _self: True, lambda _self, _value: None))
     events = judged(ranked(), tmp_path)
     (end,) = of_kind(events, "stage_end")
     assert (end["verdict"], end["reason"]) == ("internal_error", "machine")
@@ -248,13 +250,13 @@ class Gauge(nvml.NoGauge):
 
 def test_the_driver_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(bench.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(device_state.time, "monotonic", lambda: now[0])
     gauge = Gauge()
-    watch = bench.Watch(gpu=True, gauge=gauge)
+    watch = Watch(gpu=True, gauge=gauge)
     seen = []
     for _ in range(100):
         seen.append(watch.look()[0])
-        now[0] += bench.LOOK_EVERY_S / 10
+        now[0] += LOOK_EVERY_S / 10
     assert seen[0] == 1001.0
     assert 9 <= gauge.asked <= 11
     assert len(set(seen)) == gauge.asked
@@ -314,7 +316,7 @@ def test_a_device_that_others_use_is_a_finding(tmp_path: Path, monkeypatch: pyte
 
 def test_a_device_that_was_slowed_down_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slowed: Iterator[bool] = cycle([False, True])
-    monkeypatch.setattr(bench.Watch, "look", lambda _self: (None, next(slowed)))
+    monkeypatch.setattr(Watch, "look", lambda _self: (None, next(slowed)))
     events = judged(ranked(), tmp_path)
     assert findings(events) == ["throttled"]
     (case,) = cases(events)
@@ -325,10 +327,10 @@ def test_a_device_that_was_slowed_down_is_a_finding(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("backend", "found"), [(Backend.CUDA, ["wide_interval"]), (Backend.CPU, [])])
 def test_on_a_gpu_calls_that_scatter_too_much_are_a_finding(backend: Backend, found: list[str]) -> None:
     scattered = Timing(samples_ns=[8e3, 32e3] * 10)
-    run: Any = SimpleNamespace(case=CASE, timing=lambda: scattered, audit=None)
-    unused(ranked(backend=backend)).note(run, Audit(score_ns=scattered.raw_ns, level=TrustLevel.WALL_CLOCK))
-    assert [each.code for each in run.audit.findings] == found
-    assert run.audit.score_ns == 20e3
+    audit = Audit(score_ns=scattered.raw_ns, level=TrustLevel.WALL_CLOCK)
+    timed = replace(scattered, audit=audit)
+    assert [each.code for each in unused(ranked(backend=backend)).findings(CASE, timed)] == found
+    assert audit.score_ns == 20e3
 
 
 def test_checks_give_the_references_output() -> None:

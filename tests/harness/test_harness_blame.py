@@ -12,12 +12,12 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness.audit.bench import Bench
+from kernelcup_harness.core import requests
+from kernelcup_harness.core.answer import CallFailed
+from kernelcup_harness.core.check import Checks
+from kernelcup_harness.core.verdict import MachineFailed, of_machine
 from kernelcup_harness.device import memory
-from kernelcup_harness.judge import requests, verdicts
-from kernelcup_harness.judge.answers import CallFailed
-from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.verdicts import MachineFailed
+from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,
@@ -82,15 +82,15 @@ def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
 def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(cause: Exception) -> None:
     failed = MachineFailed("the timer failed")
     failed.__cause__ = cause
-    blamed = verdicts.of_machine(failed, "it failed", reserved(held=60))
+    blamed = of_machine(failed, "it failed", reserved(held=60))
     assert (blamed.verdict, blamed.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY)
     assert "leaves too little" in blamed.message
-    modest = verdicts.of_machine(failed, "it failed", reserved(held=20))
+    modest = of_machine(failed, "it failed", reserved(held=20))
     assert (modest.verdict, modest.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
 
 
 def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
-    assert verdicts.of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
+    assert of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
 
 
 @pytest.mark.parametrize("fails", ["the timer", "the judge"])
@@ -132,7 +132,7 @@ def test_a_rival_whose_process_does_not_start_is_the_machines_fault(
         hello(channel)
 
     monkeypatch.setattr(requests, "hello", closed_but_for_the_first)
-    events = judged(ranked(HONEST, rival=HONEST, rival_name="rival.py"), tmp_path)
+    events = judged(ranked(HONEST, rival=HONEST), tmp_path)
     verdict, reason, message = last_end(events)
     assert (verdict, reason) == ("internal_error", "machine")
     assert "the process of the rival did not start: end of stream" in message
@@ -148,7 +148,7 @@ def test_what_was_found_of_a_time_survives_a_later_end_of_the_run(
     def ends(*_given: Any) -> None:
         raise ChannelClosed("end of stream")
 
-    monkeypatch.setattr(Bench, "finish", ends)
+    monkeypatch.setattr(Doubts, "beside", ends)
     spec = ranked(HONEST, work=IMPOSSIBLE, device=FACTS)
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):

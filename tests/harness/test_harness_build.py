@@ -20,24 +20,25 @@ from harness_runs import Finished, own_spec, quick_spec, run
 from builders import make_device
 from kernelcup.errors import BadReport
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.services.queue.attempt import build_scope
+from kernelcup.services.queue.assignment import build_scope
 from kernelcup_harness.build import inside
 from kernelcup_harness.build import store as build_store
-from kernelcup_harness.build.step import Builder, Built, builds_at_import
+from kernelcup_harness.build.step import Builder, Built, has_build
 from kernelcup_harness.build.store import Build, BuildStore
 from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import sandbox
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
     Limits,
     Mode,
     SandboxPolicy,
+    SourceTree,
     StageName,
     Verdict,
     variables,
 )
-from kernelcup_harness.run import standard, workers
+from kernelcup_harness.run import compiling, standard, workers
 from kernelcup_harness.run.record import Record
 
 needs_sandbox = pytest.mark.skipif(sandbox.kind() is not sandbox.Kind.BUBBLEWRAP, reason="no bubblewrap")
@@ -112,32 +113,6 @@ def test_a_later_job_of_the_same_user_gets_the_same_build(first: Finished, build
     assert second.printed("library_kept") == [True]
 
 
-@needs_sandbox
-@needs_compiler
-@pytest.mark.parametrize("scope", ["bob", ""])
-def test_a_job_of_somebody_else_builds_for_itself(first: Finished, builds: Path, scope: str) -> None:
-    other = judged(COMPILES, builds, build_scope=scope)
-    assert other.report.environment["build"] == "built"
-    assert other.printed("library_made") != first.printed("library_made")
-
-
-@needs_sandbox
-@needs_compiler
-def test_another_text_is_another_build(first: Finished, builds: Path) -> None:
-    other = judged(COMPILES + "\n# changed", builds, build_scope="ada")
-    assert other.report.environment["build"] == "built"
-
-
-@needs_sandbox
-@needs_compiler
-def test_a_build_that_was_damaged_on_disk_is_made_anew(first: Finished, tmp_path: Path) -> None:
-    judged(COMPILES, tmp_path, build_scope="ada")
-    (entry,) = tmp_path.iterdir()
-    entry.write_bytes(entry.read_bytes()[:-10])
-    again = judged(COMPILES, tmp_path, build_scope="ada")
-    assert (again.report.verdict, again.report.environment["build"]) == (Verdict.ACCEPTED, "built")
-
-
 @needs_compiler
 @pytest.mark.parametrize("policy", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
 def test_the_tasks_own_harness_finds_what_was_built(policy: SandboxPolicy) -> None:
@@ -187,7 +162,8 @@ def test_a_build_that_plants_files_outside_the_caches_reaches_nobody() -> None:
 @needs_sandbox
 def test_links_in_a_build_are_left_out() -> None:
     body = "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
-    body += "import json\nprint('seen=' + json.dumps(sorted(p.name for p in folder.rglob('*'))))\n"
+    body += "import json\nseen = [p.name for p in folder.rglob('*') if '.kernelcup' not in p.parts]\n"
+    body += "print('seen=' + json.dumps(sorted(seen)))\n"
     body += "folder.mkdir(exist_ok=True)\n(folder / 'plain').write_text('x')\n"
     body += "for name, target in {'link': '/etc/passwd', 'folder': '/usr'}.items():\n"
     body += "    (folder / name).is_symlink() or (folder / name).symlink_to(target)\n"
@@ -210,17 +186,21 @@ def test_an_import_that_fails_in_the_build_step_is_no_verdict() -> None:
 
 
 @needs_sandbox
-def test_a_submission_that_does_not_build_is_told_so_by_the_contestant() -> None:
-    finished = judged(MARKED + "raise ValueError('never')")
+def test_a_submission_that_does_not_build_is_told_so_by_the_contestant_and_not_kept(tmp_path: Path) -> None:
+    finished = judged(MARKED + "raise ValueError('never')", tmp_path, build_scope="ada")
     assert finished.report.verdict is Verdict.RUNTIME_ERROR
     assert "never" in finished.report.message
     assert [stage.name for stage in finished.report.stages] == ["import"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @needs_sandbox
-@pytest.mark.parametrize("how", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9)"])
-def test_a_build_step_that_is_cut_off_hurts_only_the_submission(how: str) -> None:
-    assert judged(MARKED + how).report.verdict in (Verdict.RUNTIME_ERROR, Verdict.REJECTED)
+def test_a_build_step_that_is_cut_off_hurts_only_the_submission(tmp_path: Path) -> None:
+    ways = ("os.kill(os.getppid(), 9)", "os.kill(os.getpid(), 9)", "os._exit(3)")
+    assert judged(MARKED + ways[0]).report.verdict in (Verdict.RUNTIME_ERROR, Verdict.REJECTED)
+    for number, how in enumerate(ways):
+        built = builder(tmp_path / str(number), MARKED + how).get()
+        assert (built.how != "built", built.too_much) == (True, None), how
 
 
 @needs_sandbox
@@ -232,10 +212,10 @@ def test_a_build_that_does_not_end_is_cut_off_and_the_import_tried() -> None:
 
 
 @needs_sandbox
-def test_the_import_stage_begins_before_the_build_and_its_time_covers_it() -> None:
-    finished = judged(MARKED + RIGHT)
-    assert [event["stage"] for event in finished.events[:2]] == ["import", "import"]
-    assert [stage.name for stage in finished.report.stages] == ["import", "test"]
+@needs_compiler
+def test_the_import_stage_begins_before_the_build_and_its_time_covers_it(first: Finished) -> None:
+    assert [event["stage"] for event in first.events[:2]] == ["import", "import"]
+    assert [stage.name for stage in first.report.stages] == ["import", "test"]
 
 
 def test_a_stage_that_begins_anew_has_the_time_since_it_first_began() -> None:
@@ -249,15 +229,14 @@ def test_a_stage_that_begins_anew_has_the_time_since_it_first_began() -> None:
     assert (after.limit_s, after.began) == (2.0, before.began)
 
 
-@needs_sandbox
-def test_only_an_import_without_a_fault_is_kept_by_the_machine(tmp_path: Path) -> None:
-    judged(MARKED + "raise ValueError", tmp_path, build_scope="ada")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_without_a_sandbox_nothing_is_kept(tmp_path: Path) -> None:
-    judged(MARKED + RIGHT, tmp_path, build_scope="ada", sandbox=SandboxPolicy.NONE)
-    assert list(tmp_path.iterdir()) == []
+    spec = {"build_scope": "ada", "sandbox": SandboxPolicy.NONE}
+    store = BuildStore(tmp_path)
+    assert builder(tmp_path, MARKED, spec=spec, boxed=False, store=store)._store is None
+    run = standard.StandardRun(
+        quick_spec(MARKED), b"", tmp_path, Record(quick_spec(""), "", print), boxed=False
+    )
+    assert run._roles_that_build() == []
 
 
 def test_the_report_says_that_a_multi_gpu_job_has_a_network_of_its_own() -> None:
@@ -280,6 +259,8 @@ def builder(tmp_path: Path, submission: str, **overrides: Any) -> Builder:
         "environment": {name: f"/tmp/{name.lower()}" for name in surroundings.BUILD_FOLDERS},
         "boxed": True,
         "store": None,
+        # A build ends whatever else runs below this process: also what other tests will go on using.
+        "keep": processes.descendants(os.getpid()),
     }
     return Builder(spec, **(values | overrides))
 
@@ -292,6 +273,26 @@ def test_a_build_that_is_too_large_ends_with_a_verdict(tmp_path: Path) -> None:
     assert built.too_much is not None
     assert built.too_much[0] is Verdict.OUTPUT_LIMIT_EXCEEDED
     assert built.printed()[0].text == "writing\n"
+
+
+WRITES = (
+    "folder = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\nfolder.mkdir()\n(folder / 'a').write_text('')\n"
+)
+
+
+@needs_sandbox
+def test_a_build_is_kept_for_its_user_and_text_and_only_while_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "machine").mkdir()
+    store = BuildStore(tmp_path / "machine")
+    hows = []
+    for user, text in (("ada", ""), ("ada", ""), ("bob", ""), ("", ""), ("ada", "# changed")):
+        made = builder(tmp_path, MARKED + WRITES + text, spec={"build_scope": user}, store=store).get()
+        hows.append(made.how)
+        assert list(named(made)) == ["TRITON_CACHE_DIR/a"]
+    assert hows == ["built", "reused", "built", "built", "built"]
+    for entry in (tmp_path / "machine").iterdir():
+        entry.write_bytes(entry.read_bytes()[:-10])
+    assert builder(tmp_path, MARKED + WRITES, spec={"build_scope": "ada"}, store=store).get().how == "built"
 
 
 @needs_sandbox
@@ -309,10 +310,11 @@ def test_what_a_submission_writes_into_the_archive_itself_is_only_damaged(tmp_pa
 
 
 def named(built: Built) -> Iterator[str]:
-    """Give the names of the files in a build."""
+    """Give the names of the files in a build, those of our compilers left out."""
     assert built.build is not None
     with open(built.build.open(), "rb") as archive:
-        yield from (header["name"] for header, _ in inside.entries(archive))
+        names = [header["name"] for header, _ in inside.entries(archive)]
+    yield from (name for name in names if not name.startswith("TORCH_EXTENSIONS_DIR/.kernelcup/"))
 
 
 @pytest.mark.parametrize(
@@ -337,8 +339,9 @@ def test_which_gpu_a_job_has_is_not_in_the_key(tmp_path: Path) -> None:
 
 
 def test_only_a_submission_that_mentions_it_builds_at_import() -> None:
-    assert builds_at_import("from torch.utils.cpp_extension import load_inline")
-    assert not builds_at_import("def custom_kernel(data): ...")
+    assert has_build(SourceTree.of("from torch.utils.cpp_extension import load_inline"))
+    assert not has_build(SourceTree.of("def custom_kernel(data): ..."))
+    assert has_build(SourceTree.of("int custom_kernel();", "submission.cu"))
 
 
 # Archives
@@ -562,7 +565,7 @@ def test_who_names_a_stream_keeps_the_rules_of_the_default_one(named: str) -> No
 def test_a_submission_and_its_rival_compile_each_as_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standard.AskedCompilers, "_ask", lambda *_given: None)
+    monkeypatch.setattr(compiling.AskedCompilers, "_ask", lambda *_given: None)
     spec = quick_spec(INLINE, rival="def custom_kernel(data): ...", backend=Backend.CUDA)
     record = Record(spec, "", lambda _event: None)
     judged = standard.StandardRun(spec, b"", tmp_path, record, boxed=False)

@@ -14,17 +14,16 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness.judge import caller
-from kernelcup_harness.judge.answers import (
+from kernelcup_harness.core import call
+from kernelcup_harness.core.answer import (
     MOST_TENSORS,
     Answer,
     CallFailed,
     Form,
     GuardBroken,
 )
-from kernelcup_harness.judge.caller import Caller
-from kernelcup_harness.judge.schedule import PLACES
-from kernelcup_harness.judge.wall_clock import use_noop
+from kernelcup_harness.core.call import PLACES, Caller
+from kernelcup_harness.doubt.overhead import use_noop
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.guards import POISON_BYTES
@@ -217,9 +216,9 @@ def test_a_failed_profile_is_a_failure(table: Table) -> None:
 def test_a_trace_that_is_too_long_is_refused() -> None:
     # A frame this long would not pass the channel.
     frame = {"type": "profile", "text": "table", "trace": "x" * (8 << 20)}
-    assert caller.read_reply(frame, profile=True) == Profiled(text="table", trace=frame["trace"])
+    assert call.read_reply(frame, profile=True) == Profiled(text="table", trace=frame["trace"])
     with pytest.raises(BrokenProtocol):
-        caller.read_reply({**frame, "trace": frame["trace"] + "x"}, profile=True)
+        call.read_reply({**frame, "trace": frame["trace"] + "x"}, profile=True)
 
 
 def test_silence_times_out(table: Table) -> None:
@@ -325,7 +324,7 @@ def test_inputs_lie_at_all_places_in_turns_and_their_memory_is_used_again(table:
 
 
 def test_large_inputs_lie_at_one_place(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "LARGEST_IN_TURNS", 100)
+    monkeypatch.setattr(call, "LARGEST_IN_TURNS", 100)
     assert {sent_arenas(table, torch.zeros(200))[0] for _ in range(3)} == {0}
 
 
@@ -379,14 +378,14 @@ def at_ticks(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], None]) -> Non
         shown[0] += 1
         return shown[0] * 10**9
 
-    monkeypatch.setattr(caller, "time", SimpleNamespace(monotonic=time.monotonic, perf_counter_ns=tick))
+    monkeypatch.setattr(call, "time", SimpleNamespace(monotonic=time.monotonic, perf_counter_ns=tick))
 
 
 @pytest.mark.parametrize("size", [64, 8 << 20])
 def test_an_input_cannot_be_read_before_the_clock_starts(
     table: Table, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(caller, "PLACES", 1)
+    monkeypatch.setattr(call, "PLACES", 1)
     table.call(done(1), torch.full((size,), 1, dtype=torch.uint8))
     seen: dict[str, list[int]] = {}
 
@@ -413,7 +412,7 @@ def test_an_answer_is_decoded_after_the_clock_has_ended(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded = []
-    monkeypatch.setattr(caller, "opened", lambda pending, _type: decoded.append(pending.wall_ns))
+    monkeypatch.setattr(call, "opened", lambda pending, _type: decoded.append(pending.wall_ns))
     at_ticks(monkeypatch, lambda: None, lambda: decoded.append("the clock has ended"))
     table.call(done(1))
     assert decoded == ["the clock has ended", 1e9]

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 import torch
 
+from kernelcup_harness.core import finiteness
+from kernelcup_harness.core.answer import Answer
+from kernelcup_harness.core.check import Checks, Place
+from kernelcup_harness.core.task import TaskCode
 from kernelcup_harness.device import memory
-from kernelcup_harness.judge import changes, finiteness, near_twins
-from kernelcup_harness.judge.answers import Answer
-from kernelcup_harness.judge.checks import Checks, Place
-from kernelcup_harness.judge.task import TaskCode
+from kernelcup_harness.doubt import changes, near_twins
+from kernelcup_harness.doubt.near_twins import NearTwins
+from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
 from kernelcup_harness.wire import aliasing
 
@@ -87,7 +90,8 @@ def make_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
         names.append(name)
         (tmp_path / f"{name}.py").write_text(text)
         task = TaskCode(name, CheckStyle.DATA_OUTPUT, tmp_path)
-        return Checks(task, SECRET, **({"aliasing": False} | options))
+        more = NearTwins(task, SECRET)
+        return Checks(task, SECRET, more=more, explain=first_mismatch, **({"aliasing": False} | options))
 
     yield make
     for name in names:
@@ -743,7 +747,7 @@ def test_without_a_gpu_nothing_is_reserved() -> None:
 
 IMPORTS = """
 import sys, torch
-from kernelcup_harness.judge import blanks, uses
+from kernelcup_harness.core import blanks, uses
 with blanks.Emptied() as emptied:
     found = torch.empty(5)
 assert emptied.left([found]) == [0] and not found.any()

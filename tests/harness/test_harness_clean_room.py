@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from fake_room import CALL_NS, CLOCK, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
+from fake_room import CALL_NS, CLOCK, EMPTY_NS, RAN, FakeEngine, FakeHands, judged_in_room
 from harness_runs import quick_spec, run
 from inside import cases
 
+from kernelcup_harness.clocks import reference_time
+from kernelcup_harness.clocks.budget import Budget
+from kernelcup_harness.clocks.replay import match, stage, timed_replays
 from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.judge import reference_time
-from kernelcup_harness.judge.budget import Budget
-from kernelcup_harness.judge.replay import match, stage, timed_replays
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -24,6 +25,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     MeasureRules,
     Mode,
+    RanKernel,
     Reason,
     SandboxPolicy,
     TrustLevel,
@@ -456,7 +458,7 @@ def check_implementation(data, output):
     assert cases(events)[0].verdict is Verdict.ACCEPTED
 
 
-RIVAL = {"rival": HONEST, "rival_name": "rival.py"}
+RIVAL = {"rival": HONEST}
 
 
 class SlowerRival(FakeEngine):
@@ -492,10 +494,15 @@ def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
     assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission", "rival"]]
 
 
+MOST = 320
+"""Pairs in a duel, for a quarter of the usual time."""
+
+
 def test_variation_between_loads_of_one_kernel_decides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 1e9)
+    monkeypatch.setattr(match.duels, "decide", partial(match.duels.decide, most=MOST))
     spec = ranked(HONEST, **RIVAL, rival_error=1e-6)
     events, _ = judged_in_room(spec, tmp_path, engine=UnlikeLoads)
 
@@ -535,9 +542,10 @@ def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 1e9)
+    monkeypatch.setattr(match.duels, "decide", partial(match.duels.decide, most=MOST))
     events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path)
 
-    assert (duel(events).verdict, duel(events).blocks) == ("tied", 1280)
+    assert (duel(events).verdict, duel(events).blocks) == ("tied", MOST)
 
 
 @pytest.mark.parametrize(
@@ -553,7 +561,7 @@ def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
 def test_a_rival_that_cannot_be_compared_costs_the_submission_nothing(
     tmp_path: Path, source: str, hands: type[FakeHands], verdict: str, said: str
 ) -> None:
-    events, _ = judged_in_room(ranked(HONEST, rival=source, rival_name="rival.py"), tmp_path, rival=hands)
+    events, _ = judged_in_room(ranked(HONEST, rival=source), tmp_path, rival=hands)
 
     assert cases(events)[0].verdict is Verdict.ACCEPTED
     assert told(events)["replayed"]
@@ -600,3 +608,9 @@ def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_o
         assert made.submission.is_dismissed
     finally:
         made.stop()
+
+
+def test_what_ran_is_told_of_the_contestant_that_has_met_public_cases(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path)
+    (told_ran,) = [each["environment"]["ran"] for each in events if "ran" in each.get("environment", {})]
+    assert [from_json(RanKernel, each) for each in told_ran] == [RAN]

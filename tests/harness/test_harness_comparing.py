@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from kernelcup_harness.core.structure import structure_fault
 from kernelcup_harness.explain.differences import SHOWN, first_mismatch
-from kernelcup_harness.judge.structure import structure_fault
 from kernelcup_harness.protocol import Mismatch, dumps, loads
 
 Pair = namedtuple("Pair", "left right")

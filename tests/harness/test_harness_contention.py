@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from harness_runs import quick_spec
 
+from kernelcup_harness.core.verdict import time_is_up
 from kernelcup_harness.isolation import contention, processes
 from kernelcup_harness.isolation.contention import Contention
-from kernelcup_harness.judge import verdicts
 from kernelcup_harness.protocol import Mode, Reason, StageName, Verdict
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record
@@ -117,7 +117,7 @@ def test_the_systems_figures_are_read() -> None:
 def test_time_that_is_lost_counts_like_time_that_is_used(
     used_s: float, lost_s: float, verdict: Verdict
 ) -> None:
-    assert verdicts.time_is_up(StageName.TEST, 10.0, used_s, lost_s=lost_s).verdict is verdict
+    assert time_is_up(StageName.TEST, 10.0, used_s, lost_s=lost_s).verdict is verdict
 
 
 def overruns_after(lost_s: float, machine: Machine) -> Overruns:
@@ -139,7 +139,7 @@ def overruns_after(lost_s: float, machine: Machine) -> Overruns:
 def test_an_overrun_is_excused_only_if_the_submission_did_not_cause_it(
     lost_s: float, verdict: Verdict, machine: Machine
 ) -> None:
-    ends = verdicts.time_is_up(StageName.TEST, 10.0, 0.5)
+    ends = time_is_up(StageName.TEST, 10.0, 0.5)
     end = StageEnds(
         name=StageName.TEST,
         verdict=ends.verdict,

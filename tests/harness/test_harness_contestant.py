@@ -14,10 +14,10 @@ import torch
 from inside import closing_memory, serve, working_in
 
 from kernelcup_harness.contestant import main
+from kernelcup_harness.core.answer import Answer, CallFailed, Form
+from kernelcup_harness.core.call import Caller
 from kernelcup_harness.device import devices
-from kernelcup_harness.judge import wall_clock
-from kernelcup_harness.judge.answers import Answer, CallFailed, Form
-from kernelcup_harness.judge.caller import Caller
+from kernelcup_harness.doubt import overhead
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Done
@@ -162,19 +162,19 @@ def test_an_import_that_fails_says_how(bench: Bench, text: str, kind: str, said:
 def test_a_kernel_that_computes_nothing_answers_in_the_agreed_form(bench: Bench) -> None:
     expected = {"x": torch.ones(3, 2), "n": 5}
     form = Form.of(expected, in_place=False)
-    wall_clock.use_noop(bench.caller, form)
+    overhead.use_noop(bench.caller, form)
     for _ in range(2):
         answer = bench.caller.call(torch.ones(100), form, timeout_s=10.0).output
         assert (answer["x"].shape, answer["x"].dtype, answer["n"]) == ((3, 2), torch.float32, 5)
 
 
 def test_a_kernel_that_computes_nothing_answers_a_task_without_a_reference(bench: Bench) -> None:
-    wall_clock.use_noop(bench.caller, None)
+    overhead.use_noop(bench.caller, None)
     assert bench.call(torch.ones(3)).output is None
 
 
 def test_a_kernel_that_computes_nothing_is_gone_with_the_memory_of_its_calls(bench: Bench) -> None:
-    wall_clock.use_noop(bench.caller, None)
+    overhead.use_noop(bench.caller, None)
     bench.call(torch.ones(3))
     bench.caller.forget(timeout_s=10.0)
     with pytest.raises(CallFailed):

@@ -9,7 +9,7 @@ import pytest
 from harness_runs import quick_spec
 
 from kernelcup_harness.protocol import Backend, JobSpec, Mode, Replay, SampleName, StageName, variables
-from kernelcup_harness.run import standard, workers
+from kernelcup_harness.run import compiling, standard, workers
 from kernelcup_harness.run.record import Record
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -27,7 +27,7 @@ def planned(spec: JobSpec, folder: Path) -> standard.StandardRun:
 
 @pytest.fixture(autouse=True)
 def _no_compiler_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standard.AskedCompilers, "_ask", lambda *_given: None)
+    monkeypatch.setattr(compiling.AskedCompilers, "_ask", lambda *_given: None)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_timed_jobs_of_a_gpu_have_a_timer_and_a_witness(
 def test_a_ranked_job_of_a_gpu_with_a_rival_has_a_process_for_it(
     tmp_path: Path, mode: Mode, backend: Backend, roles: tuple[str, ...]
 ) -> None:
-    spec = job(mode, backend, rival=RIVAL, rival_name="rival.py")
+    spec = job(mode, backend, rival=RIVAL)
     assert planned(spec, tmp_path)._roles == roles
 
 
@@ -96,7 +96,6 @@ def test_each_process_is_given_its_own_code_only_and_the_clocks_none(tmp_path: P
         Mode.LEADERBOARD,
         Backend.CUDA,
         rival=RIVAL,
-        rival_name="rival.py",
         sources={"reference.py": "private", "helper.py": "public"},
     )
     run = planned(spec, tmp_path)
@@ -110,7 +109,7 @@ def test_each_process_is_given_its_own_code_only_and_the_clocks_none(tmp_path: P
 def test_processes_with_code_of_users_know_whether_calls_are_captured(
     tmp_path: Path, backend: Backend, captures: bool
 ) -> None:
-    spec = job(Mode.LEADERBOARD, backend, rival=RIVAL, rival_name="rival.py", hidden_benchmarks=[{"size": 2}])
+    spec = job(Mode.LEADERBOARD, backend, rival=RIVAL, hidden_benchmarks=[{"size": 2}])
     run = planned(spec, tmp_path)
     told = {role for role in run._roles if variables.CLEAN_ROOM in run._share(role, None).environment}
     assert told == (set(workers.USER_CODE) if captures else set())

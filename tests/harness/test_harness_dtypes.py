@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import kernelcup.tasks
+from kernelcup_harness.core.answer import Answer
+from kernelcup_harness.core.check import Checks, Place
+from kernelcup_harness.core.task import TaskCode
 from kernelcup_harness.explain import differences
 from kernelcup_harness.explain.differences import first_mismatch
-from kernelcup_harness.judge.answers import Answer
-from kernelcup_harness.judge.checks import Checks, Place
-from kernelcup_harness.judge.task import TaskCode
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
 from kernelcup_harness.wire import values
 
@@ -97,7 +97,7 @@ def make_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
         finally:
             sys.dont_write_bytecode = kept
             sys.modules.pop("fuzzed", None)
-        return Checks(task, bytes(32), **options)
+        return Checks(task, bytes(32), explain=first_mismatch, **options)
 
     yield make
     sys.modules.pop("utils", None)

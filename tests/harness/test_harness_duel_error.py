@@ -10,7 +10,7 @@ import pytest
 from fake_room import judged_in_room
 from harness_runs import quick_spec
 
-from kernelcup_harness.judge.replay import match
+from kernelcup_harness.clocks.replay import match
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
@@ -34,7 +34,6 @@ def job(rival_error: float) -> JobSpec:
         tests=[],
         rules=MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4),
         rival=HONEST,
-        rival_name="rival.py",
         rival_error=rival_error,
     )
 

@@ -17,15 +17,15 @@ import torch
 from fake_room import FakeWindow, fake_window
 from mutations import feed, hostile, too_deep
 
+from kernelcup_harness.clocks.replay import clean_room
+from kernelcup_harness.clocks.replay.clean_room import CleanRoom, described
+from kernelcup_harness.clocks.replay.replays import Case
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
+from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.contestant.window_calls import description
-from kernelcup_harness.judge.answers import CallFailed, Copied, Form, Pending, opened
-from kernelcup_harness.judge.caller import read_reply
-from kernelcup_harness.judge.replay import clean_room
-from kernelcup_harness.judge.replay.clean_room import CleanRoom, described
-from kernelcup_harness.judge.replay.replays import Case
-from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
-from kernelcup_harness.judge.replay.wall_calls import WindowCalls
-from kernelcup_harness.judge.requests import Line
+from kernelcup_harness.core.answer import CallFailed, Copied, Form, Pending, opened
+from kernelcup_harness.core.call import read_reply
+from kernelcup_harness.core.requests import Line
 from kernelcup_harness.timer import main
 from kernelcup_harness.timer.rebuild import Rebuilt
 from kernelcup_harness.window import window
@@ -272,6 +272,9 @@ class Engine:
         for group, place in calls:
             self.fire(group, place)
 
+    def profile(self, call: Any) -> None:
+        self.launch([call])
+
     def empty(self) -> int | None:
         return 1
 
@@ -331,7 +334,7 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     }
     replies = [
         {"type": "fired", "ns": [5, 6]},
-        {"type": "loaded", "nodes": [1, 1, 1, 1], "dropped": ["a priority"], "foreign": []},
+        {"type": "loaded", "nodes": [1, 1, 1, 1], "ran": [], "dropped": ["a priority"], "foreign": []},
         {"type": "checked"},
         {"type": "refused", "name": "bad_graph", "text": "no"},
     ]

@@ -26,6 +26,7 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.timer.rebuild import NotRebuilt
 from kernelcup_harness.window.layout import HEAPS, HIDDEN_FROM, INPUTS
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from warm_harness import Run
 
 SEEN = """\
 seen = []
@@ -75,8 +76,8 @@ def test_an_accepted_run_calls_every_case_once_and_says_which_were_hidden() -> N
         assert hidden.checks
 
 
-def test_a_public_case_that_raises_after_all_were_met_has_met_no_hidden_one() -> None:
-    report = run(ranked(SEEN + RAISES.format(at=8, after=8))).report
+def test_a_public_case_that_raises_after_all_were_met_has_met_no_hidden_one(warm: Run) -> None:
+    report = warm(ranked(SEEN + RAISES.format(at=8, after=8)))
 
     assert (report.verdict, report.stage) == (Verdict.RUNTIME_ERROR, StageName.RANKED)
     (failed,) = [case for case in stage_cases(report) if case.verdict is not Verdict.ACCEPTED]
@@ -85,8 +86,8 @@ def test_a_public_case_that_raises_after_all_were_met_has_met_no_hidden_one() ->
     assert redact(report, sees_all=False).message == report.message
 
 
-def test_a_hidden_case_that_raises_shows_kind_and_line_only() -> None:
-    report = run(ranked(SEEN + RAISES.format(at=999, after=0))).report
+def test_a_hidden_case_that_raises_shows_kind_and_line_only(warm: Run) -> None:
+    report = warm(ranked(SEEN + RAISES.format(at=999, after=0)))
 
     assert "seen [777, 999]" in report.message
     seen = redact(report, sees_all=False)
@@ -96,18 +97,18 @@ def test_a_hidden_case_that_raises_shows_kind_and_line_only() -> None:
     assert not any(secret in shown(report) for secret in ("seen", *SECRETS))
 
 
-def test_a_line_that_the_file_does_not_have_is_not_shown() -> None:
+def test_a_line_that_the_file_does_not_have_is_not_shown(warm: Run) -> None:
     lie = "raise ValueError(f'\\n  File \"submission.py\", line {len(data)}, in custom_kernel')"
     source = f"def custom_kernel(data):\n    if len(data) == 999:\n        {lie}\n    return data * 2\n"
-    failed = stage_cases(run(ranked(source)).report)[-1]
+    failed = stage_cases(warm(ranked(source)))[-1]
 
     assert "line 999" in failed.message
     assert failed.line is None
 
 
-def test_a_hidden_case_that_is_wrong_shows_its_kind_only() -> None:
+def test_a_hidden_case_that_is_wrong_shows_its_kind_only(warm: Run) -> None:
     source = "def custom_kernel(data):\n    return data * 2 + (len(data) == 777) * len(data)\n"
-    report = run(ranked(source)).report
+    report = warm(ranked(source))
 
     assert (report.verdict, report.stage) == (Verdict.WRONG_ANSWER, StageName.TEST)
     public, hidden = stage_cases(redact(report, sees_all=False), StageName.TEST)
@@ -116,12 +117,12 @@ def test_a_hidden_case_that_is_wrong_shows_its_kind_only() -> None:
     assert not any(secret in shown(report) for secret in SECRETS)
 
 
-def test_a_process_that_ends_in_a_hidden_case_does_not_say_how() -> None:
+def test_a_process_that_ends_in_a_hidden_case_does_not_say_how(warm: Run) -> None:
     source = (
         "import os\n\n\ndef custom_kernel(data):\n"
         "    if len(data) == 777:\n        os._exit(77)\n    return data * 2\n"
     )
-    report = run(ranked(source)).report
+    report = warm(ranked(source))
 
     assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXITED)
     assert "exit code 77" in report.message
@@ -140,7 +141,7 @@ def test_an_import_that_fails_beside_hidden_cases_is_not_described() -> None:
     assert "a text" not in shown(report)
 
 
-def test_own_times_of_public_cases_cannot_hold_hidden_sizes() -> None:
+def test_own_times_of_public_cases_cannot_hold_hidden_sizes(warm: Run) -> None:
     source = """\
 import time
 seen, calls = [], []
@@ -153,7 +154,7 @@ def custom_kernel(data):
     seen.append(len(data))
     return data * 2
 """
-    report = run(ranked(source)).report
+    report = warm(ranked(source))
 
     assert report.verdict is Verdict.ACCEPTED, report.message
     public, hidden = stage_cases(report)
@@ -165,9 +166,9 @@ def custom_kernel(data):
     assert "999.0" not in shown(report)
 
 
-def test_what_the_second_process_prints_is_not_kept() -> None:
+def test_what_the_second_process_prints_is_not_kept(warm: Run) -> None:
     source = "def custom_kernel(data):\n    print('met', len(data))\n    return data * 2\n"
-    report = run(ranked(source)).report
+    report = warm(ranked(source))
 
     assert "met 8" in report.stdout.text
     assert not any(secret in report.stdout.text for secret in SECRETS)

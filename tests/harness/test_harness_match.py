@@ -12,8 +12,8 @@ from fake_room import CALL_NS, FakeEngine, judged_in_room
 from harness_runs import quick_spec
 from inside import cases
 
-from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.replay import match
+from kernelcup_harness.clocks.replay import match
+from kernelcup_harness.core.check import Checks
 from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, MeasureRules, Mode, Verdict, from_json
 from kernelcup_harness.window.driver import DriverError
 
@@ -25,7 +25,7 @@ SIZES = [{"size": n, "seed": n} for n in (8, 32)]
 def job(submission: str = HONEST, **changes: Any) -> JobSpec:
     """A ranked job with an honest rival."""
     values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, rival=HONEST, rival_name="rival.py", **(values | changes))
+    return quick_spec(submission, rival=HONEST, **(values | changes))
 
 
 def duel(events: list[dict[str, Any]]) -> DuelResult:

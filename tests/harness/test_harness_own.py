@@ -14,6 +14,7 @@ from kernelcup_harness.protocol import (
     Mode,
     Reason,
     SandboxPolicy,
+    SourceTree,
     StageName,
     TrustLevel,
     Verdict,
@@ -211,6 +212,22 @@ def test_a_crash_that_passes_through_the_submission_is_the_submissions() -> None
     body = "import submission\nsubmission.custom_kernel(lambda: [].pop())"
     report = own(body, submission="def custom_kernel(data):\n    return data()\n").report
     assert report.verdict is Verdict.RUNTIME_ERROR
+
+
+def test_a_submission_of_several_files_is_judged_by_the_tasks_own_harness() -> None:
+    tree = SourceTree(
+        entry="submission.py", files={"submission.py": "from helper import x\n", "helper.py": "x = 5\n"}
+    )
+    body = "import submission\nsay('test.0.status', 'pass' if submission.x == 5 else 'fail')\nsay('check', 'pass')"
+    assert own(body, submission=tree).report.verdict is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize("name", ["random.py", "torch/__init__.py", "re/a.cuh"])
+def test_a_file_that_would_hide_a_module_from_the_tasks_own_harness_is_refused(name: str) -> None:
+    tree = SourceTree(entry="submission.py", files={"submission.py": "", name: ""})
+    report = own("say('test.0.status', 'pass')\nsay('check', 'pass')", submission=tree).report
+    assert (report.verdict, report.reason) == (Verdict.COMPILE_ERROR, Reason.COMPILE)
+    assert "would hide the module" in report.message
 
 
 @pytest.mark.parametrize("code", [2, 113])

@@ -190,6 +190,9 @@ def test_a_reported_mean_is_ranked_with_its_own_error() -> None:
 # What is refused
 
 
+RAN = protocol.RanKernel(
+    name="f", image="0", launches=1, grid=[1], block=[1], registers=1, shared_bytes=0, local_bytes=0
+)
 FULL_REPORT = to_json(
     make_report(
         stages=[
@@ -226,6 +229,13 @@ FULL_REPORT = to_json(
         ],
         calibration=protocol.Calibration(),
         duel=protocol.DuelResult(),
+        ran=[RAN],
+        counters=protocol.Counters(
+            case=0,
+            options=protocol.ProfileOptions(),
+            kernels=[protocol.KernelCounters(name="f", grid=[1], block=[1], counters={"time_ns": 1.0})],
+            files=[protocol.ProfileFile(name="report", nbytes=1, sha256="0" * 64)],
+        ),
     )
 )
 FULL_SPEC = to_json(

@@ -267,6 +267,42 @@ def test_a_graph_is_made_again_with_its_code_variables_and_settings() -> None:
         assert name in fake.calls
 
 
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [
+        (4, "cluster size"),
+        (5, "cluster scheduling"),
+        (9, "map of memory-sync domains"),
+        (10, "memory-sync domain"),
+        (11, "preferred cluster size"),
+    ],
+)
+def test_a_launch_attribute_of_a_newer_chip_is_replayed(number: int, what: str) -> None:
+    content = struct.pack("<III", 2, 1, 1).ljust(64, b"\0")
+    sent = graph_data.encode(capture(launch(attributes=((number, content),))))
+
+    made, fake = build(decoding.decode(sent))
+
+    assert (fake.set, made.dropped) == ([number], []), what
+
+
+@pytest.mark.parametrize("number", [6, 7, 12])
+def test_a_programmatic_launch_is_an_edge_and_no_attribute(number: int) -> None:
+    made, fake = build(capture(launch(attributes=((number, bytes([1]) + bytes(63)),))))
+
+    assert (fake.set, made.dropped) == ([], [])
+
+
+def test_a_tensor_map_is_carried_byte_by_byte() -> None:
+    tensor_map = struct.pack("<16Q", WINDOW + 4096, *range(15))
+    sent = graph_data.encode(capture(launch((64, tensor_map))))
+
+    (node,) = decoding.decode(sent).graphs[0].nodes
+
+    assert isinstance(node, Launch)
+    assert node.parameters == ((64, tensor_map),)
+
+
 def test_an_access_policy_window_is_dropped_and_named() -> None:
     made, fake = build(capture(launch(attributes=((1, bytes([1]) + bytes(63)),))))
 
@@ -279,6 +315,8 @@ def test_an_access_policy_window_is_dropped_and_named() -> None:
     [
         (launch((0, b"1234")), "has other parameters here"),
         (launch(attributes=((13, bytes([1]) + bytes(63)),)), "changed by device code"),
+        (launch(attributes=((16, bytes([1]) + bytes(63)),)), "scheduled for the links"),
+        (launch(attributes=((18, bytes([1]) + bytes(63)),)), "has launch attribute 18"),
         (copy(64, source=MAPPED), "a copy of memory outside"),
         (copy(64, target=WINDOW + (8 << 30) - 32), "a copy of memory outside"),
         (memset(target=MAPPED), "a memset of memory outside"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernelcup_harness.judge.replay.rival import NotHeld, RivalFailed, load
+from kernelcup_harness.clocks.replay.rival import NotHeld, RivalFailed, load
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, quick_spec, run
+from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, printed, quick_spec, run
 
 from kernelcup.launchers.bundle import write_bundle
 from kernelcup_harness.isolation import processes
@@ -28,6 +28,7 @@ from kernelcup_harness.protocol import (
     Mode,
     RunReport,
     SandboxPolicy,
+    SourceTree,
     StageName,
     Verdict,
     dumps,
@@ -156,19 +157,19 @@ def test_no_temporary_folder_is_left(curious: tuple[Finished, Path]) -> None:
     assert list(curious[1].iterdir()) == []
 
 
-def test_a_given_seed_repeats_the_ranked_inputs(finished: Finished) -> None:
+def test_a_given_seed_repeats_the_ranked_inputs(finished: Finished, warm: Run) -> None:
     spec = quick_spec(CURIOUS, mode=Mode.LEADERBOARD, secret_seed=finished.report.secret_seed)
-    first, again = ranked_inputs(finished), ranked_inputs(run(spec))
+    first, again = ranked_inputs(finished.report), ranked_inputs(warm(spec))
     shared = min(len(first), len(again))  # the number of warm-ups is the judge's secret
     assert shared >= 3
     assert first[:shared] == again[:shared]
 
 
-def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finished) -> None:
+def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finished, warm: Run) -> None:
     # Without near twins: those of the case's own input could be met by both runs.
-    other = run(quick_spec(CURIOUS, mode=Mode.LEADERBOARD, near_twins=False))
-    assert other.report.secret_seed != finished.report.secret_seed
-    first, second = ({tuple(each) for each in ranked_inputs(each)} for each in (finished, other))
+    other = warm(quick_spec(CURIOUS, mode=Mode.LEADERBOARD, near_twins=False))
+    assert other.secret_seed != finished.report.secret_seed
+    first, second = ({tuple(each) for each in ranked_inputs(each)} for each in (finished.report, other))
     of_the_public_seed = input_of_the_public_seed()
     assert first & second == {of_the_public_seed}
     assert first - {of_the_public_seed}
@@ -182,9 +183,9 @@ def input_of_the_public_seed() -> tuple[int, ...]:
     return tuple(task["generate_input"](size=8, seed=5).tolist())
 
 
-def ranked_inputs(finished: Finished) -> list[Any]:
+def ranked_inputs(report: RunReport) -> list[Any]:
     """Return the inputs of the benchmark, which is of a size of its own."""
-    return [each for each in finished.printed("input") if len(each) == 8]
+    return [each for each in printed(report, "input") if len(each) == 8]
 
 
 # Forms of tasks: what is judged is the same without a sandbox
@@ -205,6 +206,22 @@ def check_implementation(data, output):
 def test_a_task_may_be_answered_in_place(warm: Run) -> None:
     submission = "def custom_kernel(data):\n    data[1][:] = data[0] + data[0]\n"
     report = warm(quick_spec(submission, sources={"reference.py": IN_PLACE}))
+    assert report.verdict is Verdict.ACCEPTED, report.message
+
+
+TWO_FILES = SourceTree(
+    entry="submission.py",
+    files={
+        "submission.py": "import helper\nfrom kernels import add\ndef custom_kernel(data):\n"
+        "    return add.one(helper.doubled(data))\n",
+        "helper.py": "def doubled(data):\n    return data * 2\n",
+        "kernels/add.py": "def one(data):\n    return data + (data is None)\n",
+    },
+)
+
+
+def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
+    report = warm(quick_spec(TWO_FILES, mode=Mode.LEADERBOARD))
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
@@ -430,8 +447,8 @@ def test_an_input_that_cannot_be_written_down_is_the_tasks_fault(warm: Run) -> N
         {"sources": {"../outside.py": "", "reference.py": REFERENCE}},
         {"sources": {"a\x00b": "", "reference.py": REFERENCE}},
         {"sources": {"a": "", "a/b": "", "reference.py": REFERENCE}},
-        {"submission_name": "../submission.py"},
-        {"submission": "half of a \ud800 pair"},
+        {"submission": {"entry": "../submission.py", "files": {"../submission.py": ""}}},
+        {"submission": {"entry": "a.py", "files": {"a.py": "half of a \ud800 pair"}}},
         {"rules": {"checks": 0}},
         {"rules": {"max_samples": 0}, "mode": "benchmark"},
         {"harness": "own"},
@@ -626,16 +643,15 @@ def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
         subprocess.run(["rm", "-rf", *map(str, tmp_path.iterdir())], check=False)
 
 
-def test_on_a_processor_no_rival_is_started() -> None:
+def test_on_a_processor_no_rival_is_started(warm: Run) -> None:
     spec = quick_spec(
         "def custom_kernel(data):\n    return data * 2\n",
         mode=Mode.LEADERBOARD,
         backend=Backend.CPU,
         rival="print('a rival')\n",
-        rival_name="rival.py",
         tests=[],
     )
-    report = run(spec).report
+    report = warm(spec)
     assert report.verdict is Verdict.ACCEPTED, report.message
     assert report.duel is not None
     assert report.duel.verdict == "not_held"

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from builders import make_spec
-from kernelcup_harness.judge.answers import Answer
-from kernelcup_harness.judge.budget import WARM_UP_S, Budget, budgets_s
-from kernelcup_harness.judge.schedule import (
-    CaseRun,
+from kernelcup_harness.clocks.budget import WARM_UP_S, Budget, budgets_s
+from kernelcup_harness.clocks.sampling import CasePlan, TimedCase
+from kernelcup_harness.clocks.stage import turns
+from kernelcup_harness.core.answer import Answer
+from kernelcup_harness.core.plan import (
     PlannedCase,
     Stage,
     captures,
     ends_stage,
     plan,
 )
-from kernelcup_harness.judge.turns import turns
 from kernelcup_harness.protocol import (
     Backend,
     MeasureRules,
@@ -42,14 +42,24 @@ RANKED = Stage(name=StageName.RANKED, cases=[CASE], limit_s=10.0, timed=True)
 TESTS = Stage(name=StageName.TEST, cases=[CASE], limit_s=10.0, timed=False)
 
 
-def case_run(seed: int = 1, *, stage: Stage = RANKED, index: int = 0, **rules: Any) -> CaseRun:
+def timed_case(
+    case: PlannedCase, stage: Stage, rules: MeasureRules, budget_s: float, chance: random.Random, **given: Any
+) -> TimedCase:
+    """Return a case with a plan, both by chance."""
+    plan = CasePlan(case=case, stage=stage, rules=rules, budget_s=budget_s, chance=chance, **given)
+    return TimedCase(plan)
+
+
+def case_run(
+    seed: int = 1, *, stage: Stage = RANKED, index: int = 0, given: dict[str, Any] | None = None, **rules: Any
+) -> TimedCase:
     """Return the calls of a case with chance from ``seed``."""
     changed = {name: getattr(RULES, name) for name in RULES.__dataclass_fields__} | rules
     case = PlannedCase(index=index, parameters={}, hidden=False)
-    return CaseRun(case, stage, MeasureRules(**changed), 1e9, random.Random(seed))
+    return timed_case(case, stage, MeasureRules(**changed), 1e9, random.Random(seed), **(given or {}))
 
 
-def calls(run: CaseRun) -> Iterator[tuple[SampleName, bool]]:
+def calls(run: TimedCase) -> Iterator[tuple[SampleName, bool]]:
     """Make all calls of a case, none of which settles the mean."""
     number = 0
     while not run.finished:
@@ -127,15 +137,8 @@ def test_calls_that_are_only_checked_have_no_time() -> None:
 
 
 def test_where_twins_are_no_inputs_old_inputs_come_instead() -> None:
-    run = case_run(5)
-    run.twins_allowed = False
+    run = case_run(5, given={"near_twins": False})
     assert not any(sample.twin for sample, _counts in calls(run))
-
-
-def test_a_test_case_is_called_as_often_as_it_is_checked() -> None:
-    assert list(calls(case_run(1, stage=TESTS, checks=3))) == [
-        (SampleName(input=number), True) for number in range(3)
-    ]
 
 
 def test_a_case_that_failed_is_not_called_again() -> None:
@@ -150,12 +153,12 @@ def test_one_secret_gives_one_order() -> None:
     assert list(calls(case_run(9))) != list(calls(case_run(10)))
 
 
-def whose(seed: int, *, shuffled: bool, cases: int = 4) -> list[int]:
+def whose(seed: int, *, cases: int = 4) -> list[int]:
     """Return whose turn it is, call by call."""
     chance = random.Random(seed)
     runs = [case_run(seed + index, index=index) for index in range(cases)]
     order = []
-    for run in turns(runs, shuffled=shuffled, chance=chance):
+    for run in turns(runs, chance):
         _sample, counts = run.next_sample()
         run.add(Answer(ns=1e6 * (1 + len(order) % 5), wall_ns=9e6), counts=counts, spent_s=0.0)
         order.append(run.case.index)
@@ -163,7 +166,7 @@ def whose(seed: int, *, shuffled: bool, cases: int = 4) -> list[int]:
 
 
 def test_timed_cases_take_turns_in_an_order_nobody_knows() -> None:
-    orders = [whose(seed, shuffled=True) for seed in range(20)]
+    orders = [whose(seed) for seed in range(20)]
     assert len({tuple(order[:30]) for order in orders}) == 20
     for order in orders:
         changes = sum(1 for _ in groupby(order))
@@ -171,18 +174,13 @@ def test_timed_cases_take_turns_in_an_order_nobody_knows() -> None:
         assert set(order) == {0, 1, 2, 3}
 
 
-def test_tests_run_one_after_the_other() -> None:
-    order = whose(1, shuffled=False)
-    assert order == sorted(order)
-
-
 def test_a_turn_does_not_end_before_a_case_that_fails() -> None:
     runs = [case_run(index, index=index) for index in range(3)]
     seen = []
-    for run in turns(runs, shuffled=False, chance=random.Random(0)):
+    for run in turns(runs, random.Random(0)):
         run.failed_on = SampleName(input=0)
         seen.append(run.case.index)
-    assert seen == [0, 1, 2]
+    assert sorted(seen) == [0, 1, 2]
 
 
 # Time
@@ -214,7 +212,7 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
     rules = replace(RULES, warmups=5, min_samples=1, max_samples=100, repeats=0, twins=0, relative_error=0)
     made = []
     for budget_s in (WARM_UP_S + 0.01, 1.0):
-        run = CaseRun(CASE, stage, rules, budget_s, chance)
+        run = timed_case(CASE, stage, rules, budget_s, chance)
         while not run.finished:
             _sample, counts = run.next_sample()
             warming_s = 0.04 if run.count else 5.0
@@ -229,7 +227,7 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
 class Sampled:
     """What became of a case whose calls all take as long."""
 
-    run: CaseRun
+    run: TimedCase
     spent_s: float = 0.0
     twins: int = 0
     again: int = 0
@@ -243,7 +241,7 @@ class Sampled:
 def slow_case(seed: int, budget_s: float, *, stage: Stage = RANKED, call_s: float = 0.3) -> Sampled:
     """Sample a case until it is finished or has no time left; its input and its check take nearly all of it."""
     rules = replace(RULES, warmups=5, min_samples=20)
-    run = CaseRun(CASE, stage, rules, budget_s, random.Random(seed), settles=True)
+    run = timed_case(CASE, stage, rules, budget_s, random.Random(seed), settles=True)
     found, seen = Sampled(run), set[SampleName]()
     while not run.finished and not run.lacks_samples:
         sample, counts = run.next_sample()
@@ -352,7 +350,7 @@ def test_a_ranked_job_has_tests_and_ranked_cases_hidden_ones_last() -> None:
 def test_a_replay_is_one_call_of_one_case() -> None:
     (stage,) = plan(replaying(StageName.RANKED, 1))
     assert [case.index for case in stage.cases] == [1]
-    run = CaseRun(stage.cases[0], stage, RULES, 1.0, random.Random(1))
+    run = timed_case(stage.cases[0], stage, RULES, 1.0, random.Random(1))
     assert list(calls(run)) == [(SampleName(input=7), True)]
 
 
@@ -394,9 +392,9 @@ def test_a_sample_that_is_judged_again_is_not_captured() -> None:
 # Samples
 
 
-def sampled(*calls: dict[str, Any]) -> CaseRun:
+def sampled(*calls: dict[str, Any], **given: Any) -> TimedCase:
     """Return a case with these samples of 10 us, unless they say something else."""
-    run = case_run(repeats=0, twins=0, warmups=0, max_samples=200)
+    run = case_run(repeats=0, twins=0, warmups=0, max_samples=200, given=given)
     for changes in calls:
         run.next_sample()
         values = {"ns": 1e4, "own_ns": 9e3, "wall_ns": 1e4} | changes
@@ -405,7 +403,7 @@ def sampled(*calls: dict[str, Any]) -> CaseRun:
     return run
 
 
-def timing_of(run: CaseRun) -> Timing:
+def timing_of(run: TimedCase) -> Timing:
     """Return the times of a case that has some."""
     found = run.timing()
     assert found is not None
@@ -417,8 +415,7 @@ def test_a_case_without_samples_has_no_times() -> None:
 
 
 def test_samples_have_the_contestants_own_times_beside_them() -> None:
-    run = sampled({}, {"ns": 2e4, "own_ns": 1e4})
-    run.overhead_ns, run.offset_ns, run.noise_share = 700.0, 0.0, 0.01
+    run = sampled({}, {"ns": 2e4, "own_ns": 1e4}, overhead_ns=700.0, noise_share=0.01)
     found = timing_of(run)
     assert (found.samples_ns, found.own_ns) == ([1e4, 2e4], [9e3, 1e4])
     assert (found.overhead_ns, found.offset_ns, found.noise_share) == (700.0, 0.0, 0.01)

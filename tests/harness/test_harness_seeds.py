@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from builders import make_spec
-from kernelcup_harness.judge.checks import Checks, Place
-from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
-from kernelcup_harness.judge.task import TaskCode, TaskFault
+from kernelcup_harness.clocks.sampling import CasePlan, TimedCase
+from kernelcup_harness.core.check import Checks, Place
+from kernelcup_harness.core.plan import PlannedCase, Stage
+from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.lint import seed_trial
 from kernelcup_harness.lint.seed_trial import Trial
 from kernelcup_harness.protocol import (
@@ -174,7 +175,8 @@ def test_the_input_with_the_public_seed_is_never_timed() -> None:
     case = PlannedCase(index=0, parameters={"seed": OWN}, hidden=False)
     stage = Stage(name=StageName.RANKED, cases=[case], limit_s=10, timed=True)
     rules = MeasureRules(warmups=0, relative_error=0, repeats=0, twins=0)
-    run = CaseRun(case, stage, rules, 1.0, random.Random(0))
+    chance = random.Random(0)
+    run = TimedCase(CasePlan(case=case, stage=stage, rules=rules, budget_s=1.0, chance=chance))
     assert run.next_sample() == (SampleName(input=0), False)
     assert run.next_sample()[1]
 

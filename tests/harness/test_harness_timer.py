@@ -16,7 +16,7 @@ import pytest
 from test_harness_replay import FakeDriver, capture, launch
 
 from kernelcup_harness import timer_process
-from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused
 from kernelcup_harness.timer import engine, main, rebuild, start_gun
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import Driver, DriverError
@@ -253,6 +253,9 @@ class Plain:
     def launch(self, calls: Sequence[tuple[int, int]]) -> None:
         self.try_to()
         self.log.append(list(calls))
+
+    def profile(self, call: tuple[int, int]) -> None:
+        self.log.append(("profile", *call))
 
     def empty(self) -> int | None:
         self.empties += 1

@@ -15,12 +15,12 @@ import pytest
 import torch
 from fake_room import FakeHands, FakeWindow, fake_window, lies_in_window
 
+from kernelcup_harness.clocks.replay import wall_calls
+from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.contestant.main import Contestant
-from kernelcup_harness.judge.answers import Answer, CallFailed, Form, GuardBroken
-from kernelcup_harness.judge.replay import wall_calls
-from kernelcup_harness.judge.replay.wall_calls import WindowCalls
-from kernelcup_harness.judge.requests import Line
-from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.core.answer import Answer, CallFailed, Form, GuardBroken
+from kernelcup_harness.core.requests import Line
+from kernelcup_harness.core.task import TaskFault
 from kernelcup_harness.window import layout, window
 from kernelcup_harness.window.layout import BAND, HEAPS, INPUTS, WRITABLE, Layout
 from kernelcup_harness.window.messages import Access, Attach, Attached, LayInput, SharedRegion

@@ -13,14 +13,14 @@ from fake_room import FakeHands, judged_in_room
 from inside import cases
 from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, told
 
-from kernelcup_harness.judge import wall_clock
-from kernelcup_harness.judge.answers import Form
-from kernelcup_harness.judge.caller import Caller, Calls
-from kernelcup_harness.judge.replay import clean_room, mapping
-from kernelcup_harness.judge.replay.clean_room import SMALL_BYTES, CleanRoom
-from kernelcup_harness.judge.replay.session import NOT_IN_WINDOW, Session
-from kernelcup_harness.judge.replay.wall_calls import WindowCalls
-from kernelcup_harness.judge.schedule import PlannedCase, Stage
+from kernelcup_harness.clocks.replay import clean_room, mapping
+from kernelcup_harness.clocks.replay.clean_room import SMALL_BYTES, CleanRoom
+from kernelcup_harness.clocks.replay.session import NOT_IN_WINDOW, Session
+from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
+from kernelcup_harness.core.answer import Form
+from kernelcup_harness.core.call import Caller, Calls
+from kernelcup_harness.core.plan import PlannedCase, Stage
+from kernelcup_harness.doubt import overhead
 from kernelcup_harness.protocol import NOT_REPLAYED, Reason, StageName, TrustLevel, Verdict
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire.channel import Channel
@@ -57,7 +57,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count calls of inputs of any size; overheads are not measured."""
     found = Counted()
     monkeypatch.setattr(clean_room, "SMALL_BYTES", 0)
-    monkeypatch.setattr(wall_clock.Overheads, "measure", lambda *_: None)
+    monkeypatch.setattr(overhead.Overheads, "measure", lambda *_: None)
 
     def counting(kind: type, name: str) -> None:
         real = kind.timed  # type: ignore[attr-defined]
@@ -142,15 +142,15 @@ def test_the_overhead_of_a_call_is_measured_in_the_window_too(
 ) -> None:
     monkeypatch.setattr(clean_room, "SMALL_BYTES", 0)
     kinds: list[type] = []
-    measured = wall_clock.Overheads._measured
+    measured = overhead.Overheads._measured
 
     def noted(
-        found: wall_clock.Overheads, stage: Stage, case: PlannedCase, calls: Calls, *arguments: Any
+        found: overhead.Overheads, stage: Stage, case: PlannedCase, calls: Calls, *arguments: Any
     ) -> float:
         kinds.append(type(calls))
         return measured(found, stage, case, calls, *arguments)
 
-    monkeypatch.setattr(wall_clock.Overheads, "_measured", noted)
+    monkeypatch.setattr(overhead.Overheads, "_measured", noted)
     events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Waits)
 
     check_by_the_wall_clock(events)
@@ -238,7 +238,8 @@ def a_session(monkeypatch: pytest.MonkeyPatch, kind: Any) -> tuple[Session, list
     """A session without a timer, and its messages."""
     monkeypatch.setattr(mapping, "GpuMapping", kind)
     told: list[Any] = []
-    return Session(cast("Channel", None), told.append), told
+    runner: Any = SimpleNamespace(tell=told.append)
+    return Session(cast("Channel", None), runner), told
 
 
 def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(

@@ -11,13 +11,13 @@ from harness_runs import quick_spec, run
 from inside import cases, judged
 
 from kernelcup_harness.contestant.main import Contestant
-from kernelcup_harness.judge import wall_clock
-from kernelcup_harness.judge.answers import CallFailed
-from kernelcup_harness.judge.caller import Caller, Calls
-from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.schedule import PlannedCase, Stage
-from kernelcup_harness.judge.task import TaskFault
-from kernelcup_harness.judge.verdicts import MachineFailed
+from kernelcup_harness.core.answer import CallFailed
+from kernelcup_harness.core.call import Caller, Calls
+from kernelcup_harness.core.check import Checks
+from kernelcup_harness.core.plan import PlannedCase, Stage
+from kernelcup_harness.core.task import TaskFault
+from kernelcup_harness.core.verdict import MachineFailed
+from kernelcup_harness.doubt import overhead
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -99,7 +99,7 @@ def test_overheads_are_measured_before_the_import(tmp_path: Path, monkeypatch: p
     before, after = asked[: asked.index("load")], asked[asked.index("load") + 1 :]
     assert before[0] == "noop"
     assert before[-1] == "forget"
-    assert before.count("go") > wall_clock.UNCOUNTED
+    assert before.count("go") > overhead.UNCOUNTED
     assert set(after) == {"go"}
     assert cases(events)[0].verdict is Verdict.ACCEPTED
 
@@ -164,9 +164,9 @@ def of_host(caller: FakeCaller) -> Calls:
     return cast("Calls", caller)
 
 
-def overheads(caller: FakeCaller, *, fails: int | None = None) -> wall_clock.Overheads:
+def overheads(caller: FakeCaller, *, fails: int | None = None) -> overhead.Overheads:
     """Return what measures with a caller that is none; the generator of one case may fail."""
-    return wall_clock.Overheads(
+    return overhead.Overheads(
         cast("Checks", FakeChecks(fails)),
         {"submission": cast("Caller", caller)},
         lambda _stage, _case: cast("Calls", caller),
@@ -179,7 +179,7 @@ def test_overheads_that_take_long_are_measured_of_the_first_case_only() -> None:
     found.measure([two], clock=lambda: caller.now_s)
     assert found.of(two, two.cases[0], of_host(caller)) == 1000.0
     assert found.of(two, two.cases[1], of_host(caller)) is None
-    assert caller.calls == wall_clock.UNCOUNTED + 1
+    assert caller.calls == overhead.UNCOUNTED + 1
     assert caller.forgotten
 
 
@@ -188,18 +188,18 @@ def test_the_overhead_of_each_case_is_that_of_its_own_calls() -> None:
     found = overheads(caller)
     found.measure([two], clock=lambda: caller.now_s)
     assert [found.of(two, case, of_host(caller)) for case in two.cases] == [1000.0, 2000.0]
-    assert caller.calls == 2 * (wall_clock.UNCOUNTED + wall_clock.SAMPLES)
+    assert caller.calls == 2 * (overhead.UNCOUNTED + overhead.SAMPLES)
 
 
 def test_calls_are_made_by_what_makes_those_of_the_case() -> None:
     caller, others, two = FakeCaller(call_s=0.01), FakeCaller(call_s=0.01), stage(2)
-    found = wall_clock.Overheads(
+    found = overhead.Overheads(
         cast("Checks", FakeChecks()),
         {"submission": cast("Caller", caller)},
         lambda _stage, case: cast("Calls", others if case.index else caller),
     )
     found.measure([two], clock=lambda: caller.now_s)
-    assert caller.calls == others.calls == wall_clock.UNCOUNTED + wall_clock.SAMPLES
+    assert caller.calls == others.calls == overhead.UNCOUNTED + overhead.SAMPLES
 
 
 def test_a_case_whose_generator_fails_has_no_overhead_and_the_next_has() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from harness_runs import quick_spec, run
 
-from kernelcup_harness.contestant import main
+from kernelcup_harness.profile.torch_trace import TorchTrace
 from kernelcup_harness.protocol import Limits, Mode, Verdict
 
 HANGS = """\
@@ -59,5 +59,5 @@ def test_what_the_profiler_prints_is_not_the_submissions(
 
     monkeypatch.setattr(torch.profiler, "profile", Noisy)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    main.profile(lambda: os.write(2, b"mine\n"), lambda: None)
+    TorchTrace().inside(lambda: os.write(2, b"mine\n"), lambda: None)
     assert capfd.readouterr().err == "mine\nmine\n"

@@ -14,13 +14,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernelcup_harness.judge.structure import structure_fault
-from kernelcup_harness.wire import decode
+from kernelcup_harness.core.structure import structure_fault
+from kernelcup_harness.wire import decode, records
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.decode import Decoder
 from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Encoder, TooLarge
@@ -103,7 +104,7 @@ def same(left: Any, right: Any) -> bool:
         return list(map(repr, left)) == list(map(repr, right)) and all(
             map(same, left.values(), right.values())
         )
-    fields = wire.record_fields(left)
+    fields = records.record_fields(left)
     if fields is not None:
         return all(same(getattr(left, name), getattr(right, name)) for name in fields)
     return repr(left) == repr(right)
@@ -254,6 +255,65 @@ def test_a_parameter_arrives_as_a_tensor(line: Wire) -> None:
     assert arrived.requires_grad
 
 
+ARRAYS = {
+    "floats": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "halves": np.array([0.5, np.nan], dtype=np.float16),
+    "columns": np.arange(6.0).reshape(2, 3).T,
+    "backwards": np.arange(5)[::-1],
+    "bytes": np.frombuffer(b"read only", dtype=np.uint8),
+    "booleans": np.array([True, False]),
+    "complex": np.array([1 + 2j]),
+    "scalar": np.array(3, dtype=np.int16),
+    "empty": np.zeros((0, 4), dtype=np.uint16),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_crosses_as_an_array(line: Wire, name: str) -> None:
+    arrived = line.carry({"there": ARRAYS[name]})["there"]
+    assert type(arrived) is np.ndarray
+    assert arrived.dtype == ARRAYS[name].dtype
+    np.testing.assert_array_equal(arrived, ARRAYS[name])
+
+
+def test_an_array_of_an_answer_crosses_densely_laid_out(line: Wire) -> None:
+    value = wire.contiguous([ARRAYS["columns"], ARRAYS["backwards"]])
+    for arrived, sent in zip(line.carry(value, dense=True), value, strict=True):
+        np.testing.assert_array_equal(arrived, sent)
+
+
+def test_an_array_that_occurs_twice_arrives_as_views_of_one(line: Wire) -> None:
+    array = ARRAYS["floats"]
+    first, second = line.carry([array, array])
+    assert np.shares_memory(first, second)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.float32(0.1), np.float16("nan"), np.int64(-5), np.bool_(True), np.complex64(1j), b"", b"\0\xff"],
+)
+def test_numbers_of_numpy_and_bytes_cross_with_their_type(line: Wire, value: Any) -> None:
+    arrived = line.carry([value])[0]
+    assert type(arrived) is type(value)
+    assert repr(arrived) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"k": "number", "v": ["O", "00" * 8]},
+        {"k": "number", "v": ["f", "00"]},
+        {"k": "number", "v": ["f", "00" * 8]},
+        {"k": "number", "v": ["f4,f4", "00" * 8]},
+        {"k": "bytes", "v": "no base64!"},
+        {"k": "array", "i": 0},
+    ],
+)
+def test_a_malformed_number_or_array_is_refused(line: Wire, node: Any) -> None:
+    with pytest.raises(BadTree):
+        line.decode(node)
+
+
 def test_a_tensor_that_occurs_twice_is_written_once_and_arrives_as_one(line: Wire) -> None:
     value = torch.ones(5)
     encoder = Encoder()
@@ -333,13 +393,30 @@ class Colour(enum.IntEnum):
     RED = 1
 
 
+def local_record() -> Any:
+    """Return a record whose class no other process can find."""
+
+    @dataclasses.dataclass
+    class Local:
+        size: int
+
+    return Local(1)
+
+
 CANNOT = [
     ({"a": [1, {2}]}, "value['a'][1]", "set"),
     ((1, len), "value[1]", "builtin_function_or_method"),
     ([lambda: 0], "value[0]", "function"),
     (Config(torch.nn.Linear(1, 1)), "value.values", "Linear"),
     (Pair(1, object()), "value.right", "object"),
-    ([b"bytes"], "value[0]", "bytes"),
+    ([np.array(["text"])], "value[0]", "dtype <U4"),
+    ([np.array([1, "x"], dtype=object)], "value[0]", "dtype object"),
+    ([np.arange(3).astype(">i4")], "value[0]", "dtype >i4"),
+    ([np.ma.masked_array([1.0])], "value[0]", "MaskedArray"),
+    ([np.datetime64("2026-01-01")], "value[0]", "datetime64"),
+    ([bytearray(b"x")], "value[0]", "bytearray"),
+    ([bytes(1 << 20) + b"x"], "value[0]", "too long"),
+    ([local_record()], "value[0]", "<locals>"),
     ([range(3)], "value[0]", "range"),
     ([torch.Size([1])], "value[0]", "Size"),
     ([Colour.RED], "value[0]", "Colour"),

@@ -15,11 +15,11 @@ from fake_device import COPY, COPY_NS, SWEEP, FakeDevice, FakeSampler, Locked
 
 from kernelcup_harness import witness_process
 from kernelcup_harness.clocks import trace
+from kernelcup_harness.clocks.replay import witnessed
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused
+from kernelcup_harness.clocks.replay.witnessed import Round, WitnessFailed
 from kernelcup_harness.clocks.witness import MOST_SAMPLES, Sampler, Witness
 from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
-from kernelcup_harness.judge.replay import witnessed
-from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
-from kernelcup_harness.judge.replay.witnessed import Round, WitnessFailed
 from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.messages import (
     MOST_STRETCHES,

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inside import cases
 
+from kernelcup_harness.clocks.replay import match, replays, timed_replays
+from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES
 from kernelcup_harness.clocks.trace import SPAN_NS
+from kernelcup_harness.core.answer import Forged
+from kernelcup_harness.core.check import Checks
 from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
-from kernelcup_harness.judge.answers import Forged
-from kernelcup_harness.judge.checks import Checks
-from kernelcup_harness.judge.replay import match, replays, timed_replays
-from kernelcup_harness.judge.schedule import CHECKING_SAMPLES
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -421,8 +421,8 @@ def finished(watched_ns: list[float], gun_ns: list[float], wall_ns: float = 0.0)
     room._witness = SimpleNamespace()  # type: ignore[assignment]
     room._cases = {0: SimpleNamespace(wall_ns=[wall_ns])}  # type: ignore[dict-item]
     room._asked = lambda *_: None  # type: ignore[assignment, method-assign]
-    samples = SimpleNamespace(watched_ns=watched_ns)
-    run: Any = SimpleNamespace(case=SimpleNamespace(index=0), gun_ns=gun_ns, samples=samples)
+    samples = SimpleNamespace(watched_ns=watched_ns, gun_ns=lambda _offset_ns: gun_ns)
+    run: Any = SimpleNamespace(case=SimpleNamespace(index=0), samples=samples)
     return room.finish(run)
 
 
@@ -477,7 +477,7 @@ class Apart(FakeEngine):
         return super().shows_ns(group) + (self.rival_ns if is_rival else 0)
 
 
-RIVAL = {"rival": HONEST, "rival_name": "rival.py"}
+RIVAL = {"rival": HONEST}
 
 
 @pytest.mark.parametrize(("rival_ns", "verdict"), [(900, "faster"), (-900, "slower"), (0, "tied")])

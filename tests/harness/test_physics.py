@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kernelcup_harness.audit.physics import (
+from kernelcup_harness.doubt.floor import (
     BELOW_FLOOR,
     NEAR,
     NEAR_FLOOR,

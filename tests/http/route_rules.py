@@ -94,6 +94,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.EVERYBODY, values={**BOARD, "language": "Python"}
     ),
     ("GET", "/leaderboards/{name}/starter"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/standings/{device}"): Route(
         who=Who.EVERYBODY, values={**BOARD, "device": "H100"}
@@ -126,6 +127,11 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.EVERYBODY, values={**RUN, "name": "report.json"}
     ),
     ("GET", "/queue"): Route(who=Who.EVERYBODY),
+    ("GET", "/machines"): Route(who=Who.ADMIN),
+    ("POST", "/machines"): Route(who=Who.ADMIN, json={"name": "lab"}, status=201),
+    ("PATCH", "/machines/{name}"): Route(who=Who.ADMIN, values={"name": "m"}, json={}, status=404),
+    ("DELETE", "/machines/{name}"): Route(who=Who.ADMIN, values={"name": "m"}, status=404),
+    ("PUT", "/leaderboards/{name}/machines"): Route(who=Who.ADMIN, values=BOARD, json={"machines": []}),
     ("GET", "/devices"): Route(who=Who.EVERYBODY),
     ("GET", "/status"): Route(who=Who.EVERYBODY),
     ("GET", "/docket"): Route(who=Who.EVERYBODY),

@@ -24,7 +24,7 @@ from kernelcup.services.boards.changes import update_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.standings import freeze
 from kernelcup.services.submissions.withdrawal import cancel_submission
-from kernelcup_harness.protocol import DuelResult, Timing, Work
+from kernelcup_harness.protocol import CapturedOutput, DuelResult, Timing, Work
 
 
 @pytest.fixture
@@ -135,7 +135,11 @@ def test_only_the_author_cancels_and_deletes(client, ada, board, person) -> None
 
 def test_code_is_for_its_author(client, ada, board, person) -> None:
     number = submit(client, ada).json()["id"]
-    assert client.get(f"/api/v1/submissions/{number}/code", headers=ada.headers).json()["code"] == SUBMISSION
+    assert client.get(f"/api/v1/submissions/{number}/code", headers=ada.headers).json() == {
+        "submission": number,
+        "entry": "submission.py",
+        "files": {"submission.py": SUBMISSION},
+    }
     assert client.get(f"/api/v1/submissions/{number}/raw", headers=ada.headers).text == SUBMISSION
     for headers in ({}, person("bob").headers):
         assert client.get(f"/api/v1/submissions/{number}/code", headers=headers).status_code in (403, 404)
@@ -304,22 +308,23 @@ def test_a_standing_tells_its_interval_and_ties(client, ada, person, board, db) 
     assert (first["duel"], first["trust"]) == ("", "witnessed")
 
 
-def test_a_report_teaches_its_author_and_tells_others_no_more_than_the_score(
-    client, ada, person, board, db
-) -> None:
+def test_a_report_that_ranks_teaches_its_author_and_others(client, ada, person, board, db) -> None:
     submit(client, ada)
     judge(db, make_report([2000.0]))
     bob = person("bob")
     made = submit(client, bob)
     case = make_case(4000.0, work=Work(bytes=8000.0), floor_ns=1000.0, reference_ns=8000.0)
-    judge(db, make_report(stages=[make_stage([case])]))
+    printed = CapturedOutput(text="printed", total_bytes=7)
+    judge(db, make_report(stages=[make_stage([case])], stdout=printed))
     (job,) = client.get(made.headers["location"], headers=bob.headers).json()["jobs"]
+    assert job["report"]["stdout"]["text"].startswith("Withheld")
     assert job["best"] == {"submission": 1, "score_s": pytest.approx(2e-6), "cases_ns": {"0": 2000.0}}
     (lesson,) = job["lessons"]
     assert (lesson["stage"], lesson["share"], lesson["bound_by"]) == ("ranked", 0.25, "bandwidth")
     assert (lesson["over_reference"], lesson["over_best"]) == (2.0, 0.5)
     (told,) = client.get(made.headers["location"], headers=ada.headers).json()["jobs"]
-    assert (told["score_s"], told["lessons"], told["best"]) == (pytest.approx(4e-6), [], None)
+    assert (told["score_s"], told["lessons"], told["best"]) == (job["score_s"], job["lessons"], job["best"])
+    assert told["report"]["stdout"]["text"] == ""
 
 
 def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(client, ada, board, db) -> None:

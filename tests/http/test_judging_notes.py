@@ -59,6 +59,23 @@ def test_the_reply_of_the_api_says_it(client, platform: Platform, person) -> Non
     assert task["harness"] == "standard"
 
 
+IN_C = """\
+// Scale a vector.
+int generate_input(const kc_case *parameters, uint64_t seed, kc_args *inputs, kc_context *context) { return 0; }
+int ref_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) { return 0; }
+"""
+
+
+@pytest.mark.parametrize("name", ["scale.cu", "scale.cuh", "scale.cpp"])
+def test_a_single_file_in_cuda_is_a_leaderboard_for_the_standard_harness(client, person, name: str) -> None:
+    grace = person("grace", Role.CREATOR)
+    made = create(client, grace.headers, {name: IN_C}, devices=["H100"])
+    assert made.status_code == 201, made.text
+    assert made.json()["harness"] == "standard"
+    task = client.get("/api/v1/leaderboards/shipped/task", headers=grace.headers).json()
+    assert (task["lang"], task["description"]) == ("cu", "Scale a vector.")
+
+
 def test_the_api_needs_a_yes_to_the_tasks_own_harness(client, person) -> None:
     grace = person("grace", Role.CREATOR)
     refused = create(client, grace.headers, FAILS)

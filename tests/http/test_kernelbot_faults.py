@@ -134,7 +134,7 @@ def test_10_1_3_a_submission_replaces_no_file_of_those_that_judge_it(db, client,
     code = "# what takes the place of nothing\n" + SUBMISSION
     assert send(client, code=code, headers=scene["ada"].headers, file_name=name).status_code in (201, 400)
     for spec in specs(db):
-        assert spec.submission_name == "submission.py"
+        assert set(spec.submission.files) == {"submission.py"}
         assert spec.sources == make_task().sources
 
 
@@ -179,8 +179,11 @@ def test_10_1_6_a_run_is_not_to_be_had_by_everybody_who_signed_in(client, scene)
     for path in ("/api/v1/runs/2", "/api/v1/runs/2/artifacts/report.json"):
         report = client.get(path, headers=scene["bob"].headers).json()
         report = report.get("report", report)
-        assert report["stages"] == []
         assert not report["secret_seed"]
+        assert (report["message"], report["stdout"]["text"], report["stderr"]["text"]) == ("", "", "")
+        for case in (each for stage in report["stages"] for each in stage["cases"]):
+            found = [case[name] for name in ("message", "mismatch", "failed_on", "profile", "trace_gz64")]
+            assert found == ["", None, None, None, None]
     assert client.get("/api/v1/runs/4", headers=scene["bob"].headers).status_code == 404
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 
 from kernelcup.domain import Device
+from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend
 
 
-class HangingLauncher:
+class HangingLauncher(RunsInThreads):
     """Says that it has begun, then waits for input that never comes."""
 
     def capacity(self, device: Device) -> int:

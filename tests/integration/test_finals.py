@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 import final_duels
 from builders import make_actor, make_board, make_report, make_task
-from fakes import FakeClock, FakeLauncher
+from fakes import FakeClock, FakeLauncher, work_off
 from final_duels import duel_of, pair_of
 from hand_judging import Judging
 from kernelcup.domain import (
@@ -175,9 +175,10 @@ def test_each_duel_has_its_part_of_the_error_and_the_hidden_cases(db, clock) -> 
     start(judging)
     launcher = FakeLauncher(make_report([1000], duel=duel_of(0.9)))
     lease = judging.claim()
-    Attempt(db, lease, device=OWN, launcher=launcher, tell=lambda _: None, clock=clock, max_attempts=1).run()
+    options = {"tell": lambda _: None, "clock": clock, "max_attempts": 1}
+    work_off(Attempt(db, lease, device=OWN, launcher=launcher, **options), launcher)
     (spec,) = launcher.specs
-    assert (spec.mode, spec.submission, spec.rival) == (Mode.LEADERBOARD, "# ada\n", "# bob\n")
+    assert (spec.mode, spec.submission.code, spec.rival.code) == (Mode.LEADERBOARD, "# ada\n", "# bob\n")
     assert spec.rival_error == pytest.approx(finals.ERROR / 6)
     assert spec.hidden_benchmarks == hidden
     assert pair_of(judging.db, shown(judging).waiting) == (2, 3)
@@ -355,7 +356,8 @@ def hold_one_that_is_gone(judging: Judging) -> bool:
     """Have a dispatcher find that a rival was deleted; return whether the final goes on."""
     lease = judging.claim()
     options = {"tell": lambda _: None, "clock": judging.clock, "max_attempts": 1}
-    Attempt(judging.db, lease, device=OWN, launcher=FakeLauncher(), **options).run()
+    launcher = FakeLauncher()
+    work_off(Attempt(judging.db, lease, device=OWN, launcher=launcher, **options), launcher)
     return shown(judging).waiting not in (None, lease.job.submission_id)
 
 

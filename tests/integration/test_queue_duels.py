@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete
 
 from builders import make_actor, make_board, make_case, make_report, make_stage, make_task, make_wall_report
-from fakes import FakeClock, FakeLauncher
+from fakes import FakeClock, FakeLauncher, work_off
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
@@ -321,7 +321,7 @@ def test_other_modes_and_boards_ask_for_no_duel(judging) -> None:
 
 def attempt(judging: Judging, launcher: FakeLauncher, *, max_attempts: int = 1) -> None:
     """Have the next job done as a dispatcher does it."""
-    Attempt(
+    work = Attempt(
         judging.db,
         judging.claim(),
         device=OWN,
@@ -329,7 +329,8 @@ def attempt(judging: Judging, launcher: FakeLauncher, *, max_attempts: int = 1) 
         tell=lambda _: None,
         clock=judging.clock,
         max_attempts=max_attempts,
-    ).run()
+    )
+    work_off(work, launcher)
 
 
 def test_an_attempt_carries_the_code_of_who_is_first(judging) -> None:
@@ -338,15 +339,15 @@ def test_an_attempt_carries_the_code_of_who_is_first(judging) -> None:
     launcher = FakeLauncher(make_report([900], duel=FASTER))
     attempt(judging, launcher)
     (spec,) = launcher.specs
-    assert spec.submission == "custom_kernel = 1\n"
-    assert spec.rival == judging_code(judging, 1)
+    assert spec.submission.code == "custom_kernel = 1\n"
+    assert spec.rival.code == judging_code(judging, 1)
     assert ranking(judging)[0][1:] == ("bob", 900, "won")
 
 
 def judging_code(judging: Judging, submission_id: int) -> str:
     from kernelcup.services.submissions.submissions import get_code
 
-    return get_code(judging.db, submission_id)
+    return get_code(judging.db, submission_id).code
 
 
 # ---- comparisons
@@ -377,7 +378,7 @@ def test_a_comparison_is_measured_like_a_ranked_run_and_ranks_nowhere(judging, p
     launcher = FakeLauncher(make_report([100], duel=FASTER))
     attempt(judging, launcher)
     (spec,) = launcher.specs
-    assert (spec.mode, spec.submission, spec.rival) == (
+    assert (spec.mode, spec.submission.code, spec.rival.code) == (
         Mode.LEADERBOARD,
         judging_code(judging, first.id),
         "x = 1\n",

@@ -14,7 +14,7 @@ from kernelcup.services.queue.estimates import queue_status, waiting_of
 from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.machines import outages as faults
 from kernelcup.storage.machines.outages import DeviceFault
-from kernelcup.storage.queue import jobs
+from kernelcup.storage.queue import backlog
 from kernelcup.storage.rules import pauses
 from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Mode
@@ -169,7 +169,7 @@ def test_slots_that_others_use_make_the_wait_longer(judging) -> None:
 
 
 def test_a_long_queue_is_not_counted_to_its_end(judging, monkeypatch) -> None:
-    monkeypatch.setattr(jobs, "MOST_COUNTED", 2)
+    monkeypatch.setattr(backlog, "MOST_COUNTED", 2)
     monkeypatch.setattr(estimates, "MOST_COUNTED", 2)
     serve(judging)
     last = [judging.submit(user) for user in ("ada", "bob", "cyn", "dan")][-1]

@@ -11,9 +11,11 @@ from builders import make_device, make_task
 from kernelcup.domain import Task
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
+from kernelcup.services.boards import local_trial
 from kernelcup.services.boards.local_trial import LocalTrial
 from kernelcup.services.boards.trial import Tried
 from kernelcup_harness.protocol import Backend, HarnessKind
+from kernelcup_harness.protocol.lint import LintReport
 
 GROWS = """\
 import torch
@@ -65,3 +67,19 @@ def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
     assert isinstance(found, Tried)
     assert (found.fault, found.seeds_below, found.seeds_poor) == ("", 1 << 31, False)
     assert "tests.0: seeds up to 2^63" in found.seeds_why
+
+
+def test_a_checker_that_always_says_yes_is_named(trial) -> None:
+    careless = GROWS.replace("torch.equal(output, data)", "True")
+    found = trial.try_task(make_task(sources={"reference.py": careless}), ["emulated"], solutions=False)
+    assert found is not None
+    assert "the checker ignores the answer" in found.loose[0]
+
+
+def test_a_task_that_this_machines_memory_cannot_hold_is_undecided(trial, monkeypatch) -> None:
+    monkeypatch.setattr(
+        local_trial.lint, "run_lint", lambda *_, **__: LintReport(fault="used", too_little_memory=True)
+    )
+    found = trial.try_task(shipped(), ["emulated"], solutions=True)
+    assert found is not None
+    assert (found.fault, found.undecided) == ("", "used, which is all that this machine has for it")

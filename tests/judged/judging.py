@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from ruamel.yaml import YAML
 import kernelcup.tasks
 from kernelcup.domain import Task
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import CaseResult, JobSpec, RunReport, Verdict, dumps, from_json
+from kernelcup_harness.protocol import CaseResult, JobSpec, RunReport, SourceTree, Verdict, dumps, from_json
+from kernelcup_harness.submission.cuda.nvcc import find_nvcc
 
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
 SINGLE_FILE = "reference_code.py"
@@ -88,6 +90,15 @@ def needs_triton(file: Path) -> bool:
     return re.search(r"^import triton", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
-def lacks_triton(file: Path) -> bool:
-    """Whether the file imports Triton and this machine has none."""
-    return needs_triton(file) and importlib.util.find_spec("triton") is None
+def lacks(file: Path) -> str:
+    """Name what the file needs and this machine does not have, empty if nothing."""
+    if needs_triton(file) and importlib.util.find_spec("triton") is None:
+        return "Triton"
+    if file.suffix == ".cu" and EXAMPLES in file.parents:
+        return "a GPU"
+    return "nvcc" if file.suffix == ".cu" and find_nvcc(os.environ) is None else ""
+
+
+def as_sent(file: Path) -> SourceTree:
+    """Return a file as a submission."""
+    return SourceTree.of(file.read_text(encoding="utf-8"), f"submission{file.suffix}")

@@ -22,12 +22,13 @@ sys.path.insert(0, str(Path(__file__).parent / "attacks"))
 
 import corpus
 from corpus import Attack
-from judging import lacks_triton, loaded, run_harness, what_was_said
+from judging import lacks, loaded, run_harness, what_was_said
 
 from kernelcup.services.submissions.redaction import redact
 from kernelcup.tasks.check import check_path
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash, dumps
+from warm_harness import Run
 
 ALL = corpus.attacks()
 ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
@@ -40,27 +41,37 @@ ABSTRACT = "\0kernelcup-attack-target"
 NEXT_JOB_STARTS_WITHIN_S = 10.0
 
 
+FIRST = {attack.folder: attack.file for attack in reversed(IN_ONE_JOB)}
 judged: dict[str, RunReport] = {}
 
 
-def judge(attack: Attack, file: str) -> RunReport:
+def judge(attack: Attack, file: str, run: Run = run_harness) -> RunReport:
     """Judge one file of an attack's folder, once a session for the same text in the same job."""
     spec = job_of(attack, file)
     key = canonical_hash(spec)
     if key not in judged:
-        judged[key] = run_harness(spec)
+        judged[key] = run(spec)
     return judged[key]
+
+
+def run_of(attack: Attack, warm: Run) -> Run:
+    """Return what judges an attack: fresh processes in a sandbox where one of them may be the defence.
+
+    Attacks on checks meet the judge's own code, and further variants meet what the first of their folder meets.
+    """
+    first = attack.file == FIRST[attack.folder]
+    return run_harness if attack.sandbox or (first and attack.stage != "check") else warm
 
 
 def job_of(attack: Attack, file: str) -> JobSpec:
     """Return the job of one file of an attack's folder."""
-    return corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.EMULATED, "attack")
+    return corpus.job(attack, loaded(attack.task_folder), file, Backend.EMULATED, "attack")
 
 
 def skip_where_it_cannot_be_tried(attack: Attack, file: str) -> None:
     """Skip an attack that this machine is not made for."""
-    if lacks_triton(attack.folder / file):
-        pytest.skip("needs Triton")
+    if missing := lacks(attack.folder / file):
+        pytest.skip(f"needs {missing}")
     if attack.sandbox and not sandbox.is_there():
         pytest.skip("the sandbox is the defence, and this machine has none")
     if attack.group and "cgroup" not in sandbox.describe().get("limits", ""):
@@ -117,24 +128,31 @@ def accepted(report: RunReport) -> None:
 
 @pytest.mark.usefixtures("somebody_to_talk_to")
 @pytest.mark.parametrize("attack", cases(IN_ONE_JOB))
-def test_an_attack_is_not_accepted(attack: Attack) -> None:
+def test_an_attack_is_not_accepted(attack: Attack, warm: Run) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
-    refused_as_expected(attack, judge(attack, attack.file))
+    refused_as_expected(attack, judge(attack, attack.file, run_of(attack, warm)))
+
+
+@pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.told and not attack.untold]))
+def test_an_attack_that_says_so_has_acted(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.file)
+    report = judge(attack, attack.file)
+    assert attack.told in dumps(report), about(report)
 
 
 @pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.untold]))
-def test_its_author_does_not_see_what_an_attack_finds_out(attack: Attack) -> None:
+def test_its_author_does_not_see_what_an_attack_finds_out(attack: Attack, warm: Run) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
-    report = judge(attack, attack.file)
+    report = judge(attack, attack.file, run_of(attack, warm))
     assert attack.told in dumps(report), about(report)
     shown = dumps(redact(report, sees_all=False))
     assert not [text for text in attack.untold if text in shown], shown
 
 
 @pytest.mark.parametrize("attack", cases(IN_ONE_JOB + IN_TWO_JOBS))
-def test_its_honest_twin_is_accepted(attack: Attack) -> None:
+def test_its_honest_twin_is_accepted(attack: Attack, warm: Run) -> None:
     skip_where_it_cannot_be_tried(attack, attack.honest)
-    accepted(judge(attack, attack.honest))
+    accepted(judge(attack, attack.honest, run_harness if attack.sandbox else warm))
 
 
 @pytest.mark.parametrize("attack", cases(IN_TWO_JOBS))
@@ -161,7 +179,8 @@ def test_an_attack_on_the_machine_is_not_accepted_and_the_next_job_starts_at_onc
 @pytest.mark.parametrize("attack", cases(ALL))
 def test_an_attack_says_what_it_tries_and_what_must_become_of_it(attack: Attack) -> None:
     for file in filter(None, (attack.file, attack.honest, attack.first)):
-        assert ast.get_docstring(ast.parse(attack.text(file))), file
+        text = attack.text(file)
+        assert ast.get_docstring(ast.parse(text)) if file.endswith(".py") else text.startswith("// "), file
     assert Verdict.ACCEPTED not in attack.verdicts
     assert attack.verdicts
     assert attack.reasons
@@ -177,7 +196,7 @@ def test_every_file_of_an_attack_is_judged() -> None:
         for file in (attack.file, attack.honest, attack.first)
         if file
     }
-    present = set(corpus.HERE.glob("[tv][0-9]*/*.py"))
+    present = {path for path in corpus.HERE.glob("[tv][0-9]*/*") if path.suffix in (".py", ".cpp")}
     assert present == listed
 
 

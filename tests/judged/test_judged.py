@@ -15,7 +15,6 @@ them. An expectation is a mapping:
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,8 +26,9 @@ import pytest
 from judging import (
     EXAMPLES,
     QUICK_RULES,
+    as_sent,
     first_bad_case,
-    lacks_triton,
+    lacks,
     loaded,
     needs_triton,
     read_yaml,
@@ -40,7 +40,8 @@ from judging import (
 from kernelcup.tasks.check import check_path
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.problem_set import load_problem_set
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
+from kernelcup.tasks.shared import eval as lent
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, SourceTree, Verdict
 from warm_harness import Run
 
 HERE = Path(__file__).parent
@@ -63,7 +64,7 @@ class Expectation:
     @property
     def id(self) -> str:
         """Name the expectation as pytest shows it."""
-        name = f"{self.folder.name}-{self.file.stem}"
+        name = f"{self.folder.name}-{self.file.stem if self.file.suffix == '.py' else self.file.name}"
         extra = [self.harness.value] if self.harness is HarnessKind.OWN else []
         extra += [self.mode.value] if self.mode is not Mode.TEST else []
         return "-".join([name, *extra])
@@ -111,7 +112,7 @@ def judge(expected: Expectation, warm: Run) -> RunReport:
     spec = build_job_spec(
         loaded(expected.folder),
         job_id=expected.id,
-        submission=expected.file.read_text(encoding="utf-8"),
+        submission=as_sent(expected.file),
         mode=expected.mode,
         backend=Backend.EMULATED,
         harness=expected.harness,
@@ -125,9 +126,9 @@ def as_launched() -> list[Expectation]:
     """Return those that a whole process judges, in a sandbox: one of each kind, all ranked ones by own harnesses."""
     found: dict[Any, Expectation] = {}
     for each in expectations():
-        ranked_by_own = each.harness is HarnessKind.OWN and each.mode is Mode.LEADERBOARD
-        kind = (each.harness, each.verdict, each.mode, needs_triton(each.file))
-        found.setdefault(each.id if ranked_by_own else kind, each)
+        ranked = each.mode is Mode.LEADERBOARD and each.verdict is Verdict.ACCEPTED
+        kind = (each.harness, each.verdict, ranked, needs_triton(each.file), each.file.suffix == ".py")
+        found.setdefault(each.id if ranked and each.harness is HarnessKind.OWN else kind, each)
     return list(found.values())
 
 
@@ -143,8 +144,8 @@ def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
 
 @pytest.mark.parametrize("expected", [pytest.param(each, id=each.id) for each in expectations()])
 def test_the_verdict_is_the_expected_one(expected: Expectation, warm: Run) -> None:
-    if lacks_triton(expected.file):
-        pytest.skip("needs Triton")
+    if missing := lacks(expected.file):
+        pytest.skip(f"needs {missing}")
     report = judge(expected, warm)
     about = f"{what_was_said(report)}\n{report.stderr.text}\nseed {report.secret_seed}"
     assert report.verdict is expected.verdict, about
@@ -162,7 +163,7 @@ def test_the_verdict_is_the_expected_one(expected: Expectation, warm: Run) -> No
 def test_the_task_has_no_faults_and_no_file_without_an_expectation(folder: Path) -> None:
     assert check_path(task_path(folder)) == ()
     listed = {(folder / "solutions" / name).resolve() for name in read_expected(folder)}
-    present = {*folder.glob("solutions/*.py"), *folder.glob("template*.py")}
+    present = {*folder.glob("solutions/*.[pc]*"), *folder.glob("template*.[pc]*")}
     assert {file.resolve() for file in present} == listed
 
 
@@ -194,21 +195,17 @@ def test_the_problem_set_lists_the_contract_tasks() -> None:
 
 
 def test_the_text_form_of_cases_keeps_their_types() -> None:
-    """The pool harness of the contract tasks reads back what the runner writes."""
-    spec = importlib.util.spec_from_file_location("eval_pool", HERE / "contract/eval_pool.py")
-    assert spec is not None
-    assert spec.loader is not None
-    eval_pool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(eval_pool)
-    line = "sizes: [3, 5]; negate: False; deep: True; rounding: floor; seed: -11; none: []"
-    assert eval_pool.parse_case(line) == {
+    """The lent harness reads back what the runner writes."""
+    line = "sizes: [3, 5]; negate: False; deep: True; rounding: floor; seed: -11; none: []; p: 1.5e-3"
+    assert lent.parse_case(line) == {
         "sizes": [3, 5],
         "negate": False,
         "deep": True,
         "rounding": "floor",
         "seed": -11,
         "none": [],
+        "p": 0.0015,
     }
-    for bad in ("sizes", "size: 1.5", "size: ; seed: 1", "5: 5", ""):
-        with pytest.raises(eval_pool.BadCase):
-            eval_pool.parse_case(bad)
+    for bad in ("sizes", "size: a b", "size: ; seed: 1", "5: 5", ""):
+        with pytest.raises(lent.BadCase):
+            lent.parse_case(bad)

@@ -20,14 +20,17 @@ PLANTED = {
     "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
     "The harness stands alone": ("kernelcup_harness.__main__", "kernelcup.errors"),
     "Rooms of the harness": ("kernelcup_harness.isolation.orphans", "kernelcup_harness.run.record"),
-    "The core knows no audit": ("kernelcup_harness.timer.engine", "kernelcup_harness.audit.findings"),
+    "The core knows the wire and the protocol only": (
+        "kernelcup_harness.core.structure",
+        "kernelcup_harness.device.devices",
+    ),
     "Judge, contestant and timer meet on the wire only": (
-        "kernelcup_harness.timer.rebuild",
+        "kernelcup_harness.doubt.floor",
         "kernelcup_harness.contestant.noop",
     ),
     "Timer and witness see nothing that needs torch": ("kernelcup_harness.clocks.trace", "torch"),
     "Only the witness reads the device's counters": (
-        "kernelcup_harness.judge.budget",
+        "kernelcup_harness.doubt.changes",
         "kernelcup_harness.device.nvidia.pm_sampling",
     ),
     "The control plane enters the harness by its protocol": (

@@ -23,7 +23,7 @@ from kernelcup.config.sign_in import SignInSection
 from kernelcup.screen.kernelguard import LIMIT_S, MEMORY_BYTES
 from kernelcup_harness import protocol
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
-from kernelcup_harness.run.task_harness import EXIT_VERDICTS
+from kernelcup_harness.run.task_harness_results import EXIT_VERDICTS
 from kernelcup_harness.window.reasons import WhyNot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -244,6 +244,7 @@ def test_every_key_of_the_configuration_is_documented():
         "judging",
         "webhooks",
         "local",
+        "launchers",
         "devices",
     }
     keys = [f"database.{key}" for key in kernelcup.config.settings._Database.model_fields]

@@ -19,7 +19,7 @@ SOURCE = ROOT / "src"
 PACKAGES = ("kernelcup", "kernelcup_harness")
 HEADING = re.compile(r"^(#+) (.*?)(?:, about ([\d,]+) lines)?$", re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
-FILE_BY_FILE = ("audit", "clocks", "contestant", "judge", "timer", "window", "wire")
+FILE_BY_FILE = ("clocks", "contestant", "core", "doubt", "judge", "timer", "window", "wire")
 """Rooms of the harness of which the page names each module; of the others it may name the room."""
 PROCESSES = ("judge_process", "contestant_process", "timer_process", "witness_process")
 

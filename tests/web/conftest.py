@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sqlite3
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,15 +28,27 @@ __all__ = ["app", "client", "config", "db_url", "http", "person", "platform", "s
 CHROMIUM = Path("/usr/bin/chromium")
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Debian's browser. Not for the whole session: while it is there no other event loop can run."""
+@pytest.fixture(scope="session")
+def browsers_loop() -> Iterator[tuple[Browser, AbstractEventLoop]]:
+    """Debian's browser, one for all tests of a worker, and the event loop in which Playwright talks to it."""
     if not CHROMIUM.exists():
         pytest.skip("no Chromium; scripts/system-packages chromium:chromium installs it")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield browser, loop
+        asyncio._set_running_loop(loop)
         browser.close()
+
+
+@pytest.fixture
+def chromium(browsers_loop: tuple[Browser, AbstractEventLoop]) -> Iterator[Browser]:
+    """The browser. Only in tests that have it does Playwright's loop count as running, so others can run theirs."""
+    browser, loop = browsers_loop
+    asyncio._set_running_loop(loop)
+    yield browser
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="session")
@@ -96,16 +110,14 @@ MakeVisitor = Callable[..., Visitor]
 def visitor(chromium: Browser, server_url: str, platform: Platform) -> Iterator[MakeVisitor]:
     """Return what opens browsers: ``visitor()``, or ``visitor(ada)`` for one in which ada is signed in.
 
-    Options: ``width`` (1440), ``dark`` (False), ``javascript`` (True).
+    Options: ``width`` (1440), ``javascript`` (True).
     """
     opened: list[Visitor] = []
 
-    def make(
-        somebody: Person | None = None, *, width: int = 1440, dark: bool = False, javascript: bool = True
-    ) -> Visitor:
+    def make(somebody: Person | None = None, *, width: int = 1440, javascript: bool = True) -> Visitor:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
-            color_scheme="dark" if dark else "light",
+            color_scheme="light",
             java_script_enabled=javascript,
             locale="en-GB",
             timezone_id="Europe/Berlin",

@@ -18,9 +18,18 @@ def check_width(page: Page) -> None:
 
 
 def check_page(page: Page) -> None:
-    """Fail if a page is wider than its window, or for what axe calls serious."""
-    check_width(page)
+    """Fail if a page is wider than a window of any width, or for what axe calls serious, light or dark."""
     page.evaluate(AXE)
+    for number, width in enumerate(WIDTHS):
+        page.set_viewport_size({"width": width, "height": 900})
+        check_width(page)
+        if number != 1:  # narrow and light, then wide and dark
+            page.emulate_media(color_scheme="dark" if number else "light")
+            check_access(page)
+
+
+def check_access(page: Page) -> None:
+    """Fail for what axe, which the page has, calls serious."""
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     grave = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
     told = [(each["id"], [node["html"][:200] for node in each["nodes"][:5]]) for each in grave]

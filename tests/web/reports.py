@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import dataclasses
 import gzip
+import json
 import random
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from builders import NOW, make_audit, make_case, make_report, make_stage, make_submission
@@ -16,10 +18,12 @@ from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
+    Counters,
     Difference,
     Finding,
     Mismatch,
     Mode,
+    RanKernel,
     Reason,
     RunReport,
     StageName,
@@ -27,6 +31,19 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
     Work,
+    from_json,
+)
+
+CALLS = Path(__file__).parents[1] / "data/profiles/calls-h100.json"
+RAN = RanKernel(
+    name="_ZN2at6native29vectorized_elementwise_kernelILi4EEEvi",
+    image="0123456789abcdef",
+    launches=3,
+    grid=[4096, 1, 1],
+    block=[128, 1, 1],
+    registers=32,
+    shared_bytes=0,
+    local_bytes=0,
 )
 
 CODE = """\
@@ -199,6 +216,8 @@ def profiled() -> RunReport:
         stages=[make_stage([case], name=StageName.PROFILE, duration_s=3.2)],
         environment=ENVIRONMENT,
         phases={"start": 0.2, "import": 0.9, "profile": 3.2},
+        counters=from_json(Counters, json.loads(CALLS.read_text())["aten"]),
+        ran=[RAN],
     )
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import check_page
 from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
@@ -95,9 +95,8 @@ def post(client, path: str, *, page: str = "/account", **data: str):
     return client.post(path, data={"csrf_token": found[1], **data}, headers=HERE, follow_redirects=False)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_page_fits_and_axe_finds_nothing(visitor, people, width) -> None:
-    somebody = visitor(people["root"], width=width, dark=width == 768)
+def test_every_page_fits_and_axe_finds_nothing(visitor, people) -> None:
+    somebody = visitor(people["root"])
     page = somebody.open("/admin")
     for path in PAGES:
         somebody.open(path, page)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
@@ -36,9 +36,8 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_pages_fit_and_axe_finds_nothing(visitor, people, width) -> None:
-    somebody = visitor(people["root"], width=width, dark=width == 768)
+def test_pages_fit_and_axe_finds_nothing(visitor, people) -> None:
+    somebody = visitor(people["root"])
     page = somebody.open("/admin/users/ada")
     for path in ("/admin/users/ada", FIGURES, OF_BOARD, f"{FIGURES}?days=1"):
         somebody.open(path, page)

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import HTML, judged, post
 
@@ -35,10 +35,9 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_page_fits_and_axe_finds_nothing(visitor, people, db, width) -> None:
+def test_page_fits_and_axe_finds_nothing(visitor, people, db) -> None:
     membership.make_invites(db, OPERATOR, ["double"], count=3, label="autumn", now=NOW)
-    page = visitor(people["grace"], width=width, dark=width == 768).open(PAGE)
+    page = visitor(people["grace"]).open(PAGE)
     check_page(page)
     expect(page.get_by_role("region", name="Members")).to_contain_text("2.000")
 

@@ -16,6 +16,7 @@ from kernelcup.domain import OPERATOR, Role
 from kernelcup.http.pages import routes
 from kernelcup.http.sign_in import pages
 from kernelcup.services.boards import late_exceptions, membership
+from kernelcup.services.machines import machines
 from kernelcup.services.people import accounts, login_links
 from kernelcup.services.results import reviews
 from kernelcup.services.rules import limits
@@ -82,6 +83,9 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
     membership.make_invites(db, OPERATOR, ["class-2026"], count=1, label="", now=NOW)
     late_exceptions.grant_late(db, OPERATOR, "grayscale", "ada", NOW.replace(year=NOW.year + 1), now=NOW)
+    for name in ("lab", "drained"):
+        machines.add_agent(db, name, now=NOW)
+    machines.change(db, "drained", is_draining=True, now=NOW)
     judged = list_views(db, user="niklaus")[0]
     reviews.quarantine(db, OPERATOR, judged.jobs[0].job.id, reason="look", now=NOW)
     for _ in range(2):
@@ -95,7 +99,7 @@ def kind_of(path: str) -> str:
     plain = urlsplit(path).path
     plain = re.sub(r"/\d+", "/1", plain)
     plain = re.sub(r"^/(u|event|e)/[^/]+", r"/\1/x", plain)
-    plain = re.sub(r"^/admin/users/[^/]+", "/admin/users/x", plain)
+    plain = re.sub(r"^/admin/(users|machines)/[^/]+", r"/admin/\1/x", plain)
     return re.sub(r"^(/admin)?/(b|boards)/(?!new)[^/]+", r"\1/\2/x", plain)
 
 

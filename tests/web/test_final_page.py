@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import check_page
 
 from builders import NOW
 from final_duels import close, hold
@@ -56,9 +56,8 @@ def test_other_devices_and_leaderboards_have_none(client, done) -> None:
     assert WORDS not in client.get("/b/grayscale?after=50").text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_official_order_fits_every_window_and_axe_finds_nothing(visitor, done, width) -> None:
-    somebody = visitor(width=width)
+def test_the_official_order_fits_every_window_and_axe_finds_nothing(visitor, done) -> None:
+    somebody = visitor()
     page = somebody.context.new_page()
     somebody.open("/b/grayscale", page)
     page.locator("#official summary").click()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dulwich import porcelain
 from dulwich.repo import Repo
-from looks import WIDTHS, check_page
+from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
@@ -73,9 +73,8 @@ def grace(person, client, signed_in) -> Any:
     return grace
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_page_with_a_preview_fits_and_axe_finds_nothing(visitor, grace, source, width) -> None:
-    page = visitor(grace, width=width, dark=width == 768).open(PAGE)
+def test_page_with_a_preview_fits_and_axe_finds_nothing(visitor, grace, source) -> None:
+    page = visitor(grace).open(PAGE)
     page.get_by_label("Repository").fill(URL)
     page.get_by_role("button", name="Show what it would do").click()
     expect(page.get_by_role("status")).to_contain_text("double")

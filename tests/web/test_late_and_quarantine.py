@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
@@ -34,10 +34,9 @@ def people(db, person) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_pages_fit_and_axe_finds_nothing(visitor, people, db, width) -> None:
+def test_pages_fit_and_axe_finds_nothing(visitor, people, db) -> None:
     late_exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
-    somebody = visitor(people["grace"], width=width, dark=width == 768)
+    somebody = visitor(people["grace"])
     page = somebody.open(LATE)
     check_page(page)
     somebody.open("/s/1", page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import check_page
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
@@ -196,11 +196,10 @@ def test_the_status_says_nothing_of_closed_boards(client, db, clock) -> None:
     assert "class is over" not in told
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_pages_fit_and_are_accessible(visitor, judging, width) -> None:
+def test_the_pages_fit_and_are_accessible(visitor, judging) -> None:
     _, review = flagged(judging)
     decide(judging, review, "rejected")
     pauses.pause(judging.db, OPERATOR, scope="device", key="H100", reason="new driver", now=judging.clock())
-    browser = visitor(width=width)
+    browser = visitor()
     for address in ("/status", "/docket"):
         check_page(browser.open(address))

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import json
 import re
+from pathlib import Path
 
 import pytest
 import reports
-from looks import WIDTHS, check_page
+from looks import check_page
 
 from builders import NOT_REPLAYED, NOW, make_board, make_case, make_stage, make_submission, make_wall_report
 from kernelcup.domain import CodePolicy, Role
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
-from kernelcup_harness.protocol import CapturedOutput, Difference, Mode, StageName, TrustLevel, Verdict
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    Counters,
+    Difference,
+    Mode,
+    ProfileFile,
+    ProfileOptions,
+    StageName,
+    TrustLevel,
+    Verdict,
+    from_json,
+)
 
+CALLS = Path(__file__).parents[1] / "data/profiles/calls-h100.json"
 OURS = {"Origin": "http://127.0.0.1:8000"}
 EVIL = "<script>window.evil = 1</script><img src=x onerror=alert(1)>"
 
@@ -96,6 +110,35 @@ def test_compiler_output_is_shown_with_its_reason(db, client, ada) -> None:
     assert "fix the compiler’s errors" in page
 
 
+def test_counters_are_explained_with_a_picture_a_table_and_files(db, client, ada) -> None:
+    found = from_json(Counters, json.loads(CALLS.read_text())["matmul"])
+    file = ProfileFile(name="profile.ncu-rep", nbytes=1_400_000, sha256="0" * 64)
+    found = dataclasses.replace(found, files=[file])
+    judged(db, dataclasses.replace(reports.profiled(), counters=found))
+    page = client.get("/s/1").text
+    assert "What limits it" in page
+    assert "tensor cores work at 71 % of their rate" in page
+    assert '<svg class="plot roofline"' in page
+    assert "26.7 µs" in page
+    assert 'href="/s/1/profile/1/profile.ncu-rep"' in page
+    assert client.get("/s/1/profile/1/profile.ncu-rep").status_code == 404  # deleted by now
+    assert client.get("/s/1/profile/1/nothing").status_code == 404
+
+
+def test_what_ran_is_a_table_of_kernels(db, client, ada) -> None:
+    judged(db, reports.profiled())
+    page = client.get("/s/1").text
+    assert "What ran" in page
+    assert ">vectorized_elementwise_kernel</td>" in page
+    assert "0123456789abcdef" in page
+
+
+def test_why_there_are_no_counters_is_told(db, client, ada) -> None:
+    found = Counters(case=0, options=ProfileOptions(), trouble="ncu is not installed")
+    judged(db, dataclasses.replace(reports.profiled(), counters=found))
+    assert "No counters: ncu is not installed." in client.get("/s/1").text
+
+
 def test_profile_has_its_table_and_its_trace(db, client, ada) -> None:
     judged(db, reports.profiled())
     page = client.get("/s/1").text
@@ -126,12 +169,23 @@ def test_what_ranked_code_printed_stays_withheld(db, client, ada) -> None:
     assert "written while the submission was ranked" in page
 
 
-def test_others_see_the_outcome_of_a_ranked_submission_only(db, client, ada, person, signed_in) -> None:
-    judged(db, reports.ranked(), file_name="gray.py")
+def test_others_see_how_a_ranked_result_was_timed_and_neither_code_nor_output(
+    db, client, ada, person, signed_in
+) -> None:
+    printed = CapturedOutput(text="secret 4711", total_bytes=11)
+    judged(db, reports.ranked(stdout=printed), file_name="gray.py")
     client.cookies.update(signed_in(person("bob")))
     page = client.get("/s/1").text
-    assert "337.4 µs" in page
-    for kept in ("triton.jit", "height", "strip", "h100-3", "Delete", "What changed", "data-live"):
+    for seen in (
+        "337.4 µs",
+        "height",
+        "Of peak",
+        "How it was timed",
+        "Ranked benchmarks",
+        "how-timing-works",
+    ):
+        assert seen in page, seen
+    for kept in ("triton.jit", "secret 4711", "h100-3", "Delete", "What changed", "data-live"):
         assert kept not in page, kept
 
 
@@ -246,13 +300,11 @@ def test_nothing_of_a_submission_becomes_markup(db, visitor, ada) -> None:
         assert page.locator("main script").count() == 0, path
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("dark", [False, True])
-def test_reports_fit_every_window_and_axe_finds_nothing(db, visitor, ada, width, dark) -> None:
+def test_reports_fit_every_window_and_axe_finds_nothing(db, visitor, ada) -> None:
     judged(db, reports.ranked(level=TrustLevel.WALL_CLOCK))
     judged(db, reports.wrong())
     judged(db, reports.profiled())
-    browser = visitor(ada, width=width, dark=dark)
+    browser = visitor(ada)
     page = browser.open("/s/1")
     check_page(page)
     for path in ("/s/2", "/s/3", "/s/2/diff/1"):

@@ -114,7 +114,8 @@ class Memory:
     def accepted(self, key: str, submission: int) -> None:
         """Remember the submission's number, and drop its code."""
         self._db.execute(
-            "UPDATE followed SET submission = ?, request = json_remove(request, '$.code') WHERE key = ?",
+            "UPDATE followed SET submission = ?,"
+            " request = json_remove(request, '$.code', '$.files', '$.zip') WHERE key = ?",
             (submission, key),
         )
 

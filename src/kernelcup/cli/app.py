@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from kernelcup.cli.admin import devices, limits, members, pause, reviews, stats, users
+from kernelcup.cli.admin import devices, limits, machines, members, pause, reviews, stats, users
 from kernelcup.cli.author import board, board_sync, board_update, final, task, webhooks
-from kernelcup.cli.compete import compare, login, replay, run, submissions, submit
+from kernelcup.cli.compete import compare, login, profile, replay, run, submissions, submit
 from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, RootGroup
-from kernelcup.cli.operate import bot, config_check, db, demo, doctor, serve
+from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runner, serve
 
 app = typer.Typer(
     name="kernelcup",
@@ -58,6 +58,7 @@ devices.admin.command("start")(pause.start)
 devices.admin.command("pauses")(pause.list_pauses)
 devices.admin.add_typer(members.invite, name="invite", cls=HelpGroup)
 devices.admin.add_typer(members.members, name="members", cls=HelpGroup)
+devices.admin.add_typer(machines.app, name="machines", cls=HelpGroup)
 devices.admin.command("freeze")(limits.freeze)
 devices.admin.command("unveil")(limits.unveil)
 devices.admin.command("rejudge")(reviews.rejudge)
@@ -65,6 +66,7 @@ devices.admin.add_typer(reviews.reviews, name="reviews", cls=HelpGroup)
 devices.admin.command("quarantine")(reviews.quarantine)
 app.command("run", rich_help_panel=COMPETE)(run.run)
 app.command("submit", rich_help_panel=COMPETE)(submit.submit)
+app.command("profile", rich_help_panel=COMPETE)(profile.profile)
 app.command("watch", rich_help_panel=COMPETE)(submit.watch)
 app.command("cancel", rich_help_panel=COMPETE)(submit.cancel)
 app.add_typer(submissions.app, name="submissions", cls=HelpGroup, rich_help_panel=COMPETE)
@@ -84,5 +86,7 @@ app.command("demo", rich_help_panel=OPERATE)(demo.demo)
 app.command("doctor", rich_help_panel=OPERATE)(doctor.doctor)
 app.command("serve", rich_help_panel=OPERATE)(serve.serve)
 app.command("bot", rich_help_panel=OPERATE)(bot.bot)
+app.add_typer(runner.app, name="runner", cls=HelpGroup, rich_help_panel=OPERATE)
 app.add_typer(db.app, name="db", cls=HelpGroup, rich_help_panel=OPERATE)
+app.add_typer(env.app, name="env", cls=HelpGroup, rich_help_panel=OPERATE)
 app.add_typer(config_check.app, name="config", cls=HelpGroup, rich_help_panel=OPERATE)

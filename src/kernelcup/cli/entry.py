@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -24,6 +25,7 @@ UsageError: Any = typer.BadParameter.mro()[2]
 
 def main() -> NoReturn:
     """Run the command line of this process."""
+    gc.set_threshold(100_000)  # with Python's own, collections take a tenth of a command's start
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

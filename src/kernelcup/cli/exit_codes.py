@@ -28,6 +28,7 @@ LAUNCH_ERROR = 6
 CANCELLED = 7
 SYSTEM_ERROR = 8
 NO_RESULT = 9
+NOT_RUN = 18
 SIGNAL = 128
 """Plus the number of the signal that ended the command."""
 INTERRUPTED = SIGNAL + 2
@@ -57,6 +58,7 @@ MEANINGS: dict[int, str] = {
     SYSTEM_ERROR: "the operating system refused something, such as writing to a folder or a full disk",
     NO_RESULT: "nothing came of it: `watch --timeout` is over, or `compare` compared nothing",
     **{code: verdict.value for verdict, code in VERDICTS.items() if code},
+    NOT_RUN: "compiled, not run: there is no GPU here (`run`)",
     SIGNAL: "plus the number of the signal that ended the command: 143 for SIGTERM",
     INTERRUPTED: "interrupted with Ctrl-C, or a question was answered with no",
     BROKEN_PIPE: "the reader of the output went away, as with `| head`",

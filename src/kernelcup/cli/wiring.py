@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from kernelcup.domain import HERE
 from kernelcup.errors import (
     ConfigError,
-    FileTooLarge,
     InvalidValue,
     KernelCupError,
     NotFound,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup.launchers.base import Launcher
+    from kernelcup.launchers.local.launcher import LocalLauncher
     from kernelcup.screen.kernelguard import KernelGuard
     from kernelcup.services.boards.local_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
@@ -64,7 +64,7 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
     from kernelcup.storage.engine.database import Database
 
     logs.set_up()
-    with Database.open(config.database_url) as db:
+    with Database.open(config.database_url, files=config.data_dir / "files") as db:
         if upgrade:
             with refusals(db):
                 prepare(db)
@@ -144,17 +144,24 @@ def check_devices(config: Config) -> None:
                 f"{where}: this machine has no GPU. Remove the device, or, if other machines judge, run "
                 "`serve` and `config check` with --no-judge"
             )
-        elif device.backend is Backend.CUDA and (trouble := gpu_trouble()):
+        elif device.is_here and device.backend is Backend.CUDA and (trouble := gpu_trouble()):
             faults.append(f"{where}: {trouble}")
     if faults:
         raise ConfigError("\n".join(faults))
 
 
-def make_launcher(config: Config, name: str = HERE) -> Launcher:
-    """Return an installed launcher, by default this machine's. Raise ``ConfigError`` if it cannot judge."""
+def make_launcher(config: Config, name: str) -> Launcher:
+    """Return an installed launcher. Raise ``ConfigError`` if it cannot judge."""
     from kernelcup.launchers import installed
 
     return installed.make(name, config)
+
+
+def make_local(config: Config) -> LocalLauncher:
+    """Return this machine's launcher, which can also judge and wait. Raise ``ConfigError`` if it cannot judge."""
+    from kernelcup.launchers.local.launcher import make
+
+    return make(config)
 
 
 def make_trial(config: Config) -> LocalTrial | None:
@@ -167,7 +174,7 @@ def make_trial(config: Config) -> LocalTrial | None:
     return LocalTrial(
         devices=config.devices_here,
         slots=Slots(config.runtime_dir, config.slot_gpus),
-        launcher=make_launcher(config),
+        launcher=make_local(config),
         environ=os.environ,
         stage_budget_s=config.stage_budget_s,
     )
@@ -307,23 +314,21 @@ def find_task(text: str) -> Task:
     return load_task(task_path(text))
 
 
-def read_file(path: Path) -> bytes:
-    """Return the bytes of a submission; read no more than needed to see that it is too large.
+def read_submission(path: Path) -> tuple[str, bytes]:
+    """Return the name and the bytes of a submission, of a folder as a zip; of a file that is too large only a part.
 
-    Raise ``NotFound`` if it cannot be read, ``FileTooLarge`` if it is too large.
+    Raise ``NotFound`` if it cannot be read, ``InvalidFiles`` or ``FileTooLarge`` for a folder that cannot be packed.
     """
-    from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES
+    from kernelcup.tasks.sources.submitted import LARGEST_BYTES, pack, read_folder
 
+    name = os.fsencode(path.name).decode("utf-8", "replace")
     try:
+        if path.is_dir():
+            return f"{path.resolve().name}.zip", pack(read_folder(path))
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE_BYTES + 1)
+            return name, file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise NotFound(f"{path}: {error.strerror}") from error
-    if len(content) > LARGEST_FILE_BYTES:
-        raise FileTooLarge(
-            f"{path}: a submission may have at most {LARGEST_FILE_BYTES:,} bytes; this one has more"
-        )
-    return content
 
 
 def creator_name(db: Database, given: str | None) -> str:

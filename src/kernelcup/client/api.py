@@ -16,7 +16,7 @@ from kernelcup.client.models import BoardInfo, BudgetInfo, SubmissionInfo, TaskI
 from kernelcup.client.transport import Client
 from kernelcup.domain import Standing, Task
 from kernelcup.errors import RateLimited, ServerUnavailable
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, SourceTree, from_json
 
 PAUSES_S = tuple(islice(pauses(0.5, 8.0), 7))
 """The pauses between attempts: a server that is restarted is back by then."""
@@ -47,30 +47,32 @@ class Api(Calls):
     def submit(
         self,
         *,
-        code: str,
-        file_name: str,
+        code: SourceTree,
         mode: Mode,
         key: str,
         board: str | None = None,
         devices: tuple[str, ...] = (),
+        profile: Mapping[str, Any] | None = None,
     ) -> SubmissionInfo:
-        """Submit a file; if the server does not answer, try again with the same key.
+        """Submit files; if the server does not answer, try again with the same key.
 
         Args:
-            code: Its text.
-            file_name: Its name.
+            code: The files.
             mode: The mode of the submission.
             key: The idempotency key: several requests with the same key submit once.
             board: The leaderboard; by default the one that the file names.
             devices: The devices; by default those that the file names.
+            profile: What to profile, as the API takes it.
         """
-        body = {
+        body: dict[str, Any] = {
             "leaderboard": board,
             "devices": list(devices),
             "mode": mode.value,
-            "file_name": file_name,
-            "code": code,
         }
+        one = len(code.files) == 1
+        body |= {"file_name": code.entry, "code": code.code} if one else {"files": code.files}
+        if profile is not None:
+            body["profile"] = dict(profile)
         headers = {"Idempotency-Key": key, "X-KernelCup-Client": "cli"}
         for pause in PAUSES_S:
             try:
@@ -96,10 +98,15 @@ class Api(Calls):
         with self._reading():
             return [SubmissionInfo.of_json(each) for each in self._pages("/submissions", params, limit)]
 
-    def code(self, submission_id: int) -> str:
-        """Return a submission's code."""
+    def code(self, submission_id: int) -> SourceTree:
+        """Return a submission's files."""
         with self._reading():
-            return str(self._client.request("GET", f"/submissions/{submission_id}/code")["code"])
+            body = self._client.request("GET", f"/submissions/{submission_id}/code")
+            return from_json(SourceTree, {name: body[name] for name in ("entry", "files")})
+
+    def artifact(self, run_id: int, name: str) -> bytes:
+        """Return a file of a run."""
+        return self._client.download(f"/runs/{run_id}/artifacts/{quote(name, safe='')}")
 
     def cancel(self, submission_id: int) -> int:
         """Cancel the open jobs of a submission, and return how many there were."""

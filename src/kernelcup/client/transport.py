@@ -66,6 +66,14 @@ class Client:
             )
         return core.read_answer(self.server, answer)
 
+    def download(self, path: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
+        """Return the content of a file. Raise like :meth:`request`."""
+        with self._reaching():
+            answer = self._http.get(core.API + path, timeout=timeout_s)
+        if not answer.is_success:
+            core.read_answer(self.server, answer)
+        return answer.content
+
     def stream(self, path: str, *, last_id: int) -> Iterator[StreamEvent]:
         """Yield the events of a stream until the server ends it. Raise like :meth:`request`."""
         lines = core.EventLines()

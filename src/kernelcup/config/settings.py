@@ -6,11 +6,11 @@ import ipaddress
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -123,6 +123,7 @@ class _File(_Section):
     calibration: _Calibration = _Calibration()
     judging: _Judging = _Judging()
     webhooks: _Webhooks = _Webhooks()
+    launchers: dict[str, dict[str, Any]] = {}
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -186,6 +187,8 @@ class Config:
     """The number of warm runners for each slot; None means one for each GPU slot and none for others."""
     refill_beside: bool | None = None
     """Whether new runners are started while a job runs on the same GPU; None lets the machine decide."""
+    launcher_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The tables ``[launchers.NAME]``; each launcher checks its own."""
     server: ServerSettings = ServerSettings()
     signin_sections: tuple[tuple[str, SignInSection], ...] = ()
     problem_dir: Path | None = None
@@ -224,6 +227,7 @@ class Config:
             stage_budget_s=settings.judging.stage_budget_s,
             warm=settings.local.warm,
             refill_beside={"auto": None, "after": False, "beside": True}[settings.local.refill],
+            launcher_options=settings.launchers,
             server=_server(settings.server, environ),
             signin_sections=_signin(settings.signin),
             problem_dir=_problem_dir(settings.popcorn, file),
@@ -235,9 +239,19 @@ class Config:
         """The configured sign-in providers. Raise ``ConfigError`` if the environment lacks a secret."""
         return tuple(read_provider(name, section, self.environ) for name, section in self.signin_sections)
 
-    @cached_property
+    @property
+    def environments_dir(self) -> Path:
+        """The folder of this machine's environments."""
+        return self.data_dir / "environments"
+
+    @property
     def devices(self) -> tuple[Device, ...]:
         """The devices for judging: the configured ones, else those of this machine."""
+        here = frozenset(each.parent.name for each in self.environments_dir.glob("*/environment.json"))
+        return tuple(replace(each, environments=here) if each.is_here else each for each in self._devices)
+
+    @cached_property
+    def _devices(self) -> tuple[Device, ...]:
         return self.configured_devices or tuple(detect_devices(self._gpus))
 
     @cached_property

@@ -12,6 +12,7 @@ from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     Mode,
+    ProfileOptions,
     TrustLevel,
 )
 
@@ -106,6 +107,8 @@ class Device:
     slots: int = 1
     """Jobs that may run at once."""
     description: str = ""
+    environments: frozenset[str] | None = field(default=None, compare=False)
+    """The environments of its machine; None if that is not known."""
 
     @property
     def is_here(self) -> bool:
@@ -202,6 +205,8 @@ class Submission:
     created_at: datetime
     client: str = ""
     """The client it came from: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``."""
+    profile: ProfileOptions | None = None
+    """What to profile; None for the defaults."""
     new_jobs: tuple[Job, ...] = field(default=(), compare=False)
     """Its new jobs, if it was accepted just now; otherwise jobs are looked up."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kernelcup.domain.competition import DuelOutcome
+from kernelcup.domain.tasks import Language
 from kernelcup_harness.protocol import RunReport, Verdict
 
 
@@ -63,8 +64,16 @@ class Result:
     file_name: str
     trust: str
     comparable: bool
+    lent: bool = False
+    """Whether a machine judged it for which the operator does not vouch."""
     duel: DuelOutcome = DuelOutcome.NONE
     """The outcome of its duel against the previous leader, if it had one."""
+
+    @property
+    def language(self) -> str:
+        """The language of its file, empty where the file is not shown."""
+        found = Language.of_file(self.file_name)
+        return "" if found is None else found.label
 
     @property
     def score_s(self) -> float:

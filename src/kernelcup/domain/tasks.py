@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,7 +19,17 @@ from kernelcup_harness.protocol import (
 
 LEAVES_SCORES = frozenset(
     {
-        *("name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work"),
+        *(
+            "name",
+            "description",
+            "templates",
+            "accepts",
+            "limits",
+            "devices",
+            "harness",
+            "waive_nulls",
+            "work",
+        ),
         *("hidden_work", "reference_s"),
     }
 )
@@ -30,6 +41,21 @@ class Language(StrEnum):
 
     PYTHON = "py"
     CUDA = "cu"
+
+    @property
+    def label(self) -> str:
+        """As people write it."""
+        return {"py": "Python", "cu": "CUDA C++"}[self.value]
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """How its files end."""
+        return (".py",) if self is Language.PYTHON else (".cu", ".cuh", ".cpp")
+
+    @classmethod
+    def of_file(cls, name: str) -> Language | None:
+        """Return the language of a file by its name, None if it is of none."""
+        return next((each for each in cls if name.lower().endswith(each.endings)), None)
 
 
 class TaskForm(StrEnum):
@@ -47,6 +73,9 @@ class CudaConfig:
     include_dirs: list[str] = field(default_factory=list)
     defines: dict[str, str] = field(default_factory=dict)
     compile_flags: list[str] = field(default_factory=list)
+    rtol: float | None = None
+    """Tolerances where the task has no check of its own; None for those of the dtype."""
+    atol: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +95,8 @@ class Task:
     """The folder, zip or file name without suffix: the proposed leaderboard name."""
     description: str = ""
     lang: Language = Language.PYTHON
+    accepts: list[Language] = field(default_factory=list)
+    """Languages of submissions; empty for the usual ones, see :meth:`accepted`."""
     form: TaskForm = TaskForm.FOLDER
     sources: dict[str, str]
     """Texts by file name, without the submission."""
@@ -83,6 +114,9 @@ class Task:
     seed: int | None = None
     multi_gpu: bool = False
     libraries: list[str] = field(default_factory=list)
+    """Libraries that CUDA C++ is compiled with, by name."""
+    environment: str = ""
+    """What submissions are built and run in, by a name that ``kernelcup env build`` gave it; empty for the default."""
     devices: list[str] = field(default_factory=list)
     """The file's ``gpus``: devices proposed for a leaderboard of this task."""
     harness: HarnessKind = HarnessKind.STANDARD
@@ -105,6 +139,26 @@ class Task:
     reference_s: list[float] = field(default_factory=list)
     """Seconds of a call of the reference with input and check, for each of ``benchmarks``, then of
     ``hidden_benchmarks``: measured when a leaderboard is made, and no part of the task's identity."""
+
+    def accepted(self, harness: HarnessKind) -> tuple[Language, ...]:
+        """Return the languages of submissions under a harness, the task's own first.
+
+        Python tasks take CUDA C++ if the standard harness judges them and a reference tells the form of answers.
+        """
+        if self.accepts or self.lang is Language.CUDA or harness is HarnessKind.OWN:
+            return tuple(self.accepts or [self.lang])
+        has_form = re.search(r"\bref_kernel\b", self.sources.get("reference.py", "")) is not None
+        return (Language.PYTHON, Language.CUDA) if has_form else (Language.PYTHON,)
+
+    def language_of_template(self, text: str) -> Language:
+        """Return the language of one of its templates; the C interface has its own words."""
+        return Language.CUDA if "kc_args" in text else self.lang
+
+    def submission_name_of(self, template: str) -> str:
+        """Return the file name of a submission that begins as one of its templates."""
+        if self.language_of_template(template) is self.lang:
+            return self.submission_name
+        return self.submission_name.rsplit(".", 1)[0] + Language.CUDA.endings[0]
 
     @property
     def content_hash(self) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, UnfitDevice
-from kernelcup_harness.protocol import PROTOCOL_VERSION, DeviceFacts, JobSpec, RunReport
+from kernelcup_harness.protocol import PROTOCOL_VERSION, DeviceFacts, JobSpec, Mode, RunReport, SandboxPolicy
 
 Event = dict[str, Any]
 """An event that the harness reports while it works, unchanged."""
@@ -29,29 +29,104 @@ class LaunchResult:
     """The device's figures from the calibration in force; None if there is none."""
 
 
-class Launcher(Protocol):
-    """Carries a job to a machine and brings its report back."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """A job for a launcher."""
 
-    def capacity(self, device: Device) -> int:
-        """Return how many more runs could start on the device now."""
+    spec: JobSpec
+    device: Device
+    harness_hash: str
+    """The harness to judge with (see :mod:`kernelcup.launchers.bundle`)."""
+    machines: frozenset[str] | None = None
+    """The machines that may judge it; None for all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Polled:
+    """The news of one call since the last poll."""
+
+    events: Sequence[Event] = ()
+    """Events of the harness, each reported once and in order; a restart of the dispatcher may lose some."""
+    outcome: LaunchResult | Exception | None = None
+    """None while the call waits or runs; for the errors see :class:`Launcher`."""
+    machine: str = ""
+    """The machine that works on it, once that is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineReading:
+    """A machine that a launcher can reach now."""
+
+    name: str
+    slots: Mapping[str, int]
+    """The number of slots by device."""
+    free: Mapping[str, int] | None = None
+    """The number of free slots by device; None if the launcher does not know on which machine they are."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Its hardware and software."""
+    trouble: str = ""
+    """Why it takes no jobs; empty if it does."""
+
+
+class Launcher(Protocol):
+    """Carries jobs to machines and brings their reports back.
+
+    One loop calls all methods, so none of them may wait for a job; a method that asks an engine answers within a
+    second or raises ``LaunchError``. The outcome of a call is one of these:
+
+    - ``LaunchResult``: it was judged.
+    - ``LaunchLost``: its machine was lost, or the call is unknown here.
+    - ``LaunchTimeout``: it made no report within its limit (:func:`limit_s`).
+    - ``BadReport``: its report is too large, unreadable, for another job, or made by another version.
+    - ``UnfitDevice``: the GPUs were not fit for the job; with ``spoils``, this was found afterwards and the report
+      was discarded.
+    - ``LaunchError``: the machine failed in another way.
+
+    A second report of a call, and a report after its outcome, change nothing.
+    """
+
+    @property
+    def durable(self) -> bool:
+        """Whether calls outlive this process, so that :meth:`poll` knows them after a restart."""
         ...
 
-    def run(
-        self,
-        spec: JobSpec,
-        device: Device,
-        *,
-        on_event: Callable[[Event], None],
-        cancelled: threading.Event,
-    ) -> LaunchResult:
-        """Judge once, and return when the machine is free again. Called from several threads.
+    def capacity(self, device: Device) -> int:
+        """Return how many more calls could begin to run on the device now."""
+        ...
+
+    def start(self, order: Order, *, wake: Callable[[], None]) -> str:
+        """Begin a job and return the call's id, at most 500 characters.
+
+        Args:
+            wake: May be called from any thread when a poll would have news; without it there is a poll every
+                half second.
 
         Raises:
-            LaunchCancelled: ``cancelled`` was set; nothing of the run is left.
-            UnfitDevice: The GPUs were not fit for the job; with ``spoils``, this was found afterwards and the
-                report was discarded.
-            LaunchError: The machine failed. ``LaunchTimeout`` and ``BadReport`` say how.
+            NoRoom: None of the machines that may judge it has a free slot now.
+            LaunchError, OSError: Nothing was started.
         """
+        ...
+
+    def poll(self, calls: Collection[str]) -> Mapping[str, Polled]:
+        """Return the news of calls; a call without news may be left out.
+
+        An outcome is reported by every poll until the call is cancelled.
+
+        Raises:
+            LaunchError, OSError: The engine cannot be asked now. The calls go on.
+        """
+        ...
+
+    def cancel(self, call: str) -> None:
+        """End a call if it still runs, and forget it: its outcome is stored, or nobody wants it.
+
+        Returns before the end. Until nothing of the call is left, :meth:`capacity` counts its slot as taken. An
+        unknown call is ignored. Raise ``LaunchError`` or ``OSError`` if the engine cannot be told.
+        """
+        ...
+
+    def probe(self, devices: Sequence[Device]) -> Sequence[MachineReading]:
+        """Return the machines that serve these devices now."""
         ...
 
 
@@ -71,6 +146,21 @@ class LauncherSettings(Protocol):
     @property
     def runtime_dir(self) -> Path:
         """The folder through which the processes of a user on this machine coordinate the use of GPUs."""
+        ...
+
+    @property
+    def database_url(self) -> str:
+        """The database of the service."""
+        ...
+
+    @property
+    def configured_devices(self) -> Sequence[Device]:
+        """The devices of the configuration file."""
+        ...
+
+    @property
+    def launcher_options(self) -> Mapping[str, Mapping[str, Any]]:
+        """The tables ``[launchers.NAME]`` of the configuration file; each launcher checks its own."""
         ...
 
     @property
@@ -127,6 +217,41 @@ class KeepsGpus(Protocol):
     def forget(self, gpus: frozenset[str]) -> None:
         """Accept the current state of the GPUs as their baseline, because an operator vouches for them."""
         ...
+
+
+START_S = 420.0
+"""Time beyond the limits of the stages. The harness itself allows 120 s for a start, another 120 s for the first
+import of PyTorch, and 30 s more than its limit for each of up to five steps."""
+
+
+def stages_s(spec: JobSpec) -> float:
+    """Return the sum of the limits of a job's steps; a build and an import have the same limit."""
+    limits = spec.limits
+    # A profile takes three runs at most, and waits as long for ncu's report.
+    profile_s = 5 * limits.profile_s if spec.mode is Mode.PROFILE else 0.0
+    return 2 * limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s + profile_s
+
+
+def limit_s(spec: JobSpec) -> float:
+    """Return how long a machine may take for a job, in seconds, without the start of a container.
+
+    No launcher sets a shorter limit for its engine.
+    """
+    return stages_s(spec) + START_S
+
+
+def with_sandbox_rule(spec: JobSpec, *, required: bool) -> JobSpec:
+    """Return the job with the rule of a machine's operator: if a sandbox is required, ranked runs need it."""
+    if not required or spec.mode is not Mode.LEADERBOARD or spec.sandbox is SandboxPolicy.NONE:
+        return spec
+    return dataclasses.replace(spec, sandbox=SandboxPolicy.REQUIRED)
+
+
+def check_result(order: Order, result: LaunchResult) -> None:
+    """Raise ``BadReport`` unless a result answers the order and was made by its harness."""
+    check_report(order.spec, result.report)
+    if result.harness_hash != order.harness_hash:
+        raise BadReport(f"judged by the harness {result.harness_hash[:12]}, not {order.harness_hash[:12]}")
 
 
 def check_report(spec: JobSpec, report: RunReport) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import kernelcup_harness
 
 PACKAGE = Path(kernelcup_harness.__file__).parent
-SOURCES = frozenset({".py", ".cu", ".ptx"})
+SOURCES = frozenset({".py", ".cu", ".h", ".ptx"})
 
 # The earliest time that a zip can store, so that the bundle does not depend on when it was made.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -22,7 +24,32 @@ def harness_files(package: Path = PACKAGE) -> list[Path]:
 
 
 def harness_hash(package: Path = PACKAGE) -> str:
-    """Return the SHA-256 (hex) over names and contents of the harness's source files."""
+    """Return the SHA-256 (hex) over names and contents of the harness's source files.
+
+    It is computed again when a file has changed: each job would wait for reading all of them, 17 ms on slow cores.
+    """
+    seen = sorted(_stats(str(package)))
+    known = _HASHES.get(package)
+    if known is None or known[0] != seen:
+        known = _HASHES[package] = (seen, _hash(package))
+    return known[1]
+
+
+Stat = tuple[str, int, int, int]
+
+_HASHES: dict[Path, tuple[list[Stat], str]] = {}
+
+
+def _stats(folder: str) -> Iterator[Stat]:
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield from _stats(entry.path)
+        elif os.path.splitext(entry.name)[1] in SOURCES:
+            found = entry.stat()
+            yield entry.path, found.st_ino, found.st_ctime_ns, found.st_size
+
+
+def _hash(package: Path) -> str:
     digest = hashlib.sha256()
     for path in harness_files(package):
         name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
@@ -43,3 +70,14 @@ def write_bundle(target: Path, package: Path = PACKAGE) -> str:
             entry.external_attr = 0o644 << 16
             bundle.writestr(entry, path.read_bytes(), compress_type=zipfile.ZIP_STORED)
     return harness_hash(package)
+
+
+def kept_bundle(folder: Path) -> Path:
+    """Return the zip of the current harness in a folder, made if absent; zips of earlier harnesses stay there."""
+    target = folder / f"{harness_hash()}.zip"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_suffix(f".{os.getpid()}")
+        write_bundle(fresh)
+        fresh.replace(target)
+    return target

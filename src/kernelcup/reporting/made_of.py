@@ -16,6 +16,7 @@ SIGNS: tuple[tuple[str, str], ...] = (
     ("Helion", r"^[ \t]*(?:import|from)[ \t]+helion\b"),
     ("Numba", r"^[ \t]*(?:import|from)[ \t]+numba\b"),
     ("CuPy", r"^[ \t]*(?:import|from)[ \t]+cupy\b"),
+    ("CUDA C++", r"\bkc_args\b"),
     ("CUTLASS", r"#include\s*[<\"]cut(?:lass|e)/"),
     ("HIP", r"#include\s*[<\"]hip/|\bhipLaunchKernelGGL\b"),
     ("CUDA", r"\b__global__\b"),
@@ -24,7 +25,7 @@ SIGNS: tuple[tuple[str, str], ...] = (
 )
 """Names and the patterns that identify them; compiled patterns would not be easier to read."""
 
-IMPLIED = {"Gluon": {"Triton"}, "HIP": {"CUDA"}}
+IMPLIED = {"Gluon": {"Triton"}, "HIP": {"CUDA"}, "CUDA C++": {"CUDA"}}
 """Tools that are left out beside a tool that includes them."""
 
 PLAIN = "PyTorch"

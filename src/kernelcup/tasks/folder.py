@@ -8,20 +8,29 @@ from typing import Any
 
 from kernelcup.domain import Language, StageLimits, Task
 from kernelcup.tasks.manifest.cases import read_cases
-from kernelcup.tasks.manifest.harness_choice import Configuration, read_configuration
+from kernelcup.tasks.manifest.harness_choice import (
+    Configuration,
+    check_c_reference,
+    read_configuration,
+)
 from kernelcup.tasks.manifest.null_waivers import check_waivers
 from kernelcup.tasks.manifest.problems import Findings, single_problem
 from kernelcup.tasks.manifest.reference import check_reference, parse_sources
 from kernelcup.tasks.manifest.schema import TaskShape
+from kernelcup.tasks.manifest.unindented import read_task_yaml
 from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
-from kernelcup.tasks.manifest.yaml_text import read_yaml
 from kernelcup.tasks.sources.files import Sources, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import HarnessKind, Parameters
 
 TASK_FILE = "task.yml"
 # Replacements for invalid required keys, so that the rest is checked as well.
+AS_WRITTEN = (
+    *("description", "lang", "accepts", "ranking_by", "seed", "multi_gpu", "libraries", "environment"),
+    *("seeds_below", "near_twins", "aliasing", "non_finite", "same_dtype", "waive_nulls"),
+)
+"""Keys that become fields of the task without a change."""
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}
 
 
@@ -33,7 +42,7 @@ def load_folder(tree: Tree, base: str, name: str, *, harness: HarnessKind | None
     path = posixpath.join(base, TASK_FILE)
     label = tree.label(path)
     try:
-        findings = Findings(label, read_yaml(tree.read(path)))
+        findings = Findings(label, read_task_yaml(tree.read(path)))
     except Absent as error:
         raise single_problem(label, f"{error}; a task folder needs a `{TASK_FILE}`") from error
     except Unreadable as error:
@@ -63,17 +72,13 @@ class _Folder:
         sources = self.sources(shape, bad)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
         configuration = self.configuration(shape, sources, bad)
-        cases = read_cases(shape, self.findings)
-        if not shape.benchmarks and "benchmarks" not in bad:
-            self.findings.at_key(("benchmarks",), "a ranking needs at least one benchmark")
+        cases = self.cases(shape, bad)
         check_waivers(shape, self.findings)
         work = read_work(shape, self.findings)
-        self.python(shape, sources, configuration, bad)
+        self.reference(shape, sources, configuration, bad)
         self.findings.raise_any()
         return Task(
             name=self.name,
-            description=shape.description,
-            lang=shape.lang,
             sources=sources.texts,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,
@@ -84,21 +89,18 @@ class _Folder:
             hidden_tests=cases["hidden_tests"],
             hidden_benchmarks=cases["hidden_benchmarks"],
             limits=_limits(shape),
-            ranking_by=shape.ranking_by,
-            seed=shape.seed,
-            multi_gpu=shape.multi_gpu,
-            libraries=shape.libraries,
             devices=shape.gpus,
             harness=configuration.harness,
-            seeds_below=shape.seeds_below,
-            near_twins=shape.near_twins,
-            aliasing=shape.aliasing,
-            non_finite=shape.non_finite,
-            same_dtype=shape.same_dtype,
-            waive_nulls=shape.waive_nulls,
             work=work["benchmarks"],
             hidden_work=work["hidden_benchmarks"],
+            **{name: getattr(shape, name) for name in AS_WRITTEN},
         )
+
+    def cases(self, shape: TaskShape, bad: frozenset[str]) -> dict[str, list[Parameters]]:
+        cases = read_cases(shape, self.findings)
+        if not shape.benchmarks and "benchmarks" not in bad:
+            self.findings.at_key(("benchmarks",), "a ranking needs at least one benchmark")
+        return cases
 
     def shape(self, raw: Any) -> tuple[TaskShape, frozenset[str]]:
         """Return the valid part of the top level, and the names of its invalid keys."""
@@ -124,20 +126,25 @@ class _Folder:
         found = read_configuration(shape, sources, self.findings)
         if self.harness is None:
             return found
-        if self.harness is HarnessKind.STANDARD and shape.lang is Language.CUDA:
-            self.findings.at_value(("lang",), "the standard harness judges `lang: py` only")
-        if self.harness is HarnessKind.OWN and shape.lang is Language.PYTHON and found.main is None:
+        if self.harness is HarnessKind.OWN and found.main is None:
             self.findings.at_key(
                 ("config",), "the task ships no harness of its own: `config.main` names none"
             )
         return dataclasses.replace(found, harness=self.harness)
 
-    def python(
+    def reference(
         self, shape: TaskShape, sources: Sources, configuration: Configuration, bad: frozenset[str]
     ) -> None:
+        both = shape.lang is Language.PYTHON and configuration.harness is HarnessKind.STANDARD
+        for index, language in enumerate(shape.accepts):
+            if not both and language is not shape.lang:
+                text = f"`{language}` cannot be judged: only Python tasks of the standard harness take both"
+                self.findings.at_value(("accepts", index), text)
         modules = parse_sources(sources, self.findings)
         if shape.lang is Language.PYTHON and not bad & {"files", "lang"}:
             check_reference(shape, sources, modules, configuration.harness, self.findings)
+        elif shape.lang is Language.CUDA and configuration.cuda is not None:
+            check_c_reference(sources, configuration.harness, self.findings)
 
 
 def _limits(shape: TaskShape) -> StageLimits:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from kernelcup.domain import Language, Task, TaskForm
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import InvalidFiles, InvalidValue
+from kernelcup.tasks.manifest.c_interface import REFERENCES, reference_of
 from kernelcup.tasks.manifest.reference import REFERENCE
 from kernelcup.tasks.private_files import private_files
+from kernelcup.tasks.value_classes import shown_files
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
+    CudaBuild,
     DeviceFacts,
     HarnessKind,
     JobSpec,
     Limits,
     MeasureRules,
     Mode,
+    SourceTree,
 )
 
 # Without a GPU a call takes long and its time does not count: a few samples are enough.
@@ -35,7 +40,7 @@ def build_job_spec(
     task: Task,
     *,
     job_id: str,
-    submission: str,
+    submission: SourceTree,
     mode: Mode,
     backend: Backend,
     harness: HarnessKind | None = None,
@@ -55,16 +60,19 @@ def build_job_spec(
     chosen = harness or task.harness
     _refuse(task, chosen)
     ranked = mode is Mode.LEADERBOARD
+    private = private_files(task)
     return JobSpec(
         job_id=job_id,
         mode=mode,
         backend=backend,
         harness=chosen,
         sources=task.sources,
-        submission=submission,
-        submission_name=task.submission_name,
-        private_files=private_files(task),
+        submission=placed(submission, task, chosen),
+        reference_module=_reference(task) or "reference",
+        private_files=private,
+        shown_files=shown_files({name: task.sources[name] for name in private if name != task.main}),
         main=task.main,
+        cuda=_cuda_build(task, chosen),
         check_style=_check_style(task),
         tests=task.tests,
         benchmarks=task.benchmarks,
@@ -81,6 +89,8 @@ def build_job_spec(
         aliasing=task.aliasing,
         non_finite=task.non_finite,
         same_dtype=task.same_dtype,
+        environment=task.environment,
+        libraries=task.libraries,
         build_scope=build_scope,
         work=task.work,
         hidden_work=task.hidden_work if ranked else [],
@@ -89,17 +99,69 @@ def build_job_spec(
     )
 
 
+def placed(tree: SourceTree, task: Task, harness: HarnessKind) -> SourceTree:
+    """Return a submission as it lies beside the task's files. One file alone has the name that the task imports;
+    of several, one of that name is added for an own harness if there is none.
+
+    Raise ``InvalidFiles`` if a name is one of the task's.
+    """
+    entry, name = PurePosixPath(tree.entry), PurePosixPath(task.submission_name)
+    if len(tree.files) == 1 and harness is HarnessKind.OWN:
+        return SourceTree.of(tree.code, str(name))
+    if len(tree.files) == 1:
+        return SourceTree.of(tree.code, str(name.with_suffix(entry.suffix.lower() or name.suffix)))
+    if harness is HarnessKind.OWN and str(name) not in tree.files:
+        passes_on = f"from {'.'.join(entry.with_suffix('').parts)} import *\n"
+        if entry.suffix != ".py":
+            passes_on = f'#include "{entry}"\n'
+        tree = SourceTree(entry=str(name), files={**tree.files, str(name): passes_on})
+    if problem := tree.problem(task.sources):
+        raise InvalidFiles(f"The files cannot lie beside the task's: {problem}.")
+    return tree
+
+
 def _refuse(task: Task, harness: HarnessKind) -> None:
-    if task.lang is Language.CUDA:
-        raise InvalidValue("CUDA C++ tasks (`lang: cu`) cannot be judged yet: only Python tasks can")
     if harness is HarnessKind.OWN and task.main is None:
-        raise InvalidValue(f"the task {task.name} brings no harness of its own: `config.main` names none")
-    if harness is HarnessKind.STANDARD and REFERENCE not in task.sources:
-        raise InvalidValue(f"the task {task.name} has no {REFERENCE}, which the standard harness needs")
+        where = (
+            "`config.sources` names no file with `main`"
+            if task.lang is Language.CUDA
+            else "`config.main` names none"
+        )
+        raise InvalidValue(f"the task {task.name} brings no harness of its own: {where}")
+    if harness is HarnessKind.STANDARD and _reference(task) is None:
+        needed = " or ".join(REFERENCES) if task.lang is Language.CUDA else REFERENCE
+        raise InvalidValue(f"the task {task.name} has no {needed}, which the standard harness needs")
+
+
+def _reference(task: Task) -> str | None:
+    """Return the module or the file with the task's functions, None if the standard harness finds none."""
+    if task.lang is Language.CUDA:
+        return reference_of(task.sources)
+    return "reference" if REFERENCE in task.sources else None
+
+
+def _cuda_build(task: Task, harness: HarnessKind) -> CudaBuild:
+    """Return what the compiler is asked; the standard harness compiles the submission apart from the task's files."""
+    if task.cuda is None:
+        return CudaBuild()
+    apart = (
+        {task.submission_name, _reference(task), task.main}
+        if harness is HarnessKind.STANDARD
+        else {task.main}
+    )
+    return CudaBuild(
+        sources=[name for name in task.cuda.sources if name not in apart],
+        include_dirs=task.cuda.include_dirs,
+        defines=task.cuda.defines,
+        compile_flags=task.cuda.compile_flags,
+        rtol=task.cuda.rtol,
+        atol=task.cuda.atol,
+    )
 
 
 def _check_style(task: Task) -> CheckStyle:
-    return CheckStyle.OUTPUT_REFERENCE if task.form is TaskForm.SINGLE_FILE else CheckStyle.DATA_OUTPUT
+    older = task.form is TaskForm.SINGLE_FILE and task.lang is Language.PYTHON
+    return CheckStyle.OUTPUT_REFERENCE if older else CheckStyle.DATA_OUTPUT
 
 
 def _limits(task: Task) -> Limits:

@@ -10,14 +10,16 @@ from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup.tasks.folder import TASK_FILE, load_folder
 from kernelcup.tasks.manifest.problems import single_problem
-from kernelcup.tasks.single_file import load_single_file
+from kernelcup.tasks.single_file import SINGLE_ENDINGS, load_single_file
 from kernelcup.tasks.sources.archive import read_archive
 from kernelcup.tasks.sources.roots import ENDINGS, find_root
 from kernelcup.tasks.sources.trees import ArchiveTree, FolderTree
 from kernelcup_harness.protocol import HarnessKind
 
-CUDA_ENDINGS = (".cu", ".cuh", ".cpp")
-FORMS = f"a folder or a zip with a `{TASK_FILE}`, the `{TASK_FILE}` itself, or a single `.py` file"
+FORMS = (
+    f"a folder or a zip with a `{TASK_FILE}`, the `{TASK_FILE}` itself, or a single file "
+    f"({', '.join(SINGLE_ENDINGS)})"
+)
 
 
 def load_task(path: Path, *, harness: HarnessKind | None = None) -> Task:
@@ -35,7 +37,7 @@ def load_task(path: Path, *, harness: HarnessKind | None = None) -> Task:
     ending = path.suffix.lower()
     if ending == ".zip":
         return load_tree(read_archive(path), path.stem, harness=harness)
-    if ending == ".py":
+    if ending in SINGLE_ENDINGS:
         return load_single_file(path)
     raise single_problem(str(path), refusal(ending))
 
@@ -76,8 +78,6 @@ def _task_folder(tree: ArchiveTree) -> str:
 
 def refusal(ending: str) -> str:
     """Return why a file with this suffix is not a task."""
-    if ending in CUDA_ENDINGS:
-        return "is a single CUDA file; those come with CUDA tasks, which need a folder with `lang: cu` so far"
     if ending in ENDINGS:
         return f"is no task but perhaps a problem set, which holds several; a task is {FORMS}"
     return f"is no task; a task is {FORMS}"

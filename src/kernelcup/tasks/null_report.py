@@ -38,11 +38,8 @@ class Outcome:
     """The number of answers that the checker was called with."""
 
 
-def weigh(task: Task, report: LintReport, place: Path, *, nulls: bool = True) -> Outcome:
-    """Return the outcome of ``report`` for the task at ``place``, considering its waivers.
-
-    ``nulls`` is False if no null submissions were tried.
-    """
+def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
+    """Return the outcome of ``report`` for the task at ``place``, considering its waivers."""
     lines = _Lines(place)
     counted = [each for each in report.findings if each.null.value not in task.waive_nulls]
     blind, others = _blind_to_nan(counted, report.findings)
@@ -53,7 +50,7 @@ def weigh(task: Task, report: LintReport, place: Path, *, nulls: bool = True) ->
     errors += [lines.findings(each) for each in groups if each[0].severity is Severity.ERROR]
     warnings = [lines.findings(each) for each in groups if each[0].severity is Severity.WARNING]
     errors += lines.fault(report)
-    if not report.fault and nulls:
+    if not report.fault:
         warnings += [lines.problem((KEY, name), UNNEEDED) for name in _unneeded(task, report)]
     warnings += lines.seeds(task, report)
     return Outcome(

@@ -1,12 +1,14 @@
-"""Load the older form of a task: one ``reference_code.py`` with three functions."""
+"""Load the older form of a task: one file with three functions, in Python, C++ or CUDA C++."""
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 
-from kernelcup.domain import Task, TaskForm
+from kernelcup.domain import CudaConfig, Language, Task, TaskForm
 from kernelcup.errors import Problem
+from kernelcup.tasks.manifest.c_interface import SIGNATURES, has_interface, missing
 from kernelcup.tasks.manifest.problems import raise_problems, single_problem
 from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
 from kernelcup.tasks.manifest.reference import REFERENCE
@@ -20,6 +22,8 @@ CALLS = {
     "check_implementation(user_output, reference_output)": 2,
 }
 FILLED = {"seed"}
+CUDA_ENDINGS = (".cu", ".cuh", ".cpp")
+SINGLE_ENDINGS = (".py", *CUDA_ENDINGS)
 KERNELBENCH = {"Model", "get_inputs", "get_init_inputs"}
 """What every problem of KernelBench defines."""
 FROM_KERNELBENCH = (
@@ -30,7 +34,7 @@ FROM_KERNELBENCH = (
 
 
 def load_single_file(path: Path) -> Task:
-    """Load the task in the Python file at ``path``. Raise ``InvalidTask`` with all its problems."""
+    """Load the task in the file at ``path``. Raise ``InvalidTask`` with all its problems."""
     place = path.resolve()
     try:
         content = FolderTree(place.parent, "", path.parent).read(place.name)
@@ -40,8 +44,11 @@ def load_single_file(path: Path) -> Task:
 
 
 def read_single_file(content: bytes, label: str, name: str) -> Task:
-    """Read a task from the bytes of its Python file, named ``label`` in problem lines."""
+    """Read a task from the bytes of its file, named ``label`` in problem lines."""
     text = _decode(content, label)
+    ending = PurePosixPath(label).suffix.lower()
+    if ending in CUDA_ENDINGS:
+        return _read_cuda(text, label, name, ending)
     tree = parse(text)
     if isinstance(tree, BrokenSource):
         raise single_problem(label, tree.text, tree.position)
@@ -60,6 +67,28 @@ def read_single_file(content: bytes, label: str, name: str) -> Task:
         description=_description(tree),
         form=TaskForm.SINGLE_FILE,
         sources={REFERENCE: text},
+        tests=[{}],
+        benchmarks=[{}],
+    )
+
+
+def _read_cuda(text: str, label: str, name: str, ending: str) -> Task:
+    """Read a task with its functions by the C interface."""
+    needed = f"a single-file task needs {' and '.join(SIGNATURES)} by kernelcup.h"
+    raise_problems(
+        [Problem(file=label, text=f"has no `{signature}`; {needed}") for signature in missing(text)]
+        or ([] if has_interface(text) else [Problem(file=label, text=f"does not use `kc_args`; {needed}")])
+    )
+    comment = re.match(r"\s*(?:/\*(.*?)\*/|((?:[ \t]*//[^\n]*\n?)+))", text, re.DOTALL)
+    lines = ((comment[1] or comment[2]) if comment else "").splitlines()
+    return Task(
+        name=name,
+        description="\n".join(line.strip().lstrip("/*").strip() for line in lines).strip(),
+        form=TaskForm.SINGLE_FILE,
+        lang=Language.CUDA,
+        cuda=CudaConfig(),
+        sources={f"reference{ending}": text},
+        submission_name=f"submission{'.cpp' if ending == '.cpp' else '.cu'}",
         tests=[{}],
         benchmarks=[{}],
     )

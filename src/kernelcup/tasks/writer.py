@@ -6,13 +6,12 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kernelcup.domain import Language, Task, TaskForm
+from kernelcup.domain import Task, TaskForm
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.tasks.folder import TASK_FILE
-from kernelcup.tasks.manifest.reference import REFERENCE
 from kernelcup.tasks.manifest.work import AMOUNTS
 from kernelcup.tasks.sources.files import SUBMISSION
 from kernelcup.tasks.sources.trees import Unreadable, reject_odd_target
@@ -63,16 +62,17 @@ def files_of(task: Task) -> dict[str, str]:
     templates = template_files(task)
     by_name = {templates[language]: text for language, text in task.templates.items()}
     if task.form is TaskForm.SINGLE_FILE:
-        return {f"{task.name}.py": task.sources[REFERENCE], **by_name}
+        ((name, text),) = task.sources.items()
+        return {f"{task.name}{PurePosixPath(name).suffix}": text, **by_name}
     return {TASK_FILE: task_text(task), **task.sources, **by_name}
 
 
 def template_files(task: Task) -> dict[str, str]:
     """Return the names of the templates' files, by language."""
-    ending = ".cu" if task.lang is Language.CUDA else ".py"
-    taken = {TASK_FILE, f"{task.name}.py", *task.sources}
+    taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources}
     names = {}
-    for language in task.templates:
+    for language, text in task.templates.items():
+        ending = task.language_of_template(text).endings[0]
         name = stem = f"template_{re.sub(r'[^a-z0-9]+', '_', language.lower()).strip('_') or 'x'}"
         number = 1
         while f"{name}{ending}" in taken:

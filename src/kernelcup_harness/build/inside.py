@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from kernelcup_harness.isolation import processes
-from kernelcup_harness.isolation.environment import BUILD_FOLDERS
+from kernelcup_harness.build import compilers
+from kernelcup_harness.isolation import environments, processes
+from kernelcup_harness.isolation.environment import BUILD_FOLDERS, CUDA_MARKS
 from kernelcup_harness.protocol import is_plain_name
 
 FORMAT = b"kernelcup-build 1\n"
@@ -44,10 +45,11 @@ def main(archive_fd: str, file: str, parent: str, memory_bytes: str) -> None:
 
 def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
     """Import it as the contestant would, and exit."""
-    from kernelcup_harness.contestant import importing
+    from kernelcup_harness.submission import languages
 
     processes.limit_resources(memory_bytes)
     sys.path.insert(0, os.getcwd())
+    environments.use(os.environ)
     code = 0
     # User code may raise anything. Only `_exit` does not wait for its threads.
     try:
@@ -55,7 +57,9 @@ def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
             from kernelcup_harness import emulation
 
             emulation.install()
-        importing.import_file(Path(file))
+        if any(mark in Path(file).read_text(encoding="utf-8") for mark in CUDA_MARKS):
+            os.environ.update(compilers.install(compilers.folder_of(os.environ), os.environ))
+        languages.of(file).build(Path(file))
     except BaseException:
         traceback.print_exc()
         code = 1
@@ -112,6 +116,7 @@ def unpack_and_go_on(archive_fd: str, *argv: str) -> None:
     """
     with open(int(archive_fd), "rb") as archive, contextlib.suppress(ValueError, OSError):
         unpack(archive, os.environ)
+        os.environ.update(compilers.unpacked(os.environ))
     os.execv(argv[0], argv)
 
 

@@ -1,4 +1,4 @@
-"""The build step: imports a submission that compiles something, before anything else is done with it.
+"""The build step: imports or compiles a submission that compiles something, before anything else is done with it.
 
 It runs in a sandbox of its own, without a GPU, inputs or a seed. The compiled files come out as one archive,
 which the later processes of the job unpack into their own caches, and which a later job of the same user may
@@ -22,20 +22,18 @@ from kernelcup_harness.build import store as build_store
 from kernelcup_harness.build.store import Build, BuildStore
 from kernelcup_harness.device import machine
 from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, Verdict
+from kernelcup_harness.isolation import environments, processes, sandbox
+from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, SourceTree, Verdict
 from kernelcup_harness.protocol.source import PACKAGE, ROOT
-
-# A submission with one of these words probably compiles something at import.
-BUILD_MARKS = (*surroundings.CUDA_MARKS, "triton.compile(")
+from kernelcup_harness.submission import languages
 
 # Environment variables that do not affect a build.
 NOT_IN_KEY = ("CUDA_VISIBLE_DEVICES",)
 
 
-def builds_at_import(submission: str) -> bool:
+def has_build(submission: SourceTree) -> bool:
     """Return whether a submission needs a build step."""
-    return any(mark in submission for mark in BUILD_MARKS)
+    return languages.of(submission.entry).builds(submission.text)
 
 
 Ending = tuple[Verdict, Reason, str]
@@ -50,7 +48,7 @@ class Built:
     """``reused``, ``built``, or why there is no build, for the report."""
     build: Build | None = None
     too_much: Ending | None = None
-    """The verdict on a build that is too large."""
+    """The verdict on a build that is too large, or that took too long or too much memory to compile."""
     output: processes.Child | None = None
     """The process that wrote too much."""
 
@@ -95,6 +93,7 @@ class Builder:
         has_own_names = boxed and sandbox.kind() is sandbox.Kind.BUBBLEWRAP
         self._store = store if has_own_names and spec.build_scope else None
         self._max_bytes = max_bytes
+        self._language = languages.of(spec.submission.entry)
 
     def get(self, *, also_with_gpu: bool = False) -> Built:
         """Return a build; ``also_with_gpu`` tries again with the GPU if it fails without."""
@@ -120,8 +119,9 @@ class Builder:
             if path.is_file()
         }
         made_from = {
-            "scope": self._spec.build_scope,
-            "submission": self._spec.submission_name,
+            # What compilers alone make of a text is the same for every user.
+            "scope": self._spec.build_scope if self._language.runs_code else "",
+            "submission": self._spec.submission.entry,
             "files": files,
             "environment": environment,
             "versions": versions(environment.get("CUDA_HOME") or "/usr/local/cuda"),
@@ -146,8 +146,33 @@ class Builder:
             # It may have been ended in the middle of the archive.
             if build is not None:
                 build.close()
-            return Built(how=f"ended: {child.killed_for[0] if child.killed_for else code}"), None
+            why = child.killed_for[0] if child.killed_for else ""
+            return Built(how=f"ended: {why or code}", too_much=self._unfinished(why), output=child), None
         return Built(how="built" if code == 0 else "built in part", build=build), code
+
+    def _unfinished(self, why: str) -> Ending | None:
+        """Return the verdict on a build that was ended; None if the contestant has to try as well."""
+        if self._language.runs_code:
+            return None
+        limits, memory_bytes = self._spec.limits, surroundings.memory_limit(self._spec)
+        endings: dict[str, Ending] = {
+            "time": (
+                Verdict.TIME_LIMIT_EXCEEDED,
+                Reason.TIME,
+                f"compiling the submission took longer than {limits.import_s:g} s",
+            ),
+            "memory": (
+                Verdict.MEMORY_LIMIT_EXCEEDED,
+                Reason.HOST_MEMORY,
+                f"compiling the submission took more than {memory_bytes >> 20} MiB of memory",
+            ),
+            "output": (
+                Verdict.OUTPUT_LIMIT_EXCEEDED,
+                Reason.PRINTED,
+                f"compiling the submission printed more than {limits.output_bytes} bytes",
+            ),
+        }
+        return endings.get(why)
 
     def _start(self, archive_fd: int, memory_bytes: int, *, gpu: bool) -> processes.Child:
         limits = self._spec.limits
@@ -165,7 +190,7 @@ class Builder:
                 "kernelcup_harness.build.inside",
                 "main",
                 str(archive_fd),
-                self._spec.submission_name,
+                self._spec.submission.entry,
                 parent,
                 memory,
             ),
@@ -235,12 +260,13 @@ def versions(cuda_home: str) -> dict[str, str | None]:
         "cuda": cuda,
         "platform": platform.platform(),
         "harness": harness_version(),
+        "packages": environments.default_hash(),
     }
 
 
 def harness_version() -> str:
     """Return a hash of the harness's own source, a folder or a zip."""
-    files = [ROOT] if ROOT.is_file() else sorted(PACKAGE.rglob("*.py"))
+    files = [ROOT] if ROOT.is_file() else sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.h")])
     digest = hashlib.sha256()
     for file in files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())

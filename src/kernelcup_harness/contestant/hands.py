@@ -103,6 +103,9 @@ class GpuHands:
             raise NotReplayed(of_export(str(refused))) from refused
         except DriverError as error:
             raise NotReplayed(WhyNot.UNKNOWN) from error
+        if not all(map(graph_data.count_nodes, found.graphs)):
+            # Work on a stream that the capture does not see, as the default stream is.
+            raise NotReplayed(WhyNot.ELSEWHERE)
         return graph_data.encode(found), of_foreign(exporter.foreign) if exporter.foreign else None
 
     def _stream_for(self, before: torch.cuda.Stream) -> torch.cuda.Stream:

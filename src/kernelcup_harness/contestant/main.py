@@ -5,21 +5,23 @@ It holds no seed, no expected output, no checker and no verdict. Everything that
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gc
-import gzip
 import os
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness.contestant.importing import import_file
+from kernelcup_harness.profile.marks import Marks
+from kernelcup_harness.profile.port import Inside
+from kernelcup_harness.profile.torch_trace import TorchTrace
 from kernelcup_harness.protocol.source import PACKAGE
-from kernelcup_harness.protocol.variables import PER_THREAD
+from kernelcup_harness.protocol.variables import MARKS_CALLS, PER_THREAD
+from kernelcup_harness.submission import languages
+from kernelcup_harness.submission.port import CallFailed, NotCompiled, expect
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import (
     ArenaName,
@@ -34,7 +36,6 @@ from kernelcup_harness.wire.messages import (
     Hello,
     Load,
     Message,
-    Profiled,
     Ready,
     UseNoop,
     failed,
@@ -52,7 +53,6 @@ NO_TRITON = (
     "The submission failed because Triton is not installed on the machine that judged it. The operator of "
     "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
 )
-MAX_TRACE = 4 << 20
 # Exceptions of compilers that run at the first call, by class name: the harness does not import
 # their packages.
 BUILD_ERRORS = frozenset(
@@ -79,6 +79,8 @@ class Contestant:
         self._empty_cache = torch.cuda.empty_cache
         self._outputs: values.Arena | None = None
         self._kernel: Callable[[Any], Any] | None = None
+        self._expect: Callable[[Any], None] = partial(expect, None)
+        self._profiler: Inside = Marks() if os.environ.get(MARKS_CALLS) else TorchTrace()
         self._gpu = devices.on_gpu()
         if self._gpu and os.environ.get(PER_THREAD):
             graphs.use_per_thread_stream()
@@ -118,10 +120,7 @@ class Contestant:
 
     def _load(self, message: Load) -> Message:
         with self._room.in_use() if self._room is not None else contextlib.nullcontext():
-            module = import_file(Path(message.file))
-        kernel = getattr(module, "custom_kernel", None)
-        if not callable(kernel):
-            return failed(FailureKind.COMPILE, f"{message.file} defines no function custom_kernel")
+            kernel = languages.of(message.file).load(Path(message.file))
         self._use(kernel)
         self._settle()
         # Imported objects stay alive: the garbage collector need not scan them repeatedly.
@@ -129,6 +128,7 @@ class Contestant:
         return Ready()
 
     def _use(self, kernel: Callable[[Any], Any]) -> None:
+        self._expect = partial(expect, kernel)
         self._kernel = kernel if self._room is None else self._room.kept(kernel)
 
     def _use_noop(self, message: UseNoop) -> Message:
@@ -157,6 +157,7 @@ class Contestant:
         slot = self._slots.setdefault(message.slot, self._slot_type(gpu=self._gpu))
         self._adopt_arenas(message.arenas, slot)
         slot.describe(message.layout)
+        self._expect(message.layout.answer)
         slot.touch()
         self._settle()
         return Given()
@@ -169,7 +170,7 @@ class Contestant:
         self._settle()
         if message.profile:
             kernel, data = self._kernel, slot.data
-            return profile(lambda: kernel(data), self._settle)
+            return self._profiler.inside(lambda: kernel(data), self._settle)
         began = time.perf_counter_ns()
         value, laid = self._called(slot.data)
         self._settle()
@@ -233,7 +234,7 @@ class Contestant:
             return FailureKind.MEMORY
         if isinstance(error, MemoryError) or "can't allocate memory" in text:
             return FailureKind.HOST_MEMORY
-        if isinstance(error, SyntaxError) and loading:
+        if isinstance(error, NotCompiled) or (isinstance(error, SyntaxError) and loading):
             return FailureKind.COMPILE
         if type(error).__name__ in BUILD_ERRORS or "Error building extension" in text:
             return FailureKind.COMPILE
@@ -244,6 +245,8 @@ class Contestant:
 
 def describe(error: BaseException) -> str:
     """Return the traceback without the frames of the harness, at most 8 KiB of it."""
+    if isinstance(error, (NotCompiled, CallFailed)):
+        return cut(str(error))
     own = str(PACKAGE)
     # Formatting runs user code (``__str__``), which may fail or exit in turn.
     try:
@@ -255,6 +258,11 @@ def describe(error: BaseException) -> str:
     text = text.replace(os.getcwd() + os.sep, "")
     if isinstance(error, ModuleNotFoundError) and error.name == "triton":
         text += NO_TRITON
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """Return beginning and end of a text, at most 8 KiB."""
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT // 2] + "\n[...]\n" + text[-MAX_TEXT // 2 :]
 
 
@@ -266,49 +274,3 @@ def strip_frames(chain: traceback.TracebackException | None, folder: str) -> Non
             [frame for frame in chain.stack if not frame.filename.startswith(hidden)]
         )
         chain = chain.__cause__ or chain.__context__
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """Drop what is written to standard error, by C++ libraries too: it does not come from the submission."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-        sys.stderr.flush()
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def profile(call: Callable[[], Any], settle: Callable[[], None]) -> Profiled:
-    """Run ``call`` once to warm up and once under torch.profiler; return its table and trace."""
-    import torch
-    from torch.profiler import ProfilerActivity
-
-    activities = [ProfilerActivity.CPU]
-    real_gpu = os.environ.get("KERNELCUP_BACKEND") == "cuda"
-    if real_gpu:
-        activities.append(ProfilerActivity.CUDA)
-    call()
-    settle()
-    recorded = torch.profiler.profile(activities=activities, record_shapes=True)
-    with silent():
-        recorded.__enter__()
-    try:
-        call()
-        settle()
-    finally:
-        with silent():
-            recorded.__exit__(None, None, None)
-    order = "self_cuda_time_total" if real_gpu else "self_cpu_time_total"
-    table = recorded.key_averages().table(sort_by=order, row_limit=25, max_name_column_width=70)
-    trace = Path(os.environ["TMPDIR"], "trace.json")
-    recorded.export_chrome_trace(str(trace))
-    packed = gzip.compress(trace.read_bytes(), mtime=0)
-    with contextlib.suppress(OSError):
-        trace.unlink()
-    encoded = base64.b64encode(packed).decode() if len(packed) <= MAX_TRACE else ""
-    return Profiled(text=table[: 256 << 10], trace=encoded)

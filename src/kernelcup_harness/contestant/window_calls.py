@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from kernelcup_harness.submission.port import expect
 from kernelcup_harness.window import messages
 from kernelcup_harness.window.layout import WindowMemory
 from kernelcup_harness.window.messages import (
@@ -143,6 +144,7 @@ class Room:
     def _lay_input(self, message: LayInput) -> InputLaid:
         """Make the tensors of an input, which the judge writes later."""
         self._laid = self._input(message.tree, message.table), message.in_place
+        expect(self._kernel, message.answer)
         return InputLaid()
 
     def _call_laid(self, _message: messages.Call) -> Message:
@@ -185,6 +187,7 @@ class Room:
         assert self._kernel is not None
         if not self._has_heap:
             return Captured(why=WhyNot.NO_WINDOW, answers=[])
+        expect(self._kernel, message.answer)
         calls = [self._call(self._kernel, message, table) for table in message.tables]
         try:
             values = self._hands.capture(calls)

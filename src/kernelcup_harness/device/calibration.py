@@ -32,6 +32,8 @@ MATRIX_SIZES = {Backend.CUDA: (1024, 4096, 8192), Backend.CPU: (256, 1024)}
 """Sides of square matrices, multiples of all tiles, in order."""
 MATRIX_BUDGET_S = 1.0
 """A larger size is left out if all its tries would take longer, for example fp64 on a GPU with little of it."""
+FP4_BLOCK = 16
+"""Elements that share a scale."""
 TRIES = {Backend.CUDA: 10, Backend.CPU: 3}
 
 CANARY_BYTES = {Backend.CUDA: 64 * MIB, Backend.CPU: 16 * MIB}
@@ -258,8 +260,9 @@ def product_of(backend: Backend, precision: Precision, side: int) -> Iterator[Ca
         raise NotImplementedError(precision)
     if precision is Precision.TF32 and torch.cuda.get_device_capability() < (8, 0):
         raise NotImplementedError(precision)
-    if precision is Precision.FP8:
-        yield fp8_product(side)
+    products = {Precision.FP8: fp8_product, Precision.FP4: fp4_product, Precision.INT8: int8_product}
+    if precision in products:
+        yield products[precision](side)
         return
     names = {Precision.FP64: "float64", Precision.FP16: "float16", Precision.BF16: "bfloat16"}
     dtype = getattr(torch, names.get(precision, "float32"))
@@ -300,6 +303,28 @@ def fp8_product(side: int) -> Callable[[], Any]:
     right = torch.zeros(side, side, device="cuda").to(torch.float8_e4m3fn).t()
     one = torch.ones((), device="cuda")
     return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+def fp4_product(side: int) -> Callable[[], Any]:
+    """Return a product of fp4 matrices with a scale for each block of 16; calling it raises ``RuntimeError`` on a
+    device without them, ``AttributeError`` with a torch that does not know them."""
+    import torch
+
+    def packed() -> torch.Tensor:
+        return torch.zeros(side, side // 2, dtype=torch.uint8, device="cuda").view(torch.float4_e2m1fn_x2)
+
+    left, right = packed(), packed().t()
+    # In the order of tiles that the library expects; equal ones have any order.
+    one = torch.ones(side * side // FP4_BLOCK, device="cuda").to(torch.float8_e4m3fn)
+    return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+def int8_product(side: int) -> Callable[[], Any]:
+    """Return a product of int8 matrices."""
+    import torch
+
+    left, right = (torch.zeros(side, side, dtype=torch.int8, device="cuda") for _ in range(2))
+    return lambda: torch._int_mm(left, right.t())
 
 
 def launches(backend: Backend, watch: Stopwatch) -> dict[str, Any]:

@@ -6,18 +6,22 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Collection, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.protocol import Backend, JobSpec
+from kernelcup_harness.protocol import Backend, JobSpec, SourceTree
+from kernelcup_harness.protocol.files import import_name
 from kernelcup_harness.protocol.variables import PER_THREAD
 
 WATCH_INTERVAL_S = 0.1
 
-# Folders in which compilers keep results for reuse: extensions of torch, kernels of Triton.
-BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+# Folders in which compilers keep results for reuse: extensions of torch, kernels of Triton, submissions in CUDA C++.
+CUDA_FOLDER = "KERNELCUP_CUDA_DIR"
+BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", CUDA_FOLDER)
 # A submission with one of these words probably compiles CUDA C++.
 CUDA_MARKS = ("cpp_extension", "load_inline")
 # A submission with one of these words names streams. The default stream waits for others, the thread's does not.
@@ -33,6 +37,13 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
             raise ValueError(f"file name {name!r} leads out of the job's folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+def hides(tree: SourceTree) -> str:
+    """Return an installed module that a file beside the entry would replace in the harness's own processes."""
+    names = {import_name(name) for name in tree.files if name != tree.entry}
+    found = (name for name in sorted(names) if name in sys.stdlib_module_names or PathFinder.find_spec(name))
+    return next(found, "")
 
 
 def memory_limit(spec: JobSpec) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelcup_harness.isolation import environments
 from kernelcup_harness.isolation.cgroups import Group
 from kernelcup_harness.protocol.source import PACKAGE, ROOT
 
@@ -34,6 +35,7 @@ CACHE_VARIABLES = (
     "TRITON_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
     "TORCH_EXTENSIONS_DIR",
+    "KERNELCUP_CUDA_DIR",
     "CUDA_CACHE_PATH",
     "CUPY_CACHE_DIR",
     "CUTE_DSL_CACHE_DIR",
@@ -120,7 +122,8 @@ def python_folders() -> tuple[str, ...]:
     # The harness may be a folder or be run from its zip, which is shown as a file.
     harness = str(ROOT if ROOT.is_file() else PACKAGE)
     candidates = [sys.base_prefix, sys.prefix, *site.getsitepackages(), harness]
-    candidates += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    shown_by = ("CUDA_HOME", "CUDA_PATH", environments.VARIABLE)
+    candidates += [os.environ[name] for name in shown_by if os.environ.get(name)]
     candidates += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
     found: list[str] = []
     for candidate in candidates:

@@ -53,9 +53,9 @@ def prctl(option: int, value: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """End this process when ``parent`` ends, even by SIGKILL."""
+    """End this process when ``parent`` ends, even by SIGKILL; 0 for a parent whose id is not known beforehand."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if parent and os.getppid() != parent:
         os._exit(1)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.environment import compiler_environment
 from kernelcup_harness.lint.messages import (
     MAX_TEXT,
     MOST_NOTES,
@@ -30,6 +31,8 @@ from kernelcup_harness.lint.messages import (
 from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
 from kernelcup_harness.protocol import FEWEST_SAMPLES, JobSpec
 from kernelcup_harness.protocol.lint import CaseList, Null
+from kernelcup_harness.submission import languages
+from kernelcup_harness.submission.cuda import libraries, options
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import End, pack, unpack
 
@@ -49,15 +52,26 @@ def main(runner_fd: str, parent: str) -> None:
     job = unpack(LintJob, runner.receive())
     spec = job.spec
     sys.path.insert(0, os.getcwd())
+    if not languages.of(spec.reference_module).runs_code:
+        architecture = compiler_environment(spec.backend, os.environ)
+        os.environ |= architecture | options.of_leaderboard(spec.cuda, spec.sources[spec.reference_module])
+        os.environ[libraries.VARIABLE] = ",".join(spec.libraries)
     if os.environ.get("KERNELCUP_EMULATED") == "1":
         from kernelcup_harness import emulation
 
         emulation.install()
     with processes.uncollected():
-        from kernelcup_harness.judge.task import TaskCode, TaskFault
+        from kernelcup_harness.core.task import TaskCode, TaskFault
+        from kernelcup_harness.explain import chips
 
     try:
-        task = TaskCode(spec.reference_module, spec.check_style, Path.cwd())
+        task = TaskCode(
+            spec.reference_module,
+            spec.check_style,
+            Path.cwd(),
+            load=languages.task_functions,
+            lacks=chips.missing,
+        )
     except TaskFault as fault:
         runner.send(pack(Fault(text=str(fault)[:MAX_TEXT])))
     else:
@@ -87,7 +101,7 @@ class TaskLint:
 
     def run(self, *, nulls: bool) -> None:
         """Try case after case, until the task's own code fails."""
-        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.core.task import TaskFault
 
         steps = [self._seeds, self._nulls if nulls else self._answers, self._times]
         try:
@@ -123,7 +137,7 @@ class TaskLint:
             CaseLint(self._task, case, self._runner).run()
 
     def _times(self) -> None:
-        from kernelcup_harness.judge import reference_time
+        from kernelcup_harness.clocks import reference_time
 
         timed = [case for case in self._cases if case.list in TIMED]
         for case in self._in_time(timed):
@@ -191,7 +205,7 @@ class CaseLint:
         self._right_sample(number)
 
     def _right_sample(self, number: int) -> Sample | BlindSample:
-        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.core.task import TaskFault
         from kernelcup_harness.lint import null_submissions
 
         sample = self._sample(number)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.judge import finiteness, structure
-from kernelcup_harness.wire import values as wire
+from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.wire import arrays, records
 
 TILES = 16
 """Number of parts of an output, counted row by row; the last tile is the last part."""
@@ -71,10 +71,12 @@ def rebuilt(value: Any, change: Change, where: str) -> Any:
         return type(value)(rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value))
     if type(value) is dict:
         return {key: rebuilt(item, change, f"{where}[{key!r}]") for key, item in value.items()}
-    fields = wire.record_fields(value)
+    if arrays.is_array(value):
+        return arrays.as_array(change(where, arrays.as_tensor(value)))
+    fields = records.record_fields(value)
     if fields is not None:
         made = {name: rebuilt(getattr(value, name), change, f"{where}.{name}") for name in fields}
-        return wire.build_record(type(value), made)
+        return records.build_record(type(value), made)
     leaf = as_leaf(value)
     if leaf is None:
         return value

@@ -66,7 +66,7 @@ def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
                 channel.close()
         finally:
             processes.kill_descendants()
-    return gathered.report(fault)
+    return gathered.report(fault, too_little_memory="memory" in child.killed_for)
 
 
 def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Child:
@@ -197,7 +197,7 @@ class Gathered:
         )
         self._accepted.append((finding, accepted.right))
 
-    def report(self, fault: str) -> LintReport:
+    def report(self, fault: str, *, too_little_memory: bool = False) -> LintReport:
         """Return the report of all findings."""
         findings, notes = [], list(self._notes)
         for finding, right in self._accepted:
@@ -210,6 +210,7 @@ class Gathered:
         below, poor, why = self._seeds
         return LintReport(
             fault=fault,
+            too_little_memory=too_little_memory,
             fault_list=self._fault_at[0] if self._fault_at else None,
             fault_index=self._fault_at[1] if self._fault_at else 0,
             findings=findings,

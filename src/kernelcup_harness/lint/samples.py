@@ -91,7 +91,7 @@ class Input:
 
     def check(self, answer: Any) -> str:
         """Return the fault found by the task's checker; a checker that fails has rejected the answer."""
-        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.core.task import TaskFault
 
         try:
             text: str = self._task.check(self.data(), answer)
@@ -131,8 +131,8 @@ class Sample(Input):
         """Return the reference's answer in double precision, None if it cannot compute it."""
         import torch
 
-        from kernelcup_harness.judge import structure
-        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.core import structure
+        from kernelcup_harness.core.task import TaskFault
         from kernelcup_harness.lint import null_submissions
 
         def widen(_path: str, leaf: torch.Tensor) -> torch.Tensor:
@@ -236,7 +236,7 @@ class Sample(Input):
                 yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
 
     def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness.judge import structure
+        from kernelcup_harness.core import structure
         from kernelcup_harness.lint import null_submissions
 
         others = {
@@ -251,7 +251,7 @@ class Sample(Input):
             yield from self._by_part(null, how, each_from(dict(null_submissions.leaves(value, "output"))))
 
     def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness.judge import structure
+        from kernelcup_harness.core import structure
         from kernelcup_harness.lint import null_submissions
 
         steps = [
@@ -274,8 +274,8 @@ class Sample(Input):
 
     def _answer_in(self, lower: Any) -> Any:
         """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
-        from kernelcup_harness.judge import structure
-        from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.core import structure
+        from kernelcup_harness.core.task import TaskFault
         from kernelcup_harness.lint import null_submissions
 
         rough = null_submissions.rebuilt(
@@ -318,7 +318,7 @@ class BlindSample(Input):
 
     def answers(self, notes: list[str]) -> Iterator[Answer]:
         """Yield the input as an answer, and values in the form of the input or of one of its tensors."""
-        from kernelcup_harness.judge import finiteness
+        from kernelcup_harness.core import finiteness
         from kernelcup_harness.lint import null_submissions
 
         notes.append(

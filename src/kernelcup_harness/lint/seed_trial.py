@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.core.task import TaskFault
 from kernelcup_harness.lint import null_submissions
 from kernelcup_harness.protocol import FEWEST_SEEDS
 from kernelcup_harness.protocol.seeds import MOST_SEEDS, derive_seed

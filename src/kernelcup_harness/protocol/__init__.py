@@ -14,6 +14,7 @@ from kernelcup_harness.protocol.base import (
     ProtocolError,
 )
 from kernelcup_harness.protocol.codec import canonical_hash, dumps, from_json, loads, to_json, without_markers
+from kernelcup_harness.protocol.cuda_build import CudaBuild
 from kernelcup_harness.protocol.enums import (
     Backend,
     CheckStyle,
@@ -27,7 +28,18 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
+from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
 from kernelcup_harness.protocol.precision import Precision
+from kernelcup_harness.protocol.profiles import (
+    OPEN_COUNTERS,
+    Counters,
+    KernelCounters,
+    ProfileFile,
+    ProfileOptions,
+    ProfileWay,
+    RanKernel,
+    Sections,
+)
 from kernelcup_harness.protocol.report import (
     NOT_REPLAYED,
     Audit,
@@ -54,15 +66,14 @@ from kernelcup_harness.protocol.spec import (
     SampleName,
     Work,
     check_spec,
-    has_clash,
-    is_encodable,
-    is_plain_name,
+    is_pattern,
 )
 
 __all__ = [
     "FEWEST_SAMPLES",
     "FEWEST_SEEDS",
     "NOT_REPLAYED",
+    "OPEN_COUNTERS",
     "PROTOCOL_VERSION",
     "SLOWED_DOWN",
     "WALL_SHARE",
@@ -73,6 +84,8 @@ __all__ = [
     "CaseResult",
     "CaseValue",
     "CheckStyle",
+    "Counters",
+    "CudaBuild",
     "DeviceFacts",
     "Difference",
     "DuelResult",
@@ -80,19 +93,26 @@ __all__ = [
     "Finding",
     "HarnessKind",
     "JobSpec",
+    "KernelCounters",
     "Limits",
     "MeasureRules",
     "Mismatch",
     "Mode",
     "Parameters",
     "Precision",
+    "ProfileFile",
+    "ProfileOptions",
+    "ProfileWay",
     "ProtocolError",
+    "RanKernel",
     "RankingBy",
     "Reason",
     "Replay",
     "RunReport",
     "SampleName",
     "SandboxPolicy",
+    "Sections",
+    "SourceTree",
     "StageName",
     "StageReport",
     "Timing",
@@ -105,6 +125,7 @@ __all__ = [
     "from_json",
     "has_clash",
     "is_encodable",
+    "is_pattern",
     "is_plain_name",
     "loads",
     "to_json",

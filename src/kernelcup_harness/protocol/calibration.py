@@ -29,6 +29,8 @@ class DeviceCalibration:
     device_name: str
     driver: str = ""
     torch: str = ""
+    environment: str = ""
+    """Hash of the default environment, in which it was measured."""
     at: str
     """Time of the measurement, ISO 8601 in UTC."""
     copy_bytes_per_s: float

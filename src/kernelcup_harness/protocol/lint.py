@@ -74,6 +74,8 @@ class LintReport:
 
     fault: str = ""
     """Why the task could not be tested to the end; empty if it was."""
+    too_little_memory: bool = False
+    """Whether that was this machine's memory, which says nothing of the task."""
     fault_list: CaseList | None = None
     """The list of the case at which that happened; None if it was at no case."""
     fault_index: int = 0

@@ -15,3 +15,6 @@ class Precision(StrEnum):
     FP16 = "fp16"
     BF16 = "bf16"
     FP8 = "fp8"
+    FP4 = "fp4"
+    """With block scales."""
+    INT8 = "int8"

@@ -17,6 +17,7 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
+from kernelcup_harness.protocol.profiles import Counters, RanKernel
 from kernelcup_harness.protocol.spec import SampleName, Work
 
 
@@ -321,6 +322,10 @@ class RunReport:
     """Seconds by phase: ``start``, ``import``, ``set-up``, ``test``, ``replay/samples``, ..."""
     duel: DuelResult | None = None
     """The comparison with the job's ``rival``."""
+    counters: Counters | None = None
+    """What the GPU's counters say of one call, in profile mode."""
+    ran: list[RanKernel] = field(default_factory=list)
+    """The kernels of one timed call, where calls were replayed."""
     comparable: bool = True
     """False if there was no GPU and the processor answered in its place."""
     seed_commitment: str = ""

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters, ProtocolError
+from kernelcup_harness.protocol.cuda_build import CudaBuild
 from kernelcup_harness.protocol.enums import (
     Backend,
     CheckStyle,
@@ -15,6 +16,8 @@ from kernelcup_harness.protocol.enums import (
     SandboxPolicy,
     StageName,
 )
+from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
+from kernelcup_harness.protocol.profiles import ProfileOptions
 
 FEWEST_SAMPLES = 16
 """A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
@@ -32,6 +35,8 @@ class Limits:
     test_s: float = 180.0
     benchmark_s: float = 180.0
     ranked_s: float = 180.0
+    profile_s: float = 300.0
+    """For each way of profiling."""
     memory_bytes: int = 16 << 30
     """Host memory of the contestant and all its children."""
     output_bytes: int = 16 << 20
@@ -75,7 +80,7 @@ class Work:
     bytes: float | None = None
     """Bytes that must be read."""
     written: float | None = None
-    """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.audit.physics`."""
+    """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.doubt.floor`."""
     flops: float | None = None
     """Floating-point operations that must be done."""
     precision: str = ""
@@ -135,14 +140,17 @@ class JobSpec:
     harness: HarnessKind
     sources: dict[str, str]
     """File name to text: the task's files without the submission."""
-    submission: str
-    submission_name: str = "submission.py"
+    submission: SourceTree
     reference_module: str = "reference"
-    """The module among ``sources`` that has ``generate_input`` and ``check_implementation``."""
+    """The module among ``sources`` that has ``generate_input`` and ``check_implementation``, or a file in C++."""
     private_files: list[str] = field(default_factory=list)
     """Names in ``sources`` that are withheld from the contestant (reference, checker, own harness)."""
+    shown_files: dict[str, str] = field(default_factory=dict)
+    """What the contestant gets in place of some of the private files: their classes, of which values may be."""
     main: str | None = None
     """The file of the task's own harness, if it has one."""
+    cuda: CudaBuild = field(default_factory=CudaBuild)
+    """What the task asks of compilers of C++ and CUDA C++."""
     check_style: CheckStyle = CheckStyle.DATA_OUTPUT
     tests: list[Parameters] = field(default_factory=list)
     benchmarks: list[Parameters] = field(default_factory=list)
@@ -167,6 +175,10 @@ class JobSpec:
     """Whether an element may be NaN or infinite where the reference's is finite."""
     same_dtype: bool = False
     """Whether an output is wrong if its dtype differs from the reference's, even if the checker accepts it."""
+    environment: str = ""
+    """The machine's environment that submissions are built and run in; empty for what pip brings."""
+    libraries: list[str] = field(default_factory=list)
+    """Libraries that CUDA C++ is compiled and linked with, by the names of ``task.yml``."""
     build_scope: str = ""
     """An opaque name of the user, whose builds may be reused on a machine; empty to reuse none."""
     replay: Replay | None = None
@@ -180,10 +192,10 @@ class JobSpec:
     ``hidden_benchmarks``; empty if it was not measured, and then the judge measures it before the import."""
     device: DeviceFacts | None = None
     """The capabilities of the device, from the calibration in force."""
-    rival: str | None = None
-    """Source of a second submission that is measured in turns with the first (``leaderboard`` only)."""
-    rival_name: str = "submission.py"
-    """File name of the rival."""
+    profile: ProfileOptions = field(default_factory=ProfileOptions)
+    """What to profile (``profile`` only)."""
+    rival: SourceTree | None = None
+    """A second submission that is measured in turns with the first (``leaderboard`` only)."""
     rival_error: float = 0.02
     """How often a duel of equally fast submissions may find a difference: above 0, below 1."""
 
@@ -192,17 +204,18 @@ def check_spec(spec: JobSpec) -> None:
     """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
     rules, limits = spec.rules, spec.limits
     seed = spec.secret_seed
-    names = [*spec.sources, spec.submission_name]
+    trees = [tree for tree in (spec.submission, spec.rival) if tree is not None]
     faults = {
         "secret_seed: expected 64 hex digits": seed is not None and not re.fullmatch("[0-9a-f]{64}", seed),
-        "sources: a name that is not a plain relative path": not all(map(is_plain_name, names)),
-        "sources: a name that is both a file and a folder": has_clash(names),
-        "submission: text that cannot be written as UTF-8": not all(
-            map(is_encodable, [spec.submission, *spec.sources.values()])
-        ),
+        "sources: a name that is not a plain relative path": not all(map(is_plain_name, spec.sources)),
+        "sources: a name that is both a file and a folder": has_clash(list(spec.sources)),
+        "sources: text that cannot be written as UTF-8": not all(map(is_encodable, spec.sources.values())),
         f"seeds_below: at least {FEWEST_SEEDS}": spec.seeds_below is not None
         and spec.seeds_below < FEWEST_SEEDS,
         "rules: at least one check and one sample": min(rules.checks, rules.max_samples) < 1,
+        "profile: no benchmark with this index": spec.profile.benchmark is not None
+        and not 0 <= spec.profile.benchmark < max(1, len(spec.benchmarks)),
+        "profile: the kernel's pattern is no regular expression": not is_pattern(spec.profile.kernel),
         "rival_error: expected more than 0 and less than 1": not 0 < spec.rival_error < 1,
         "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
         <= 0,
@@ -213,28 +226,15 @@ def check_spec(spec: JobSpec) -> None:
     for fault, found in faults.items():
         if found:
             raise ProtocolError(f"JobSpec.{fault}")
+    for tree in trees:
+        if problem := tree.problem(spec.sources):
+            raise ProtocolError(f"JobSpec.submission: {problem}")
 
 
-def is_plain_name(name: str) -> bool:
-    """Return whether a file name stays in the folder that it is relative to."""
-    parts = name.split("/")
-    return is_encodable(name) and "\0" not in name and not {"", ".", ".."} & set(parts)
-
-
-def is_encodable(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: half of a surrogate pair cannot."""
+def is_pattern(text: str) -> bool:
+    """Return whether a text is a regular expression of at most 200 characters."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError):
         return False
-    return True
-
-
-def has_clash(names: list[str]) -> bool:
-    """Return whether one name is also the folder of another."""
-    files = set(names)
-    return any(
-        "/".join(parts[:end]) in files
-        for parts in (n.split("/") for n in names)
-        for end in range(1, len(parts))
-    )
+    return len(text) <= 200 and "\0" not in text

@@ -8,3 +8,9 @@ PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
 
 # This variable makes a contestant ready to have its calls captured for a timer.
 CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
+
+
+# This variable makes a contestant mark the call that a profiler around it is to see.
+MARKS_CALLS = "KERNELCUP_MARKS_CALLS"
+# This variable has submissions in CUDA C++ compiled with checks, for tests.
+CHECKED = "KERNELCUP_CHECKED"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from kernelcup_harness.core.verdict import time_is_up
 from kernelcup_harness.isolation.contention import Contention
-from kernelcup_harness.judge import verdicts
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.workers import JUDGE, USER_CODE, Crew
@@ -40,13 +40,13 @@ class Overruns:
         if end.used_s is None:
             return end
         self.look()
-        blame = verdicts.time_is_up(end.name, self._limit_s, end.used_s, lost_s=self._contention.lost_s)
+        blame = time_is_up(end.name, self._limit_s, end.used_s, lost_s=self._contention.lost_s)
         return dataclasses.replace(end, verdict=blame.verdict, reason=blame.reason, message=blame.message)
 
     def fail(self, record: Record) -> None:
         """Record that the judge did not end its work in time, although no call was due."""
         lost_s = self._contention.lost_s
-        blame = verdicts.time_is_up(record.stage, self._limit_s, 0.0, lost_s=lost_s)
+        blame = time_is_up(record.stage, self._limit_s, 0.0, lost_s=lost_s)
         if blame.verdict is Verdict.INTERNAL_ERROR:
             text = "the task's own generator, reference or checker did not end in time"
             record.fail(record.stage, Verdict.INTERNAL_ERROR, Reason.TASK, text)

@@ -8,24 +8,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelcup_harness.audit import findings
 from kernelcup_harness.build.step import Built, Ending
+from kernelcup_harness.core.plan import meets_hidden
+from kernelcup_harness.doubt import findings
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
-from kernelcup_harness.judge.schedule import meets_hidden
 from kernelcup_harness.protocol import (
     Backend,
     Calibration,
     CapturedOutput,
     CaseResult,
+    Counters,
     DuelResult,
     Finding,
     JobSpec,
     Limits,
+    RanKernel,
     Reason,
     RunReport,
     StageName,
     StageReport,
     Verdict,
+    from_json,
 )
 from kernelcup_harness.wire.messages import (
     Calibrated,
@@ -68,10 +71,16 @@ class Record:
         self.exit_code: int | None = None
         self.calibration: Calibration | None = None
         self.duel: DuelResult | None = None
+        self.counters: Counters | None = None
         self.found: list[Finding] = []
         """Findings of audits that hold the run back, however it ends."""
         self.phases: dict[str, float] = {}
         """Seconds by phase. Parallel phases overlap."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all stages so far were accepted."""
+        return bool(self._stages) and all(each.verdict is Verdict.ACCEPTED for each in self._stages)
 
     @property
     def stage(self) -> StageName:
@@ -182,6 +191,7 @@ class Record:
             seed_commitment=self._commitment,
             secret_seed=secret.hex(),
             seeds_below=self._spec.seeds_below,
+            ran=[from_json(RanKernel, each) for each in self.environment.pop("ran", [])],
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
@@ -189,6 +199,7 @@ class Record:
             quarantine=findings.quarantine_of(ranked, found=self.found),
             calibration=self.calibration,
             duel=self.duel,
+            counters=self.counters,
         )
 
 

@@ -6,16 +6,18 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness.isolation import cgroups, orphans, processes, sandbox
+from kernelcup_harness.isolation import cgroups, environments, orphans, processes, sandbox
+from kernelcup_harness.isolation.environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     JobSpec,
+    Mode,
     Reason,
     RunReport,
     SandboxPolicy,
@@ -23,11 +25,14 @@ from kernelcup_harness.protocol import (
     Verdict,
     seeds,
 )
-from kernelcup_harness.run import task_harness
+from kernelcup_harness.run import task_harness, task_program
+from kernelcup_harness.run.counters import CountersRun
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import READY_S, StandardRun
 from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
 from kernelcup_harness.run.workers import Crew, NotStarted
+from kernelcup_harness.submission import languages
+from kernelcup_harness.submission.cuda import libraries
 
 FOLDER_PREFIX = "kernelcup-job-"
 
@@ -49,6 +54,7 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
     network = spec.multi_gpu and spec.harness is HarnessKind.OWN
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
     record.environment["sandbox"] = sandbox_in_force(network=network) if boxed else {"kind": "none"}
+    record.environment["environment"] = environment_of(spec)
     if (problem := cannot_run(spec, boxed=boxed)) is not None:
         record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, problem)
         return record.report(secret=secret, duration_s=time.monotonic() - began)
@@ -58,9 +64,14 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
             if spec.harness is HarnessKind.OWN:
                 if ahead is not None:
                     ahead.stop()
-                task_harness.OwnHarness(spec, secret, folder, record, boxed=boxed).run()
+                own = task_program.OwnProgram if task_program.is_program(spec) else task_harness.OwnHarness
+                own(spec, secret, folder, record, boxed=boxed).run()
             else:
                 StandardRun(spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
+                if spec.mode is Mode.PROFILE and spec.backend is Backend.CUDA and record.is_good:
+                    inner = folder / "counters"
+                    inner.mkdir()
+                    record.counters = CountersRun(spec, secret, inner, record.environment, boxed=boxed).run()
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)
@@ -72,9 +83,34 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
         return (
             "this job asks for a sandbox and the machine has none; `kernelcup doctor` explains how to get one"
         )
+    try:
+        chosen = environments.named(spec.environment, os.environ)
+    except environments.NoEnvironment as error:
+        return str(error)
+    environ = {**os.environ, **backend_environment(spec.backend), **chosen.variables}
+    if trouble := compiler_trouble(spec, environ):
+        return trouble
     if spec.backend is Backend.CUDA and not has_gpu():
         return "this machine has no GPU that can be used"
     return sandbox.gpu_trouble() or None if boxed and spec.backend is Backend.CUDA else None
+
+
+def environment_of(spec: JobSpec) -> dict[str, str]:
+    """Describe the environment of a job for its report; without a hash if this machine does not have it."""
+    try:
+        found = environments.named(spec.environment, os.environ)
+    except environments.NoEnvironment:
+        return {"name": spec.environment}
+    return {"name": found.name, "hash": found.hash}
+
+
+def compiler_trouble(spec: JobSpec, environ: Mapping[str, str]) -> str:
+    """Return which library or compiler a job lacks on this machine, empty if none."""
+    if lacked := libraries.trouble(spec.libraries, environ):
+        return lacked
+    names = [tree.entry for tree in (spec.submission, spec.rival) if tree is not None]
+    names.append(spec.main or "" if spec.harness is HarnessKind.OWN else spec.reference_module)
+    return next(filter(None, (languages.of(name).trouble(Path(name), environ) for name in names)), "")
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-import threading
 import time
 from collections.abc import Mapping
 from itertools import compress
 from pathlib import Path
 
 from kernelcup_harness.build import step, store
+from kernelcup_harness.core.plan import captures, meets_hidden
+from kernelcup_harness.core.verdict import LOST, line_in
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.isolation.environment import (
@@ -20,22 +21,22 @@ from kernelcup_harness.isolation.environment import (
     memory_limit,
     write_files,
 )
-from kernelcup_harness.judge import verdicts
-from kernelcup_harness.judge.schedule import captures, meets_hidden
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
     JobSpec,
     Mode,
     Reason,
+    SourceTree,
     StageName,
     Verdict,
-    variables,
 )
+from kernelcup_harness.run import compiling, reference
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
 from kernelcup_harness.run.workers import (
     HIDDEN,
+    JUDGE,
     RIVAL,
     SUBMISSION,
     TIMER,
@@ -43,7 +44,9 @@ from kernelcup_harness.run.workers import (
     WITNESS,
     Crew,
     NotStarted,
+    Profiler,
     Share,
+    asked_of,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
@@ -82,8 +85,9 @@ class StandardRun:
         *,
         boxed: bool,
         ahead: Crew | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
-        self._spec = spec
+        self._spec, self._profiler = spec, profiler
         self._secret = secret
         self._folder = folder
         self._record = record
@@ -92,7 +96,7 @@ class StandardRun:
         self._crew: Crew | None = None
         self._looked = 0.0
         self._memory_bytes = memory_limit(spec)
-        self._compilers = AskedCompilers(spec.backend)
+        self._compilers = compiling.AskedCompilers(spec.backend)
 
     def run(self) -> None:
         """Run the job until the judge's last event. Failures are in the record."""
@@ -105,6 +109,7 @@ class StandardRun:
             if builds is not None:
                 self._hand_over(builds)
                 self._follow(self._started.judge.channel)
+                self._started.wait_for_profiler(self._spec.limits.profile_s)
         except NotStarted as error:
             self._fail(Reason.MACHINE, str(error))
         except ChannelClosed:
@@ -144,14 +149,17 @@ class StandardRun:
             self._ahead.stop()
         folder = self._folder / "crew"
         folder.mkdir()
-        self._crew = Crew(self._spec.backend, folder, boxed=self._boxed, roles=self._roles)
+        self._crew = Crew(
+            self._spec.backend, folder, boxed=self._boxed, roles=self._roles, profiler=self._profiler
+        )
 
     @property
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
         timed = captures(self._spec)
-        needed = (True, meets_hidden(self._spec), fights and timed, timed, timed)
+        watched = timed and self._spec.mode is not Mode.PROFILE  # a device has one reader of its counters
+        needed = (True, meets_hidden(self._spec), fights and timed, timed, watched)
         return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS), needed))
 
     def _roles_that_build(self) -> list[str]:
@@ -160,11 +168,13 @@ class StandardRun:
         Without a sandbox there is none to build in either: the contestant compiles then.
         """
         wanted = [role for role in (SUBMISSION, RIVAL) if self._boxed and role in self._roles]
-        return [role for role in wanted if step.builds_at_import(self._source(role))]
+        building = [role for role in wanted if step.has_build(self._tree(role))]
+        return [*building, *([JUDGE] if self._boxed and reference.is_compiled(self._spec) else [])]
 
-    def _source(self, role: str) -> str:
-        """Return the code that a role calls."""
-        return (self._spec.rival or "") if role == RIVAL else self._spec.submission
+    def _tree(self, role: str) -> SourceTree:
+        """Return the files that a role calls."""
+        rival = self._spec.rival
+        return rival if role == RIVAL and rival is not None else self._spec.submission
 
     def _built(self, roles: list[str]) -> dict[str, store.Build | None] | None:
         """Compile what sources compile at import. Return None if that ends the run."""
@@ -187,11 +197,12 @@ class StandardRun:
 
     def _builder(self, role: str) -> step.Builder:
         spec = self._spec
+        kept = self._crew.process_ids if self._crew is not None else set()
+        if role == JUDGE:
+            return reference.builder(spec, self._folder / "build-judge", self._compiling(SUBMISSION), kept)
         if role == RIVAL:
             scope = RIVALS_SCOPE if spec.build_scope else ""
-            spec = dataclasses.replace(
-                spec, submission=spec.rival or "", submission_name=spec.rival_name, build_scope=scope
-            )
+            spec = dataclasses.replace(spec, submission=self._tree(role), build_scope=scope)
         folder = self._folder / f"build-{role}"
         write_files(folder, self._files(role))
         clean = processes.clean_environment(None, os.environ)
@@ -201,23 +212,16 @@ class StandardRun:
             environment=clean | backend_environment(spec.backend) | self._compiling(role),
             boxed=True,
             store=store.from_environment(os.environ),
-            keep=self._crew.process_ids if self._crew is not None else (),
+            keep=kept,
         )
 
     def _compiling(self, role: str) -> dict[str, str]:
         """Return the compiler settings for a role's code, the same for its build and its calls."""
-        streams = surroundings.stream_environment(self._spec.backend, self._source(role))
-        return self._compilers.environment() | streams
+        return compiling.settings(self._spec, self._tree(role), self._compilers)
 
     def _files(self, role: str) -> dict[str, str]:
-        """Return the files that a contestant may read."""
-        spec = self._spec
-        public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
-        if role in (TIMER, WITNESS):
-            return {}
-        if role == RIVAL:
-            return {**public, spec.rival_name: self._source(role)}
-        return {**public, spec.submission_name: spec.submission}
+        """Return the files that a process may read; the judge has the job's."""
+        return {} if role not in USER_CODE else beside(self._spec, self._tree(role))
 
     def _hand_over(self, builds: Mapping[str, store.Build | None]) -> None:
         crew = self._started
@@ -226,6 +230,8 @@ class StandardRun:
         began = time.monotonic()
         builds = {**builds, HIDDEN: builds.get(SUBMISSION)}
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
+        if reference.is_compiled(self._spec):
+            shares[JUDGE] = self._share(JUDGE, builds.get(JUDGE))
         self._overruns = Overruns(crew)
         crew.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
@@ -244,10 +250,11 @@ class StandardRun:
         )
 
     def _environment(self, role: str) -> dict[str, str]:
+        if role == JUDGE:
+            return reference.environment(self._spec, self._compiling(SUBMISSION))
         if role not in USER_CODE:
             return {}
-        room = {variables.CLEAN_ROOM: "1"} if captures(self._spec) else {}
-        return self._compiling(role) | room
+        return self._compiling(role) | asked_of(self._spec)
 
     def _follow(self, channel: Channel) -> None:
         """Take the judge's messages until it has finished, watching memory and time."""
@@ -287,23 +294,13 @@ class StandardRun:
         child = self._started.contestants[end.role].child
         if end.lost:
             verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
-            text += end.message.removeprefix(verdicts.LOST) + line_of(end, child, self._spec)
+            text += end.message.removeprefix(LOST) + line_of(end, child, self._spec)
             return dataclasses.replace(end, verdict=verdict, reason=reason, message=text)
         end = self._overruns.end(end)
         if end.verdict is Verdict.TIME_LIMIT_EXCEEDED:
             child.abort()
             end = dataclasses.replace(end, message=end.message + line_of(end, child, self._spec))
         return end
-
-    def _used_memory(self, role: str) -> int:
-        """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
-        child = self._started.contestants[role].child
-        judge = self._started.judge.child.process.pid
-        shared = processes.shared_memory(child.process.pid) - processes.shared_memory(judge)
-        judges = [judge, *processes.descendants(judge)]
-        # A file in the sandbox's memory may be mapped, and then must not be counted twice.
-        stored = child.stored_bytes(besides=judges)
-        return processes.private_memory(child.process.pid) + max(shared, stored)
 
     def _within_limits(self) -> bool:
         self._looked = time.monotonic()
@@ -312,7 +309,7 @@ class StandardRun:
             member = self._started.contestants.get(role)
             if member is None or member.is_dismissed:
                 continue
-            if self._used_memory(role) > self._memory_bytes:
+            if used_memory(member.child, self._started.judge.child) > self._memory_bytes:
                 member.child.kill("memory")
         if time.monotonic() <= self._deadline:
             return True
@@ -348,21 +345,19 @@ class StandardRun:
         self._record.phases["end"] = time.monotonic() - began
 
 
-class AskedCompilers:
-    """The GPU to compile for. A thread asks the driver, which takes as long as Python takes to start."""
+def used_memory(child: processes.Child, judging: processes.Child) -> int:
+    """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
+    judge = judging.process.pid
+    shared = processes.shared_memory(child.process.pid) - processes.shared_memory(judge)
+    # A file in the sandbox's memory may be mapped, and then must not be counted twice.
+    stored = child.stored_bytes(besides=[judge, *processes.descendants(judge)])
+    return processes.private_memory(child.process.pid) + max(shared, stored)
 
-    def __init__(self, backend: Backend) -> None:
-        self._found: dict[str, str] = {}
-        self._thread = threading.Thread(target=self._ask, args=(backend,), daemon=True)
-        self._thread.start()
 
-    def environment(self) -> dict[str, str]:
-        """Return the environment variables for compilers."""
-        self._thread.join()
-        return self._found
-
-    def _ask(self, backend: Backend) -> None:
-        self._found = surroundings.compiler_environment(backend, os.environ)
+def beside(spec: JobSpec, tree: SourceTree) -> dict[str, str]:
+    """Return the files of a submission, and those of the task that it may read."""
+    public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
+    return {**public, **spec.shown_files, **tree.files}
 
 
 def line_of(end: StageEnds, child: processes.Child, spec: JobSpec) -> str:
@@ -372,8 +367,8 @@ def line_of(end: StageEnds, child: processes.Child, spec: JobSpec) -> str:
     """
     if child.stderr is None or end.name is StageName.RANKED:
         return ""
-    line = verdicts.line_in(child.stderr.finish().text.rpartition(DUMP)[2], spec, first=True)
-    return "" if line is None else f", at {spec.submission_name}:{line}"
+    line = line_in(child.stderr.finish().text.rpartition(DUMP)[2], spec, first=True)
+    return "" if line is None else f", at {spec.submission.entry}:{line}"
 
 
 def without_dump(output: CapturedOutput) -> CapturedOutput:

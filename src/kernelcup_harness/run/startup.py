@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kernelcup_harness.build import compilers as light_compilers
 from kernelcup_harness.build import inside
 from kernelcup_harness.device import driver
-from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation import environments, processes
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pack, unpack
@@ -61,8 +62,9 @@ def wait_as_judge(
         while_idle: Modules that many tasks need and that take seconds: imported only if the job has not come yet.
     """
     processes.die_with_parent(int(parent))
-    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
+    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME, max_fds=1)
     job = unpack(JudgeJob, started_and_wait(runner, ahead, while_idle))
+    take_builds(runner, job.environment)
     lay_out(job.spec.sources)
     roles = [*job.roles, *[""] * len(contestant_fds)]
     fds = {}
@@ -82,15 +84,22 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME, max_fds=1)
     job = unpack(ContestantJob, started_and_wait(runner, [*ahead, *compilers()]))
-    archives = runner.take_fds()
+    take_builds(runner, job.environment)
     runner.close()
-    os.environ.update(job.environment)
-    for fd in archives:
-        # A damaged build is skipped: the submission then builds by itself.
-        with open(fd, "rb") as archive, contextlib.suppress(ValueError, OSError):
-            inside.unpack(archive, os.environ)
     lay_out(job.files)
     processes.limit_resources(job.memory_bytes or None)
+
+
+def take_builds(runner: Channel, environment: Mapping[str, str]) -> None:
+    """Set a job's variables, and unpack what was built for this process."""
+    archives = runner.take_fds()
+    os.environ.update(environment)
+    environments.use(os.environ)
+    for fd in archives:
+        # A damaged build is skipped: the code then builds by itself.
+        with open(fd, "rb") as archive, contextlib.suppress(ValueError, OSError):
+            inside.unpack(archive, os.environ)
+            os.environ.update(light_compilers.unpacked(os.environ))
 
 
 def started_and_wait(

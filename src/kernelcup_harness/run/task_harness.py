@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness.build import step, store
+from kernelcup_harness.build import compilers, step, store
 from kernelcup_harness.isolation import environment, processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
@@ -25,56 +25,30 @@ from kernelcup_harness.protocol import (
     Parameters,
     RankingBy,
     Reason,
+    SourceTree,
     StageName,
     Verdict,
     seeds,
 )
 from kernelcup_harness.protocol.source import ROOT
-from kernelcup_harness.run.record import Record, ended, signal_name
+from kernelcup_harness.run.own_site import SITE_CUSTOMIZE
+from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.task_harness_results import (
+    EXIT_VERDICTS,
+    NOT_BEGUN_EXITS,
     Invocation,
     Reading,
     ResultPipe,
     has_begun,
+    how_it_ended,
     is_own_crash,
     reason_of,
 )
+from kernelcup_harness.submission.cuda import libraries
 
-# The verdicts of the contract's exit codes; every other code is a crash.
-EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
-    2: (Verdict.INTERNAL_ERROR, "the task's own harness does not know this mode (exit code 2)"),
-    110: (Verdict.RUNTIME_ERROR, "a call of the CUDA API failed (exit code 110)"),
-    111: (Verdict.REJECTED, "the result pipe was broken while the submission ran (exit code 111)"),
-    112: (Verdict.WRONG_ANSWER, "validation failed (exit code 112)"),
-    113: (Verdict.INTERNAL_ERROR, "the task's own harness could not read its cases (exit code 113)"),
-    114: (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded (exit code 114)"),
-}
-
-# With these exit codes a harness reports that it could not begin. Once it has reported a case, such an
-# exit does not come from the harness but perhaps from the submission, which shares the process. Before
-# that it may be either, so the harness is tried again with a submission that does nothing.
-NOT_BEGUN_EXITS = (2, 113)
 CRASHED = 1
 """The exit code of Python after an uncaught exception."""
 NOTHING_SUBMITTED = "def custom_kernel(*data, **more):\n    raise RuntimeError('nothing is submitted')\n"
-
-# Runs in every Python process below: emulation if it is asked for; in the first process also the
-# limits and the tie to the runner. It replaces nothing of the task's.
-SITE_CUSTOMIZE = """\
-import os, sys
-if os.environ.get("KERNELCUP_PARENT") == str(os.getppid()):
-    import ctypes, resource
-    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    limit = int(os.environ["KERNELCUP_MEMORY"])
-    if limit:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-if os.environ.get("KERNELCUP_EMULATED") == "1":
-    sys.path.insert(0, os.environ["KERNELCUP_HARNESS"])
-    from kernelcup_harness import emulation
-    sys.path.remove(os.environ["KERNELCUP_HARNESS"])
-    emulation.install()
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +91,13 @@ class OwnHarness:
         """Run stage after stage until one is not accepted."""
         assert self._spec.main is not None
         self._record.environment |= environment_without_torch(self._spec.backend)
-        if step.builds_at_import(self._spec.submission) and not self._build():
+        if name := environment.hides(self._spec.submission):
+            text = (
+                f"a file or folder {name!r} of the submission would hide the module of that name: rename it"
+            )
+            self._record.fail(StageName.IMPORT, Verdict.COMPILE_ERROR, Reason.COMPILE, text)
+            return
+        if self._needs_build() and not self._build():
             return
         for invocations in self._plan():
             if not self._stage(invocations):
@@ -182,7 +162,7 @@ class OwnHarness:
         self._keep_output(child)
         reading = Reading(invocation, results, self._record, laid.files)
         begun = has_begun(results)
-        end = self._how_it_ended(child, begun=begun)
+        end = how_it_ended(child, self._spec.limits, self._memory_bytes, begun=begun)
         code = child.wait(0.0)
         if end == EXIT_VERDICTS.get(code or 0) and code in NOT_BEGUN_EXITS:
             end = self._whose_exit(invocation, code, deadline)
@@ -198,11 +178,24 @@ class OwnHarness:
         """Run the harness once, to its end or to a limit. Return the process and its result lines."""
         assert self._spec.main is not None
         pipe = ResultPipe()
-        argv = [sys.executable, self._spec.main, invocation.mode, str(laid.cases / "cases.txt")]
-        child = self._start(argv, laid, self._variables(invocation, pipe.write_fd), fd=pipe.write_fd)
+        child = self._start(
+            self._argv(invocation, laid), laid, self._variables(invocation, pipe.write_fd), fd=pipe.write_fd
+        )
         pipe.read(lambda: child.kill("results"))
         environment.watch(child, deadline, self._memory_bytes)
         return child, pipe.finish()
+
+    def _argv(self, invocation: Invocation, laid: Laid) -> list[str]:
+        """Return the command of one call."""
+        assert self._spec.main is not None
+        return [sys.executable, self._spec.main, invocation.mode, str(laid.cases / "cases.txt")]
+
+    def _needs_build(self) -> bool:
+        return step.has_build(self._spec.submission)
+
+    def _builder_spec(self) -> JobSpec:
+        """Return the job whose submission is built."""
+        return self._spec
 
     def _whose_library(
         self, invocation: Invocation, missing: str, deadline: float
@@ -240,7 +233,7 @@ class OwnHarness:
         self._has_run = True
         self._record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
         built = step.Builder(
-            self._spec,
+            self._builder_spec(),
             files=laid.files,
             environment=self._environment(laid.root),
             boxed=self._boxed,
@@ -268,7 +261,9 @@ class OwnHarness:
             network=self._spec.multi_gpu,
             memory_bytes=environment.group_memory(self._spec),
         )
-        own = self._own_variables() | {"PYTHONPATH": str(laid.site)}
+        own = own_variables(self._spec.backend, self._memory_bytes, boxed=self._boxed) | {
+            "PYTHONPATH": str(laid.site)
+        }
         with step.unpacked_first(self._built, argv) as (argv, more):
             child = processes.start(
                 argv,
@@ -284,21 +279,18 @@ class OwnHarness:
 
     def _environment(self, root: Path) -> dict[str, str]:
         """Return the environment that a build and the stages share."""
-        backend = self._spec.backend
         return (
             processes.clean_environment(None if self._boxed else root / "caches", os.environ)
             | self._build_folders
-            | environment.backend_environment(backend)
-            | environment.compiler_environment(backend, os.environ)
+            | environment.backend_environment(self._spec.backend)
+            | self._compiling()
+            | libraries.of_job(self._spec, os.environ)
+            | compilers.unpacked(self._build_folders)
         )
 
-    def _own_variables(self) -> dict[str, str]:
-        has_gpu = self._spec.backend is Backend.CUDA
-        return {
-            "KERNELCUP_PARENT": environment.parent_id(boxed=self._boxed),
-            "KERNELCUP_MEMORY": str(0 if has_gpu else self._memory_bytes),
-            "KERNELCUP_HARNESS": str(ROOT),
-        }
+    def _compiling(self) -> dict[str, str]:
+        """Return the settings of compilers, the same for the build and the stages."""
+        return environment.compiler_environment(self._spec.backend, os.environ)
 
     def _variables(self, invocation: Invocation, fd: int) -> dict[str, str]:
         found = {"POPCORN_FD": str(fd)}
@@ -310,11 +302,12 @@ class OwnHarness:
 
     def _lay_out(self, cases: list[tuple[int, Parameters, bool]], *, submission: str | None = None) -> Laid:
         """Write the files to a fresh folder: no stage sees what an earlier one left behind."""
-        text = self._spec.submission if submission is None else submission
+        tree = self._spec.submission
+        tree = tree if submission is None else SourceTree.of(submission, tree.entry)
         laid = Laid(Path(tempfile.mkdtemp(prefix="own-", dir=self._folder)))
         for folder in (laid.files, laid.site, laid.cases):
             folder.mkdir()
-        files = {**self._spec.sources, self._spec.submission_name: text}
+        files = {**self._spec.sources, **tree.files}
         environment.write_files(laid.files, files)
         (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
         lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)
@@ -329,18 +322,14 @@ class OwnHarness:
         self._record.stderr = joined(self._record.stderr, child.stderr.finish())
         self._record.exit_code = child.wait(0.0)
 
-    def _how_it_ended(self, child: processes.Child, *, begun: bool) -> tuple[Verdict, str] | None:
-        """Return the verdict that follows from the end of the process alone, None for a normal end."""
-        code = child.wait(0.0)
-        assert code is not None
-        if child.killed_for:
-            verdict, _reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=0.0)
-            return verdict, text
-        if code in EXIT_VERDICTS and not (begun and code in NOT_BEGUN_EXITS):
-            return EXIT_VERDICTS[code]
-        if code < 0:
-            return Verdict.RUNTIME_ERROR, f"the harness was ended by {signal_name(-code)}"
-        return None if code == 0 else (Verdict.RUNTIME_ERROR, f"the harness ended with exit code {code}")
+
+def own_variables(backend: Backend, memory_bytes: int, *, boxed: bool) -> dict[str, str]:
+    """Return the variables for the code that Python runs at the harness's start."""
+    return {
+        "KERNELCUP_PARENT": environment.parent_id(boxed=boxed),
+        "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else memory_bytes),
+        "KERNELCUP_HARNESS": str(ROOT),
+    }
 
 
 def missing_library(child: processes.Child) -> str:

@@ -13,8 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelcup_harness.isolation import bubblewrap, processes
-from kernelcup_harness.protocol import CaseResult, JobSpec, Parameters, Reason, StageName, Timing, Verdict
-from kernelcup_harness.run.record import Record
+from kernelcup_harness.protocol import (
+    CaseResult,
+    JobSpec,
+    Limits,
+    Parameters,
+    Reason,
+    StageName,
+    Timing,
+    Verdict,
+)
+from kernelcup_harness.run.record import Record, ended, signal_name
+from kernelcup_harness.submission.cuda.program import NOT_COMPILED
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_EXTRA_KEYS = 200
@@ -33,6 +43,25 @@ NOT_OF_THE_HARNESS = (
     "MemoryError",
 )
 """Words of errors that a submission may cause without a line of its own in the traceback."""
+
+# The verdicts of the contract's exit codes; every other code is a crash.
+EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
+    2: (Verdict.INTERNAL_ERROR, "the task's own harness does not know this mode (exit code 2)"),
+    NOT_COMPILED: (
+        Verdict.COMPILE_ERROR,
+        "the submission and the task's own harness do not compile together",
+    ),
+    110: (Verdict.RUNTIME_ERROR, "a call of the CUDA API failed (exit code 110)"),
+    111: (Verdict.REJECTED, "the result pipe was broken while the submission ran (exit code 111)"),
+    112: (Verdict.WRONG_ANSWER, "validation failed (exit code 112)"),
+    113: (Verdict.INTERNAL_ERROR, "the task's own harness could not read its cases (exit code 113)"),
+    114: (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded (exit code 114)"),
+}
+
+# With these exit codes a harness reports that it could not begin. Once it has reported a case, such an
+# exit does not come from the harness but perhaps from the submission, which shares the process. Before
+# that it may be either, so the harness is tried again with a submission that does nothing.
+NOT_BEGUN_EXITS = (2, 113)
 
 TIMED_STAGES = (StageName.BENCHMARK, StageName.RANKED)
 
@@ -247,7 +276,7 @@ def is_own_crash(child: processes.Child, folder: Path, spec: JobSpec) -> bool:
     output = child.stderr.finish()
     places = set(TRACEBACK_PLACE.findall(output.text))
     error = output.text.strip().rpartition("\n")[2]
-    others = (*NOT_OF_THE_HARNESS, Path(spec.submission_name).stem)
+    others = (*NOT_OF_THE_HARNESS, Path(spec.submission.entry).stem)
     return (
         not output.truncated
         and bool(places)
@@ -267,3 +296,19 @@ def decoded_report(text: str) -> str:
         return base64.b64decode(text, altchars=b"+*").decode("utf-8", errors="replace")
     except (binascii.Error, ValueError):
         return text
+
+
+def how_it_ended(
+    child: processes.Child, limits: Limits, memory_bytes: int, *, begun: bool
+) -> tuple[Verdict, str] | None:
+    """Return the verdict that follows from the end of the process alone, None for a normal end."""
+    code = child.wait(0.0)
+    assert code is not None
+    if child.killed_for:
+        verdict, _reason, text = ended(child, limits, memory_bytes, timeout_s=0.0)
+        return verdict, text
+    if code in EXIT_VERDICTS and not (begun and code in NOT_BEGUN_EXITS):
+        return EXIT_VERDICTS[code]
+    if code < 0:
+        return Verdict.RUNTIME_ERROR, f"the harness was ended by {signal_name(-code)}"
+    return None if code == 0 else (Verdict.RUNTIME_ERROR, f"the harness ended with exit code {code}")

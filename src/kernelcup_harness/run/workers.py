@@ -6,6 +6,7 @@ the job in their sandboxes (see :mod:`kernelcup_harness.run.startup`). Each is u
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import sys
@@ -15,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelcup_harness.build.store import Build
+from kernelcup_harness.core.plan import captures
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
-from kernelcup_harness.protocol import Backend, JobSpec, Limits
+from kernelcup_harness.profile.port import Around
+from kernelcup_harness.protocol import Backend, JobSpec, Limits, ProfileWay, variables
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pack, unpack
 
@@ -54,6 +57,10 @@ JUDGE_OUTPUT_BYTES = 64 << 20
 HAND_OVER_S = 30.0
 DISMISS_S = 10.0
 KEPT_LOG = 2000
+
+
+Profiler = tuple[str, Around]
+"""The role whose process runs under a profiler, and that profiler."""
 
 
 class NotStarted(Exception):
@@ -111,10 +118,17 @@ class Crew:
         folder: An empty folder for this crew alone.
         boxed: Whether each gets a sandbox.
         roles: Contestants to start at once, by default those of most jobs; :meth:`add` starts more.
+        profiler: The role whose process runs under a profiler, and that profiler.
     """
 
     def __init__(
-        self, backend: Backend, folder: Path, *, boxed: bool, roles: tuple[str, ...] | None = None
+        self,
+        backend: Backend,
+        folder: Path,
+        *,
+        boxed: bool,
+        roles: tuple[str, ...] | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
         if roles is None:
             roles = (SUBMISSION, TIMER, WITNESS) if backend is Backend.CUDA else (SUBMISSION,)
@@ -122,6 +136,7 @@ class Crew:
         self.boxed = boxed
         self.spawned = time.monotonic()
         self._folder = folder
+        self._profiler = profiler
         self._members: dict[str, Member] = {}
         self._stopped = False
         ends = {role: socket.socketpair() for role in ROLES}
@@ -181,21 +196,27 @@ class Crew:
         """Give each contestant its share and the judge the job. Raise :class:`NotStarted`.
 
         Args:
-            shares: One share for each role; members without a share keep waiting.
+            shares: One share for each role, the judge's too if it has a build; members without one keep waiting.
             spec: The job.
             secret: The secret that inputs are drawn from.
         """
         try:
             for role, share in shares.items():
-                self._give(self._members[role], share)
+                if role != JUDGE:
+                    self._give(self._members[role], share)
             # By position: the judge has a channel for every role, even those that this job does not use.
             roles = [role if role in shares else "" for role in ROLES]
-            job = JudgeJob(spec=spec, secret_seed=secret.hex(), roles=roles)
-            self.judge.channel.send(pack(job), timeout_s=HAND_OVER_S)
+            job = JudgeJob(spec=spec, secret_seed=secret.hex(), roles=roles, environment={})
+            self._give_judge(job, shares.get(JUDGE))
         except (ChannelClosed, ChannelTimeout) as error:
             dead = next((each for each in self._members.values() if not each.is_alive), self.judge)
             raise NotStarted(dead.how_it_ended()) from error
         self._close_ends()
+
+    def wait_for_profiler(self, timeout_s: float) -> None:
+        """Wait until a profiler has written its report: the judge is gone, and so the profiled process ends."""
+        if self._profiler is not None:
+            self._members[self._profiler[0]].child.wait(timeout_s)
 
     def dismiss(self, roles: Collection[str]) -> None:
         """End some processes and everything that they started, while the others keep running."""
@@ -246,18 +267,23 @@ class Crew:
         return Member(role, child, Channel(ours, max_bytes=max_bytes, max_fds=0))
 
     def _start_process(self, role: str, files: Path, fds: list[int]) -> processes.Child:
-        parent = surroundings.parent_id(boxed=self.boxed)
+        outer = surroundings.parent_id(boxed=self.boxed)
+        around = self._profiler[1] if self._profiler is not None and self._profiler[0] == role else None
+        # The profiler starts the process, by an id that nobody knows yet.
+        parent = outer if around is None else "0"
         numbers = [str(fd) for fd in fds]
         arguments = [numbers[0], parent, *numbers[1:]] if role == JUDGE else [*numbers, parent]
         module = MODULES.get(role, "contestant_process")
         gpu = self.backend is Backend.CUDA
-        box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu)
+        visible = around.visible if around is not None else ()
+        box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu, visible=visible)
         limits = Limits()
+        argv = processes.python_argv(f"kernelcup_harness.{module}", "main", *arguments)
         return processes.start(
-            processes.python_argv(f"kernelcup_harness.{module}", "main", *arguments),
+            argv if around is None else around.around(argv, outer),
             cwd=files,
             environment=self._environment(role),
-            fds=fds,
+            fds=fds if around is None else [*fds, *around.fds],
             keep_output=limits.kept_output_bytes,
             cap_output=JUDGE_OUTPUT_BYTES if role not in USER_CODE else limits.output_bytes,
             box=box if self.boxed else None,
@@ -298,6 +324,26 @@ class Crew:
                 os.close(fd)
         member.channel.close()
 
+    def _give_judge(self, job: JudgeJob, share: Share | None) -> None:
+        build = share.build if share is not None else None
+        if share is not None:
+            job = dataclasses.replace(job, environment=dict(share.environment))
+        fds = [build.open()] if build is not None else []
+        try:
+            self.judge.channel.send(pack(job), fds, timeout_s=HAND_OVER_S)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
     def _close_ends(self) -> None:
         while self._ends:
             self._ends.popitem()[1].close()
+
+
+def asked_of(spec: JobSpec) -> dict[str, str]:
+    """Return the variables that say what a contestant has to do beside ordinary calls."""
+    asked = {
+        variables.CLEAN_ROOM: captures(spec),
+        variables.MARKS_CALLS: spec.profile.way is ProfileWay.CALLED,
+    }
+    return {name: "1" for name, is_asked in asked.items() if is_asked}

@@ -65,6 +65,12 @@ class GpuEngine:
             self._driver("cuGraphLaunch", u64(self._sets[group][place]), u64(self._gun.stream))
         self._driver("cuStreamSynchronize", u64(self._gun.stream))
 
+    def profile(self, call: tuple[int, int]) -> None:
+        """Make a call that a profiler around this process sees, and wait for its end."""
+        self._driver("cuProfilerStart")
+        self.launch([call])
+        self._driver("cuProfilerStop")
+
     def empty(self) -> int | None:
         """Return the nanoseconds of the same for an empty graph."""
         return self._gun.sample(self._nothing)

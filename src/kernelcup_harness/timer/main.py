@@ -31,6 +31,7 @@ from kernelcup_harness.window.messages import (
     Launched,
     LoadCapture,
     Loaded,
+    Profile,
     Refused,
     SharedRegion,
 )
@@ -77,6 +78,9 @@ class Engine(Protocol):
     def launch(self, calls: Sequence[tuple[int, int]]) -> None:
         """Make calls one after another, and wait for their end."""
 
+    def profile(self, call: tuple[int, int]) -> None:
+        """Make a call that a profiler around this process sees, and wait for its end."""
+
     def empty(self) -> int | None:
         """Return the nanoseconds of the same for an empty graph."""
 
@@ -104,6 +108,7 @@ class Timer:
             Fire: self._fire,
             FireEmpty: self._empty,
             Launch: self._launch,
+            Profile: self._profile,
             Check: self._check,
         }
 
@@ -183,7 +188,7 @@ class Timer:
             raise Failed(name, str(error)) from error
         self._places.append(len(made.nodes))
         dropped, foreign = ([each[:300] for each in told[:64]] for told in (made.dropped, made.foreign))
-        return Loaded(nodes=made.nodes, dropped=dropped, foreign=foreign)
+        return Loaded(nodes=made.nodes, ran=made.ran, dropped=dropped, foreign=foreign)
 
     def _fire(self, message: Fire) -> Fired:
         ns = self._engine.fire(*self._call([message.capture, message.place]))
@@ -199,6 +204,10 @@ class Timer:
 
     def _launch(self, message: Launch) -> Launched:
         self._engine.launch([self._call([message.capture, place]) for place in message.places])
+        return Launched()
+
+    def _profile(self, message: Profile) -> Launched:
+        self._engine.profile(self._call([message.capture, message.place]))
         return Launched()
 
     def _check(self, _message: Check) -> Checked:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.window.addresses import NOWHERE, disarmed, is_memory
 from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,
@@ -20,21 +23,26 @@ from kernelcup_harness.window.driver import (
 )
 from kernelcup_harness.window.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
 
-KEPT = frozenset({2, 4, 5, 11, 14})
-"""Launch attributes that a replay keeps: cooperative launch, cluster size and scheduling, preferred cluster size, and
-the carve-out of shared memory."""
+KEPT = frozenset({2, 4, 5, 9, 10, 11, 14})
+"""Launch attributes that a replay keeps: cooperative launch, cluster size and scheduling, memory-sync domains,
+preferred cluster size, and the carve-out of shared memory."""
+EDGES = frozenset({6, 7, 12})
+"""Programmatic launches: they are edges of the graph."""
 DROPPED = {
     1: "an access-policy window",
     3: "a synchronization policy",
     8: "a priority",
-    9: "a memory domain",
-    10: "a memory domain",
 }
-"""Launch attributes that a replay drops; programmatic launches (6, 7, 12) are edges of the graph."""
-UPDATABLE = 13
-"""``CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE``: device code may change such a node."""
+"""Launch attributes that a replay drops, and reports."""
+REFUSED = {13: "may be changed by device code", 16: "is scheduled for the links to other GPUs"}
+"""Launch attributes with which nothing is replayed."""
 LARGEST_COPY = 256 << 20
 """Copies of more bytes are split: one node of 512 MiB takes a fifth longer than the same copy on a stream."""
+
+
+RESOURCES = (1, 3, 4)
+"""``CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES``, ``_LOCAL_SIZE_BYTES`` and ``_NUM_REGS``."""
+MOST_RAN, LONGEST_RAN = 64, 300
 
 
 class NotRebuilt(RuntimeError):
@@ -50,6 +58,8 @@ class Rebuilt:
     """The number of nodes of each."""
     dropped: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    ran: list[RanKernel] = field(default_factory=list)
+    """The kernels of the first graph."""
 
 
 class Builder:
@@ -85,9 +95,41 @@ class Builder:
         return Rebuilt(
             executables=[self._instantiate(graph) for graph, _ in made],
             nodes=[count for _, count in made],
+            ran=self._ran(capture),
             dropped=sorted(self._dropped),
             foreign=sorted(self._foreign),
         )
+
+    def _ran(self, capture: Capture) -> list[RanKernel]:
+        """Return the kernels of the first graph, each form once, in the order of their first launch."""
+        launches = Counter(
+            (each.function, each.grid, each.block, each.shared_bytes)
+            for graph in capture.graphs[:1]
+            for each in launches_of(graph)
+        )
+        found = []
+        for (number, grid, block, shared_bytes), count in list(launches.items())[:MOST_RAN]:
+            code = capture.images[capture.functions[number].image].code
+            static, local, registers = (self._attribute(number, each) for each in RESOURCES)
+            found.append(
+                RanKernel(
+                    name=self._names[number][:LONGEST_RAN],
+                    image=hashlib.sha256(code).hexdigest()[:16],
+                    launches=count,
+                    grid=list(grid),
+                    block=list(block),
+                    registers=registers,
+                    shared_bytes=static + shared_bytes,
+                    local_bytes=local,
+                )
+            )
+        return found
+
+    def _attribute(self, number: int, attribute: int) -> int:
+        """Return a function's attribute by the driver's number; 0 if the driver does not say."""
+        value = ctypes.c_int()
+        place = (ctypes.byref(value), attribute, u64(self._functions[number]))
+        return 0 if self._driver.code("cuFuncGetAttribute", *place) else value.value
 
     def _load(self, image: Image) -> int:
         module = self._driver.handle("cuModuleLoadData", image.code + b"\0")
@@ -191,10 +233,10 @@ class Builder:
         if number in KEPT:
             wanted = LaunchAttribute.from_buffer_copy(content)
             self._driver("cuGraphKernelNodeSetAttribute", *place, ctypes.byref(wanted))
-        elif number == UPDATABLE:
-            raise NotRebuilt(f"kernel {name[:200]} may be changed by device code")
         elif number in DROPPED:
             self._dropped.add(f"{DROPPED[number]} of kernel {name[:200]}")
+        elif number not in EDGES:
+            raise NotRebuilt(f"kernel {name[:200]} {REFUSED.get(number, f'has launch attribute {number}')}")
 
     def _check_memset(self, node: Memset) -> None:
         if node.element_bytes not in (1, 2, 4):
@@ -239,3 +281,12 @@ class Builder:
 def _copy_end(data: tuple[int, int, int, int, int, int]) -> CopyEnd:
     device, x_bytes, y, z, pitch, height = data
     return CopyEnd(x_bytes=x_bytes, y=y, z=z, memory=DEVICE_MEMORY, device=device, pitch=pitch, height=height)
+
+
+def launches_of(graph: Graph) -> Iterator[Launch]:
+    """Yield the kernel nodes of a graph and of its child graphs."""
+    for node in graph.nodes:
+        if isinstance(node, Launch):
+            yield node
+        elif isinstance(node, Child):
+            yield from launches_of(node.graph)

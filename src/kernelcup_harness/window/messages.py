@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.protocol.codec import Most, Raw
 from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.reasons import WhyNot
@@ -67,6 +68,8 @@ class LayInput(Message):
     tree: Raw
     table: Raw
     in_place: bool
+    answer: Raw = None
+    """The form of the answer, see ``Form.described``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +106,8 @@ class CapturePlaces(Message):
     tables: list[Raw]
     """One for each place."""
     in_place: bool
+    answer: Raw = None
+    """The form of the answer, see ``Form.described``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,6 +156,8 @@ class Loaded(Message):
     """The number of nodes of the graph of each place."""
     dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Attributes that were left out."""
+    ran: Annotated[list[RanKernel], Most(64)]
+    """The kernels of the first graph."""
     foreign: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Parameters that look like addresses outside of the window, and lead nowhere in the replay."""
 
@@ -190,6 +197,15 @@ class Launch(Message):
     type: ClassVar[str] = "launch"
     capture: int
     places: Annotated[list[int], Most(MOST_SERIES)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile(Message):
+    """Launch one call for a profiler that was started around the timer; answered by ``launched``."""
+
+    type: ClassVar[str] = "profile_call"
+    capture: int
+    place: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

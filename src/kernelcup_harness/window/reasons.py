@@ -49,7 +49,7 @@ WORDS = {
     WhyNot.FOREIGN_POINTER: "a kernel is called with an address that PyTorch did not allocate in the thread of the "
     "call, for example memory of cudaMalloc; allocate with PyTorch",
     WhyNot.HOST_COPY: "it copies from or to host memory within the call",
-    WhyNot.ALLOCATES: "it allocates or frees memory in the stream within the call",
+    WhyNot.ALLOCATES: "it allocates or frees memory within the call; use kc_scratch or PyTorch's memory",
     WhyNot.NODE: "it queues operations that cannot be rebuilt in another process, for example events or semaphores",
     WhyNot.HOST_INPUT: "tensors of its input lie in host memory",
     WhyNot.HOST_OUTPUT: "it answers with tensors in host memory, or with values that are not tensors on the device",
@@ -68,6 +68,9 @@ WORDS = {
 
 
 SAYINGS = {
+    # Of CUDA C++, whose failures name the call.
+    "cudaMalloc": WhyNot.ALLOCATES,
+    "cudaFree": WhyNot.ALLOCATES,
     "legacy stream": WhyNot.OTHER_STREAM,
     "unjoined work": WhyNot.OTHER_STREAM,
     "uncaptured work": WhyNot.OTHER_STREAM,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import arrays, records, values
 
 MAX_PAIRS = 1000
 
@@ -17,14 +17,16 @@ DETACH = torch.Tensor.detach
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
-    """Return the plain dense tensors of a value in the order of its tree, with repetitions."""
+    """Return the plain dense tensors of a value in the order of its tree, with repetitions; arrays as tensors."""
     if type(value) in (torch.Tensor, torch.nn.Parameter):
         return [DETACH(value)] if value.layout is torch.strided else []
+    if arrays.is_array(value):
+        return [arrays.as_tensor(value)] if arrays.can_carry(value) else []
     if type(value) is dict:
         return [tensor for item in value.values() for tensor in leaves(item)]
     if type(value) in (list, tuple):
         return [tensor for item in value for tensor in leaves(item)]
-    fields = values.record_fields(value) or ()
+    fields = records.record_fields(value) or ()
     return [tensor for name in fields for tensor in leaves(getattr(value, name))]
 
 

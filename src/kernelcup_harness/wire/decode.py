@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import re
 import sys
@@ -10,6 +11,8 @@ from typing import Any
 
 import torch
 
+from kernelcup_harness.wire import arrays
+from kernelcup_harness.wire.records import build_record, field_names
 from kernelcup_harness.wire.values import (
     DTYPES,
     GUARD_BYTES,
@@ -18,9 +21,7 @@ from kernelcup_harness.wire.values import (
     BadTree,
     Memory,
     aligned,
-    build_record,
     dense_strides,
-    field_names,
 )
 
 RecordType = Callable[[str, str], type]
@@ -82,6 +83,9 @@ class Decoder:
         if type(index) is not int or index < 0:
             raise BadTree("a tensor without an index")
         return self.tensors[index]
+
+    def array(self, node: dict[str, Any], depth: int) -> Any:
+        return arrays.as_array(self.tensor(node, depth))
 
     def items(self, node: dict[str, Any], depth: int) -> list[Any]:
         return [self.value(item, depth) for item in node["v"]]
@@ -172,9 +176,12 @@ BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
     "str": scalar(str),
     "float": lambda _decoder, node, _depth: float.fromhex(node["v"]),
     "complex": lambda _decoder, node, _depth: complex(*(float.fromhex(part) for part in node["v"])),
+    "bytes": lambda _decoder, node, _depth: base64.b64decode(node["v"], validate=True),
+    "number": lambda _decoder, node, _depth: arrays.decoded(*node["v"]),
     "dtype": lambda _decoder, node, _depth: DTYPES[node["v"]],
     "device": lambda _decoder, node, _depth: device_of(node["v"]),
     "tensor": Decoder.tensor,
+    "array": Decoder.array,
     "list": Decoder.items,
     "tuple": lambda decoder, node, depth: tuple(decoder.items(node, depth)),
     "dict": Decoder.mapping,

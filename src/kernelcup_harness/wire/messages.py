@@ -119,6 +119,8 @@ class JudgeJob(Message):
     """Hex digits."""
     roles: list[str]
     """By position the role behind each channel, empty for those that this job does not have."""
+    environment: dict[str, str]
+    """Variables to set; with the descriptor of an archive if the task's functions were compiled."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -268,6 +270,8 @@ class InputLayout:
     bytes: int
     in_place: bool
     """Whether a call that returns None has written its answer into its input."""
+    answer: Raw = None
+    """The form of the answer, see ``Form.described``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

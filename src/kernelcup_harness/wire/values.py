@@ -2,12 +2,13 @@
 
 A value becomes a JSON tree in which each tensor is an entry of a table ``{dtype, shape, strides,
 offset, nbytes, device}``; the bytes lie in an :class:`Arena`, shared memory that the judge made and
-sealed. Types that a tree can hold: tensors, None, bool, int, float, complex, str, ``torch.dtype``,
-``torch.device``, and tuple, list, dict, namedtuple and dataclass of them.
+sealed. Types that a tree can hold: tensors, NumPy's arrays and numbers, None, bool, int, float, complex, str,
+bytes, ``torch.dtype``, ``torch.device``, and tuple, list, dict, namedtuple and dataclass of them.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import fcntl
 import math
@@ -20,6 +21,8 @@ from typing import Any, Protocol
 import torch
 
 from kernelcup_harness.device import pinning
+from kernelcup_harness.wire import arrays
+from kernelcup_harness.wire.records import build_record, record_fields
 
 ALIGNMENT = 256
 GUARD_BYTES = 256
@@ -176,7 +179,7 @@ class Encoder:
         """Bytes of arena that the tensors need."""
         return self._end
 
-    def tree(self, value: object, path: str = "value", depth: int = 0) -> Any:
+    def tree(self, value: Any, path: str = "value", depth: int = 0) -> Any:
         """Return the JSON tree of ``value``. Raise :class:`CannotCarry`."""
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
@@ -188,6 +191,10 @@ class Encoder:
             return scalar
         if isinstance(value, torch.Tensor):
             return {"k": "tensor", "i": self._tensor(value, path)}
+        if arrays.is_array(value):
+            if not arrays.can_carry(value):
+                raise CannotCarry(f"{path}: an array of dtype {value.dtype} cannot be carried")
+            return {"k": "array", "i": self._tensor(arrays.as_tensor(value), path, key=id(value))}
         return self._container(value, path, depth + 1)
 
     def table(self) -> list[dict[str, Any]]:
@@ -218,7 +225,7 @@ class Encoder:
         if kind is dict:
             return {"k": "dict", "v": [self._pair(key, item, path, depth) for key, item in value.items()]}
         fields = record_fields(value)
-        if fields is None:
+        if fields is None or "<locals>" in kind.__qualname__:
             raise CannotCarry(f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be carried")
         body = {name: self.tree(getattr(value, name), f"{path}.{name}", depth) for name in fields}
         return {"k": "record", "t": [kind.__module__, kind.__qualname__], "v": body}
@@ -229,21 +236,22 @@ class Encoder:
             raise CannotCarry(f"{path}: a key of type {type(key).__name__} cannot be carried")
         return [name, self.tree(item, f"{path}[{key!r}]", depth)]
 
-    def _tensor(self, value: torch.Tensor, path: str) -> int:
+    def _tensor(self, value: torch.Tensor, path: str, key: int | None = None) -> int:
+        key = id(value) if key is None else key
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise CannotCarry(f"{path}: a tensor subclass ({type(value).__name__}) cannot be carried")
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
             raise CannotCarry(f"{path}: only dense tensors with data can be carried")
         if value.dtype not in DTYPES.values():
             raise CannotCarry(f"{path}: a tensor of dtype {value.dtype} cannot be carried")
-        if id(value) in self._seen:
-            return self._seen[id(value)]
+        if key in self._seen:
+            return self._seen[key]
         plain = value.resolve_conj().resolve_neg()
         entry = TensorEntry(plain, self._end, span_of(plain), path)
         self.tensors.append(entry)
-        self._seen[id(value)] = len(self.tensors) - 1
+        self._seen[key] = len(self.tensors) - 1
         self._end = aligned(self._end + entry.nbytes) + self._guard
-        return self._seen[id(value)]
+        return self._seen[key]
 
 
 def aligned(position: int) -> int:
@@ -268,15 +276,6 @@ def bytes_of(value: torch.Tensor) -> torch.Tensor:
     return torch.as_strided(value.detach(), (span_of(value),), (1,)).view(torch.uint8)
 
 
-def record_fields(value: object) -> tuple[str, ...] | None:
-    """Return the field names of a dataclass or namedtuple, None for anything else."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return tuple(field.name for field in dataclasses.fields(value))
-    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-        return tuple(vars(type(value))["_fields"])
-    return None
-
-
 def encode_scalar(value: Any) -> dict[str, Any] | None:
     """Return the node of a scalar, None if ``value`` is not a scalar."""
     kind = type(value)
@@ -288,6 +287,10 @@ def encode_scalar(value: Any) -> dict[str, Any] | None:
         return {"k": "float", "v": float.hex(value)}
     if kind is complex:
         return {"k": "complex", "v": [value.real.hex(), value.imag.hex()]}
+    if kind is bytes:
+        return {"k": "bytes", "v": base64.b64encode(value).decode()}
+    if arrays.is_number(value):
+        return {"k": "number", "v": arrays.encoded(value)}
     if kind is torch.dtype:
         return {"k": "dtype", "v": str(value).removeprefix("torch.")}
     if kind is torch.device:
@@ -296,8 +299,8 @@ def encode_scalar(value: Any) -> dict[str, Any] | None:
 
 
 def is_too_long(value: Any) -> bool:
-    """Return whether a text or an integer is too long for a frame."""
-    if type(value) is str:
+    """Return whether a text, bytes or an integer are too long for a frame."""
+    if type(value) in (str, bytes):
         return len(value) > MAX_TEXT
     return type(value) is int and value.bit_length() > MAX_INT_BITS
 
@@ -312,24 +315,6 @@ def dense_strides(shape: list[int]) -> list[int]:
     return strides[::-1]
 
 
-def field_names(kind: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass or namedtuple."""
-    if dataclasses.is_dataclass(kind):
-        return tuple(field.name for field in dataclasses.fields(kind))
-    return tuple(kind._fields)
-
-
-def build_record(kind: type, fields: dict[str, Any]) -> Any:
-    """Build a dataclass or namedtuple from its fields, even those that ``__init__`` does not take."""
-    if not dataclasses.is_dataclass(kind):
-        return kind(**fields)
-    initial = {field.name for field in dataclasses.fields(kind) if field.init}
-    made = kind(**{name: value for name, value in fields.items() if name in initial})
-    for name in fields.keys() - initial:
-        object.__setattr__(made, name, fields[name])
-    return made
-
-
 def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
     """Yield each leaf of two values of the same structure, with its path."""
     if type(expected) in (list, tuple):
@@ -341,23 +326,34 @@ def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tu
     elif (fields := record_fields(expected)) is not None:
         for name in fields:
             yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+    elif arrays.is_array(expected):
+        yield where, arrays.as_tensor(expected), arrays.as_tensor(actual)
     else:
         yield where, expected, actual
 
 
-def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return the value with ``change`` applied to every plain dense tensor."""
+def with_tensors(
+    value: Any,
+    change: Callable[[torch.Tensor], torch.Tensor],
+    other: Callable[[Any], Any] = lambda leaf: leaf,
+) -> Any:
+    """Return the value with ``change`` applied to every plain dense tensor and ``other`` to all other leaves.
+
+    Arrays are changed as tensors.
+    """
+    if arrays.is_array(value):
+        return arrays.as_array(change(arrays.as_tensor(value))) if arrays.can_carry(value) else value
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return change(value)
     if type(value) in (list, tuple):
-        return type(value)(with_tensors(item, change) for item in value)
+        return type(value)(with_tensors(item, change, other) for item in value)
     if type(value) is dict:
-        return {key: with_tensors(item, change) for key, item in value.items()}
+        return {key: with_tensors(item, change, other) for key, item in value.items()}
     fields = record_fields(value)
     if fields is not None:
-        changed = {name: with_tensors(getattr(value, name), change) for name in fields}
+        changed = {name: with_tensors(getattr(value, name), change, other) for name in fields}
         return build_record(type(value), changed)
-    return value
+    return other(value)
 
 
 def contiguous(value: Any) -> Any:
@@ -374,6 +370,15 @@ def form_of(value: Any) -> Any:
         return torch.empty((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
     return with_tensors(value, small)
+
+
+def without_scalars(value: Any) -> Any:
+    """Return the value with numbers and texts that are zero or empty in the place of others."""
+
+    def blank(leaf: Any) -> Any:
+        return type(leaf)() if isinstance(leaf, (bool, int, float, complex, str)) else leaf
+
+    return with_tensors(value, lambda tensor: tensor, blank)
 
 
 def output_nbytes(value: Any, path: str = "value") -> int:

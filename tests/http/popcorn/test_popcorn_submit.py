@@ -11,10 +11,11 @@ from kernelcup.services.people.accounts import ban
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import show_submission
+from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient
+from zips import BAD, TWO, zipped
 
 CODE = SUBMISSION.encode()
 SENT = {"leaderboard": "double", "gpu": "H100"}
@@ -66,6 +67,20 @@ def test_a_ranked_submission_is_waited_for_and_its_score_shown_once(
     assert text.startswith("Geomean score (public) on H100: 2.5e-06 s\n")
     assert cli.printed == ["KernelCup H100 queue: 1 queued jobs"] * 2
     golden("submit-leaderboard", cli.exchanges)
+
+
+def test_a_zip_of_several_files_is_taken(db, board, waiting_cli, finish) -> None:
+    cli = waiting_cli(lambda: finish(ranked_report()))
+    cli.submit("mine.zip", zipped(dict(TWO)), **SENT, mode="leaderboard")
+    assert get_code(db, 1).files == TWO
+    assert cli.show_submission(1)["code"] == get_code(db, 1).text
+
+
+@pytest.mark.parametrize("name", ["out of the folder", "no entry"])
+def test_a_bad_zip_is_refused(board, waiting_cli, name) -> None:
+    content, _ = BAD[name]
+    with pytest.raises(ApplicationError, match=r"400"):
+        waiting_cli().submit("mine.zip", content, **SENT, mode="leaderboard")
 
 
 @pytest.mark.parametrize(("mode", "stage"), [("test", StageName.TEST), ("benchmark", StageName.BENCHMARK)])
@@ -224,7 +239,7 @@ def test_the_leaderboards_are_listed_for_the_full_screen(db, board, cli, golden)
         ({"gpu": "B200"}, 400, "Leaderboard 'double' has no device 'B200'; it has H100, MI300."),
         ({"content": b""}, 400, "The file is empty."),
         ({"content": b"\xff\xfe"}, 400, "The file is not UTF-8 text"),
-        ({"content": b"#" * 1_000_001}, 413, "1,000,001 bytes; 1,000,000 are allowed"),
+        ({"content": b"#" * ((1 << 20) + 1)}, 413, "1,048,577 bytes; a submission may have 1,048,576"),
         ({"path": "kernel.txt"}, 400, "expected a file that ends in .py"),
         ({"content": b"#!POPCORN leaderboard other\nx = 1\n"}, 400, "The file names leaderboard 'other'"),
     ],

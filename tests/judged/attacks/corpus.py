@@ -38,7 +38,7 @@ from ruamel.yaml import YAML
 import kernelcup.tasks
 from kernelcup.domain import Task
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Reason, Verdict
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Reason, Verdict, SourceTree
 
 HERE = Path(__file__).parent
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
@@ -85,7 +85,7 @@ class Attack:
     @property
     def name(self) -> str:
         """Name the attack in one word."""
-        extra = self.file.removesuffix(".py").removeprefix("attack").strip("_")
+        extra = Path(self.file).stem.removeprefix("attack").strip("_")
         return "-".join(filter(None, [self.folder.name, extra]))
 
     @property
@@ -145,10 +145,11 @@ def made(folder: Path, values: dict[str, Any]) -> Attack:
     )
 
 
-def job(attack: Attack, task: Task, text: str, backend: Backend, job_id: str) -> JobSpec:
-    """Return the job that judges ``text`` under the attack's task, limits and rules."""
+def job(attack: Attack, task: Task, file: str, backend: Backend, job_id: str) -> JobSpec:
+    """Return the job that judges a file of the attack's folder under the attack's task, limits and rules."""
+    tree = SourceTree.of(attack.text(file), f"submission{Path(file).suffix}")
     spec = build_job_spec(
-        task, job_id=job_id, submission=text, mode=attack.mode, backend=backend, harness=attack.harness
+        task, job_id=job_id, submission=tree, mode=attack.mode, backend=backend, harness=attack.harness
     )
     return dataclasses.replace(
         spec,

@@ -139,7 +139,7 @@ class Replays:
 def replays(monkeypatch: pytest.MonkeyPatch) -> Replays:
     """This machine's launcher."""
     launcher = Replays()
-    monkeypatch.setattr(wiring, "make_launcher", lambda _: launcher)
+    monkeypatch.setattr(wiring, "make_local", lambda _: launcher)
     return launcher
 
 
@@ -154,7 +154,7 @@ def test_a_run_of_the_server_is_repeated_here(command: Command, ada, db, replays
     body = body_of(ended)
     assert (body["run"], body["submission"], body["verdict"]) == (1, 1, "accepted")
     (spec,) = replays.specs
-    assert (spec.submission, spec.secret_seed) == (SUBMISSION, "ab" * 32)
+    assert (spec.submission.code, spec.secret_seed) == (SUBMISSION, "ab" * 32)
     assert "31337" not in json.dumps(spec.tests + spec.hidden_tests)
 
 
@@ -215,7 +215,8 @@ def test_a_task_is_fetched_from_the_server(command: Command, ada, db, tmp_path: 
     loaded = load_task(tmp_path / "other")
     assert (loaded.tests, loaded.hidden_tests) == (task.tests, [])
     assert loaded.sources == task.sources
-    assert loaded.templates == {"Python": "#!POPCORN leaderboard other\npass\n"}
+    assert loaded.templates["Python"] == "#!POPCORN leaderboard other\npass\n"
+    assert (tmp_path / "other/template_cuda_c.cu").read_text() == loaded.templates["CUDA C++"]
     assert all("31337" not in path.read_text() for path in (tmp_path / "other").iterdir())
     assert "is not empty" in command("board", "get", "other").err
     assert (
@@ -235,6 +236,14 @@ def test_a_closed_leaderboard_hands_nothing_out(command: Command, ada, db) -> No
         ended = command(*words, "secret")
         assert (ended.code, "secret" in ended.err) == (3, True)
     assert not Path("secret").exists()
+
+
+def test_a_template_in_cuda_is_fetched_from_the_server(command: Command, ada, db) -> None:
+    make_board(db)
+    text = command("board", "template", "double", "--lang", "cu").out
+    assert text.startswith("//!POPCORN leaderboard double\n")
+    assert "int custom_kernel(const kc_args *inputs" in text
+    assert command("task", "template", "double", "--lang", "CUDA C++").out == text
 
 
 def test_a_template_is_fetched_from_the_server(command: Command, ada, db) -> None:
@@ -278,7 +287,7 @@ def test_a_name_that_means_two_things_is_told_apart(command: Command, ada, db) -
 def test_to_look_for_a_task_makes_no_database(command: Command, home: Path) -> None:
     (home / "kernelcup.db").unlink()
     ended = command("task", "show", "vectoradds")
-    assert (ended.code, "no such folder, file or shipped task (grayscale" in ended.err) == (3, True)
+    assert (ended.code, "no such folder, file or shipped task (causal_attention" in ended.err) == (3, True)
     assert not (home / "kernelcup.db").exists()
 
 

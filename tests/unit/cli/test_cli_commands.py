@@ -19,6 +19,7 @@ from builders import SUBMISSION
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.entry import execute
 from kernelcup.errors import StorageUnavailable
+from zips import BAD, zipped
 
 CONFIG = """\
 [[devices]]
@@ -141,7 +142,9 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
     ("args", "code", "word", "message"),
     [
         (["run", "identity", "none.py"], 3, "not_found", "none.py: No such file or directory"),
-        (["run", "identity", "home"], 3, "not_found", "home: Is a directory"),
+        (["run", "identity", "home"], 3, "wrong_file_type", "kernelcup.db"),
+        (["run", "identity", "bad.zip"], 3, "invalid_files", "bad.zip: is not a zip"),
+        (["run", "identity", "outside.zip"], 3, "invalid_files", "../evil.py: the name is not plain"),
         (["run", "identity", "empty.py"], 3, "empty_file", "empty"),
         (["run", "identity", "kernel.txt"], 3, "wrong_file_type", "expected a file that ends in .py"),
         (["run", "identity", "unknown.py"], 3, "invalid_directive", "Line 1: unknown directive 'speed'"),
@@ -153,7 +156,7 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
             ["run", "none", "kernel.py"],
             3,
             "not_found",
-            "no such folder, file or shipped task (grayscale, identity",
+            "no such folder, file or shipped task (causal_attention, fp8_matmul",
         ),
         (["run", "home", "kernel.py"], 3, "invalid_task", "home/task.yml:1:1"),
         (["run", "identity", "kernel.py", "--mode", "fast"], 3, "invalid_value", "--mode fast"),
@@ -195,7 +198,9 @@ def test_each_error_has_a_word_an_exit_code_and_a_cause(
     (home.parent / "binary.py").write_bytes(b"\xff\xfe")
     (home.parent / "kernel.txt").write_text(SUBMISSION)
     (home.parent / "unknown.py").write_text("#!POPCORN speed 9\n")
-    (home.parent / "huge.py").write_bytes(b"#" * 1_000_001)
+    (home.parent / "huge.py").write_bytes(b"#" * ((1 << 20) + 1))
+    (home.parent / "bad.zip").write_bytes(BAD["cut off"][0])
+    (home.parent / "outside.zip").write_bytes(BAD["out of the folder"][0])
     ended = command(*args)
     assert (ended.code, ended.out) == (code, "")
     assert ended.err.startswith(f"error ({word}):")
@@ -276,7 +281,7 @@ def test_a_queued_submission_is_listed_shown_and_cancelled(command: Command, boa
     assert "#1" in command("submissions", "list").out
     assert "queued, number 1 in its queue" in command("submissions", "show", "1").out
     assert command("submissions", "show", "1", "--code").out == SUBMISSION
-    assert command("submissions", "show", "1", "--code", "--json").body["code"] == SUBMISSION
+    assert command("submissions", "show", "1", "--code", "--json").body["files"] == {"kernel.py": SUBMISSION}
     assert command("submissions", "list", "--user", "nobody").out == "No submission matches.\n"
 
     ended = command("cancel", "1", "--user", "grace")
@@ -328,9 +333,7 @@ def test_a_task_is_shown_with_its_cases_as_reports_number_them(command: Command)
 def test_all_code_that_judges_can_be_read(command: Command) -> None:
     files = command("task", "show", "vectoradd", "--harness", "--json").body["files"]
     assert {"kernelcup_harness/judge/main.py", "kernelcup_harness/run/runner.py"} <= set(files)
-    assert command("task", "show", "vectoradd", "--harness").out.startswith(
-        "# ==== kernelcup_harness/judge/main.py"
-    )
+    assert command("task", "show", "vectoradd", "--harness").out.startswith("# ==== how_it_is_judged.py")
     assert "def generate_input" in command("task", "show", "vectoradd", "--file", "reference.py").out
 
 
@@ -344,11 +347,6 @@ def test_a_problem_set_is_checked_as_a_whole(command: Command) -> None:
     place = Path(__file__).parents[2] / "judged/contract/contract.yaml"
     ended = command("task", "check", str(place))
     assert (ended.code, ended.out) == (0, f"{place}: no problems\n")
-
-
-def test_a_task_with_its_own_harness_is_said_not_to_have_run(command: Command) -> None:
-    place = Path(__file__).parents[2] / "judged/contract/typed_cases"
-    assert "nothing was run" in command("task", "check", str(place), "--json").body["tried"]
 
 
 def test_a_database_of_a_newer_version_is_left_alone(command: Command, home: Path) -> None:
@@ -390,8 +388,8 @@ def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Pa
     ("device", "told"),
     [
         (
-            'name = "H100"\nbackend = "cuda"\nlauncher = "modal"\n',
-            "device H100: no launcher 'modal', only 'local'",
+            'name = "H100"\nbackend = "cuda"\nlauncher = "ray"\n',
+            "device H100: no launcher 'ray', only 'agent', 'github', 'local', 'modal'",
         ),
         ('name = "T4"\nbackend = "cuda"\n', "device T4: this machine has no GPU"),
     ],
@@ -532,3 +530,24 @@ def test_a_log_line_of_a_bug_names_the_file_with_the_traceback(
     line = logs.OneLine().format(record(ValueError("no")))
     (crash,) = tmp_path.glob("kernelcup-crash-*.txt")
     assert line == f"ERROR: job 7: this should not happen: ValueError: no (details: {crash})"
+
+
+def test_a_folder_and_a_zip_are_judged_and_stored(command: Command, home: Path, host_task: str) -> None:
+    """The processor judges them really: no fake."""
+    folder = home.parent / "mine"
+    folder.mkdir()
+    texts = {
+        "submission.py": "from helper import same as custom_kernel\n",
+        "helper.py": "def same(data):\n    return data\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    (home.parent / "mine.zip").write_bytes(zipped(dict(texts)))
+    for given in ("mine", "mine.zip"):
+        ended = command("run", host_task, given, "-d", "cpu", "--json")
+        assert (ended.code, ended.body["verdict"]) == (0, "accepted"), ended
+    command("board", "create", host_task, "--name", "both", "-d", "cpu")
+    assert command("submit", "mine", "--no-wait").code == 0
+    shown = command("submissions", "show", "1", "--code", "--json").body
+    assert (shown["entry"], shown["files"]) == ("submission.py", texts)
+    assert "# ---- helper.py\n" in command("submissions", "show", "1", "--code").out

@@ -16,7 +16,7 @@ from kernelcup.cli.compete import compare
 from kernelcup.cli.compete.compare import check_device, compare_files, read_number, show_report
 from kernelcup.config.settings import Config
 from kernelcup.errors import InvalidValue
-from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, Verdict
+from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, SourceTree, Verdict
 
 NAMES, GIVEN = ("a.py", "b.py"), ("x/a.py", "y/b.py")
 FASTER = DuelResult(ratio=0.97, low=0.96, high=0.98, verdict="faster", blocks=20)
@@ -101,7 +101,7 @@ class Alone:
         duel = None
         if spec.rival is not None:
             duel = DuelResult(verdict="not_held", rival_message="one of the two was timed by the wall clock")
-        return SimpleNamespace(report=make_wall_report(self._times_ns[spec.submission], duel=duel))
+        return SimpleNamespace(report=make_wall_report(self._times_ns[spec.submission.code], duel=duel))
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,12 @@ def test_results_by_the_wall_clock_are_compared_by_their_intervals(
     said: str,
 ) -> None:
     launcher = Alone(dict(zip(("one", "other"), times_ns, strict=True)))
-    monkeypatch.setattr(wiring, "make_launcher", lambda _settings: launcher)
+    monkeypatch.setattr(wiring, "make_local", lambda _settings: launcher)
     monkeypatch.setattr(wiring, "tell_wait", lambda *_given: None)
     nothing: Any = None
-    report = compare.measure(make_task(), "one", "other", CPU, settings=nothing, quiet=True)
+    report = compare.measure(
+        make_task(), SourceTree.of("one"), SourceTree.of("other"), CPU, settings=nothing, quiet=True
+    )
     with pytest.raises(typer.Exit) as ended:
         show_report(report, "cpu", NAMES, GIVEN, as_json=False)
     assert ended.value.exit_code == 0

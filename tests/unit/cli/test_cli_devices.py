@@ -157,7 +157,7 @@ def test_a_server_says_what_goes_out_of_service_and_comes_back(here: Database, c
 
 
 def test_a_machine_with_gpus_looks_at_them(here: Database) -> None:
-    launcher = wiring.make_launcher(wiring.load_config())
+    launcher = wiring.make_local(wiring.load_config())
     assert launcher._hygiene is not None
     launcher.leave_out(frozenset({"0", "1"}))
     assert launcher.capacity(make_device(slots=2)) == 0

@@ -54,7 +54,7 @@ from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import LeaderboardRow, UserRow
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import DuelResult, Mode, RunReport, Verdict
+from kernelcup_harness.protocol import DuelResult, Mode, RunReport, SourceTree, Verdict
 
 __all__ = ["command", "home"]
 
@@ -366,7 +366,9 @@ def test_a_leaderboard_is_shown_to_people_and_as_json(command, ada, db) -> None:
     assert "Double every element." in ended.out
     assert "and 1 hidden" in ended.out
     body = body_of(command("board", "show", "double", "--json"))
-    assert body["task"]["templates"] == {"Python": "#!POPCORN leaderboard double\ntext"}
+    templates = body["task"]["templates"]
+    assert templates.pop("CUDA C++").startswith("//!POPCORN leaderboard double\n")
+    assert templates == {"Python": "#!POPCORN leaderboard double\ntext"}
     assert "ref_kernel" in body["task"]["sources"]["reference.py"]
     assert body["task"]["hidden_tests"] == 1
     assert "31337" not in json.dumps(body) + ended.out
@@ -561,7 +563,7 @@ def refusal(status: int, code: str, **more: Any) -> httpx.Response:
 
 def submit(api: Api) -> int:
     """Submit something."""
-    return api.submit(code="x", file_name="k.py", mode=Mode.TEST, key="one").id
+    return api.submit(code=SourceTree.of("x", "k.py"), mode=Mode.TEST, key="one").id
 
 
 def test_a_server_that_does_not_answer_is_asked_again_with_the_same_key() -> None:

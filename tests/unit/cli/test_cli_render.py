@@ -362,7 +362,7 @@ def test_standings_show_ranks_and_their_worth() -> None:
     ranking.standings(out, BOARD, "L4", [])
     assert isinstance(out.file, io.StringIO)
     text = out.file.getvalue()
-    assert "1= [red]ada 1 µs 0.99 to 1.01 a\\x1b.py #3" in " ".join(text.split())
+    assert "1= [red]ada 1 µs 0.99 to 1.01 a\\x1b.py Python #3" in " ".join(text.split())
     assert "self-measured, duel tied" in text
     assert ranking.TIED in text
     assert ranking.EMULATED_TIMES in text

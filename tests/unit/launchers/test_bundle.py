@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.launchers.bundle import PACKAGE, harness_hash, write_bundle
+from kernelcup.launchers.bundle import PACKAGE, harness_hash, kept_bundle, write_bundle
 
 
 @pytest.fixture
@@ -53,3 +53,19 @@ def test_a_bundle_can_be_imported(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(bundle))
     assert "kernelcup_harness/protocol/report.py" in zipfile.ZipFile(bundle).namelist()
+
+
+def test_the_hash_follows_each_change_of_a_file(tmp_path: Path) -> None:
+    package = tmp_path / "kernelcup_harness"
+    package.mkdir()
+    file = package / "core.py"
+    found = set()
+    for text in ("a = 1\n", "a = 2\n"):
+        file.write_text(text)
+        found.add(harness_hash(package))
+    (package / "more.py").write_text("")
+    found.add(harness_hash(package))
+    (package / "notes.txt").write_text("not a source")
+    found.add(harness_hash(package))
+    assert len(found) == 3
+    assert kept_bundle(tmp_path / "kept") == kept_bundle(tmp_path / "kept")

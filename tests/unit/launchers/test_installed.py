@@ -38,7 +38,7 @@ def far_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_this_machine_has_a_launcher(config: Config) -> None:
-    assert isinstance(wiring.make_launcher(config), LocalLauncher)
+    assert isinstance(wiring.make_launcher(config, "local"), LocalLauncher)
 
 
 def test_a_launcher_of_another_package_judges_its_devices(
@@ -51,7 +51,7 @@ def test_a_launcher_of_another_package_judges_its_devices(
 
 
 def test_a_launcher_that_is_not_installed_is_refused(config: Config) -> None:
-    with pytest.raises(ConfigError, match="no launcher 'far', only 'local'"):
+    with pytest.raises(ConfigError, match="no launcher 'far', only 'agent', 'github', 'local', 'modal'"):
         wiring.check_devices(config)
-    with pytest.raises(ConfigError, match="no launcher 'far'; installed: local"):
+    with pytest.raises(ConfigError, match="no launcher 'far'; installed: agent, github, local, modal"):
         wiring.make_launcher(config, "far")

@@ -216,7 +216,7 @@ DEVICE = make_device(name="emulated", backend=Backend.EMULATED)
 def warm(tmp_path: Path, monkeypatch) -> Iterator[LocalLauncher]:
     """Return a launcher whose harness waits for jobs on the device of the tests."""
     # Somebody may work on the harness's text while this runs.
-    monkeypatch.setattr("kernelcup.launchers.local.warm_runners.harness_hash", lambda: "the same")
+    monkeypatch.setattr("kernelcup.launchers.local.warm_runners.harness_hash", lambda _: "the same")
     launcher = LocalLauncher(
         runtime_dir=tmp_path, environ=os.environ, command=(sys.executable, "-c", WAITS, "-"), warm=1
     )

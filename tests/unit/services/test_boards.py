@@ -110,8 +110,8 @@ def test_a_task_without_a_harness_cannot_be_judged_by_its_own(db) -> None:
         make_board(db, harness=HarnessKind.OWN)
 
 
-def test_the_harness_of_a_cuda_task_is_not_in_main(db) -> None:
-    made = make_board(db, task=make_task(lang=Language.CUDA), harness=HarnessKind.OWN)
+def test_the_harness_of_a_cuda_task_is_its_file_with_main(db) -> None:
+    made = make_board(db, task=make_task(lang=Language.CUDA, main="eval.cu"), harness=HarnessKind.OWN)
     assert made.harness is HarnessKind.OWN
 
 
@@ -345,7 +345,6 @@ EMULATED = make_device(name="emulated", backend=Backend.EMULATED)
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        ({"lang": Language.CUDA, "main": "eval.cu"}, "only Python tasks can be judged yet"),
         ({"multi_gpu": True, "main": "eval.py"}, "no device here gives a job more than one GPU"),
     ],
 )
@@ -354,6 +353,19 @@ def test_a_board_that_no_device_can_judge_is_refused(db, overrides: dict[str, ob
     with pytest.raises(InvalidValue, match=told):
         make_board(db, task=task, harness=HarnessKind.OWN, known_devices=[make_device()])
     assert boards.list_boards(db) == []
+
+
+IN_C = "int generate_input(const kc_case *, kc_args *) {}\nint ref_kernel(const kc_args *) {}\n"
+
+
+def test_cuda_is_refused_where_there_is_no_gpu_and_plain_cpp_is_not(db) -> None:
+    known = [EMULATED, make_device()]
+    cuda = make_task(lang=Language.CUDA, main=None, sources={"reference.cu": IN_C})
+    with pytest.raises(InvalidValue, match=r"whose kernels need a GPU; .* Use another device: H100"):
+        make_board(db, task=cuda, devices=["emulated"], known_devices=known)
+    assert make_board(db, task=cuda, known_devices=known).harness is HarnessKind.STANDARD
+    plain = make_task(lang=Language.CUDA, main=None, sources={"reference.cpp": IN_C}, name="plain")
+    assert make_board(db, name="plain", task=plain, devices=["emulated"], known_devices=known)
 
 
 def test_inputs_on_a_gpu_are_refused_where_there_is_none(db) -> None:

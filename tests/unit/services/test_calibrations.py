@@ -29,7 +29,7 @@ from kernelcup.services.machines.outages import bring_back, outages
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.machines import calibrations as stored
-from kernelcup_harness.audit import physics
+from kernelcup_harness.doubt import floor
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, Work
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
@@ -309,7 +309,7 @@ def test_a_processor_has_no_floor_because_what_was_measured_bounds_nothing(scene
     mine.refresh()
     facts = scene.bench.facts["cpu", ""]
     assert facts.canary_ns == 100.0
-    assert physics.floor_ns(Work(bytes=1e9, flops=1e12, precision="fp32"), facts) is None
+    assert floor.floor_ns(Work(bytes=1e9, flops=1e12, precision="fp32"), facts) is None
 
 
 def test_devices_of_two_machines_do_not_mix(scene: Scene) -> None:

@@ -12,11 +12,12 @@ from builders import NOW, make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
+from kernelcup.launchers.bundle import harness_hash
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines import outages as fitness
 from kernelcup.services.machines.outages import SHORTEST_PAUSE, outages, take_out
 from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue import attempt, lifecycle
+from kernelcup.services.queue import assignment, attempt, lifecycle
 from kernelcup.services.queue import dispatcher as dispatch
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.queue.estimates import waiting_of
@@ -104,7 +105,7 @@ def test_a_run_keeps_what_the_launcher_says(stage) -> None:
     submission = stage.submit()
     stage.dispatcher(FakeLauncher()).run_until_idle()
     run = stage.run(submission)
-    assert (run.machine, run.harness_hash, run.attempt) == ("fake", "f" * 64, 1)
+    assert (run.machine, run.harness_hash, run.attempt) == ("fake", harness_hash(), 1)
     assert run.score_s == pytest.approx(1e-6)
 
 
@@ -113,7 +114,7 @@ def test_the_launcher_is_given_the_job_that_was_submitted(stage) -> None:
     launcher = FakeLauncher()
     stage.dispatcher(launcher).run_until_idle()
     (spec,) = launcher.specs
-    assert (spec.mode, spec.backend, spec.submission) == (
+    assert (spec.mode, spec.backend, spec.submission.code) == (
         Mode.BENCHMARK,
         Backend.CUDA,
         "custom_kernel = None\n",
@@ -292,7 +293,7 @@ def test_a_task_that_cannot_be_judged_ends_as_an_internal_error(stage, monkeypat
     def refuse(*_args, **_options):
         raise ValueError("no such harness")
 
-    monkeypatch.setattr(attempt, "build_job_spec", refuse)
+    monkeypatch.setattr(assignment, "build_job_spec", refuse)
     submission = stage.submit()
     with caplog.at_level(logging.CRITICAL):
         stage.dispatcher(FakeLauncher()).run_until_idle()

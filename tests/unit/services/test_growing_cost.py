@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import event
 
 from builders import NOW, make_actor, make_board, make_submission
+from database_kinds import make_database
 from hand_judging import Judging
 from kernelcup import scoring
 from kernelcup.domain import NOBODY, OPERATOR, Standing
@@ -25,6 +26,12 @@ from kernelcup.services.results import standings
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine.database import Database
+
+
+@pytest.fixture(params=["sqlite"])
+def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a SQLite database: what is counted is the same on both kinds."""
+    yield from make_database(request, request.param, tmp_path)
 
 
 def calls_of(what: Callable[[], Any]) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from builders import NOW, make_actor, make_device, make_task
 from kernelcup.domain import OPERATOR, BoardSettings, Role, StageLimits, Task
-from kernelcup.errors import Conflict, OwnHarnessNeeded, TaskTooSlow
+from kernelcup.errors import Conflict, MachineTooSmall, OwnHarnessNeeded, TaskTooSlow
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import update_board
 from kernelcup.services.boards.judging import MadeBoard
@@ -18,7 +18,7 @@ from kernelcup.services.boards.local_trial import check_budget
 from kernelcup.services.boards.trial import Tried
 from kernelcup.storage.boards import task_versions
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.protocol import Backend, HarnessKind, Mode
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode, SourceTree
 
 OWN_MAIN = {"harness": HarnessKind.OWN, "main": "eval.py"}
 
@@ -65,6 +65,17 @@ def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> No
     asked = made(db, task, trial=trial, harness=HarnessKind.OWN)
     assert asked.board.harness is HarnessKind.OWN
     assert asked.notes == ("judged by its own harness (eval.py), as asked; results are marked self-measured",)
+
+
+def test_a_machine_that_is_too_small_decides_nothing(db) -> None:
+    trial = FakeTrial(Tried(undecided="the task's own code used more than 8 bytes of memory"))
+    with pytest.raises(MachineTooSmall, match=r"not decided here: .* memory.*--no-run"):
+        made(db, make_task(**OWN_MAIN), trial=trial)
+
+
+def test_a_creator_hears_what_the_checker_accepts(db) -> None:
+    found = made(db, make_task(), trial=FakeTrial(Tried(loose=("the checker ignores the answer",))))
+    assert any(note.startswith("the checker ignores the answer (") for note in found.notes)
 
 
 @pytest.mark.parametrize("as_actor", [True, False])
@@ -128,7 +139,12 @@ def test_an_update_tries_the_new_version(db) -> None:
 )
 def test_the_bound_of_a_job(key: int | None, proposed: int | None, below: int | None) -> None:
     task = make_task(seeds_below=key)
-    about: dict[str, Any] = {"job_id": "1", "submission": "", "mode": Mode.TEST, "backend": Backend.EMULATED}
+    about: dict[str, Any] = {
+        "job_id": "1",
+        "submission": SourceTree.of(""),
+        "mode": Mode.TEST,
+        "backend": Backend.EMULATED,
+    }
     assert build_job_spec(task, **about, seeds_below=proposed).seeds_below == below
 
 

@@ -18,6 +18,7 @@ from kernelcup_harness.protocol import (
     Replay,
     RunReport,
     SampleName,
+    SourceTree,
     StageName,
     Verdict,
 )
@@ -56,7 +57,7 @@ def found(db, clock):
 
 def test_a_run_is_found_with_all_that_it_was_made_from(found) -> None:
     run = found(failed_report())
-    assert (run.code, run.device, run.submission_id) == (SUBMISSION, "H100", 1)
+    assert (run.code, run.device, run.submission_id) == (SourceTree.of(SUBMISSION, "kernel.py"), "H100", 1)
     assert run.task.name == "double"
 
 

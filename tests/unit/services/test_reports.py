@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from builders import make_case, make_report, make_stage
-from kernelcup.services.submissions.redaction import WITHHELD, WITHHELD_RANKED, outline, redact
+from kernelcup.services.submissions.redaction import WITHHELD, WITHHELD_RANKED, evidence, outline, redact
 from kernelcup_harness.protocol import (
     Audit,
     CapturedOutput,
@@ -157,6 +157,21 @@ def test_an_outline_tells_the_verdict_and_nothing_of_how_it_came_about() -> None
     shown = outline(REPORT)
     assert (shown.verdict, shown.stages, shown.secret_seed) == (Verdict.WRONG_ANSWER, [], "")
     assert SECRET not in dumps(shown)
+
+
+def test_evidence_has_times_and_no_text_that_a_submission_wrote() -> None:
+    case = make_case(message=SECRET)
+    report = make_report(
+        message=SECRET,
+        stages=[make_stage([case], message=SECRET)],
+        stdout=CapturedOutput(text=SECRET),
+        environment={"device": "H100", "host": SECRET, "sandbox": {"kind": "bubblewrap", "why": SECRET}},
+        extra={"told": SECRET},
+    )
+    shown = evidence(report)
+    assert SECRET not in dumps(shown)
+    assert shown.stages[0].cases[0].timing == case.timing
+    assert shown.environment == {"device": "H100", "sandbox": {"kind": "bubblewrap"}}
 
 
 def test_a_message_about_a_public_case_stays() -> None:

@@ -9,8 +9,8 @@ from builders import NOW, SUBMISSION, make_board, make_submission, make_task
 from kernelcup import errors
 from kernelcup.domain import JobState, Language
 from kernelcup.services.submissions.submissions import get_code, show_submission
-from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES
 from kernelcup.storage.tables import CodeRow, JobRow, SubmissionRow
+from kernelcup.tasks.sources.submitted import LARGEST_BYTES
 from kernelcup_harness.protocol import HarnessKind, Mode
 
 
@@ -39,7 +39,7 @@ def test_an_accepted_submission_waits_on_each_device(db) -> None:
     view = show_submission(db, submission.id)
     assert [item.job.state for item in view.jobs] == [JobState.QUEUED] * 2
     assert {item.job.task_hash for item in view.jobs} == {board.task_hash}
-    assert get_code(db, submission.id) == SUBMISSION
+    assert get_code(db, submission.id).code == SUBMISSION
 
 
 def test_equal_code_is_stored_once(db) -> None:
@@ -60,7 +60,7 @@ def test_only_the_last_part_of_a_file_name_is_kept(db) -> None:
     [
         (b"", errors.EmptyFile),
         (b" \n\t\n", errors.EmptyFile),
-        (b"#" * (LARGEST_FILE_BYTES + 1), errors.FileTooLarge),
+        (b"#" * (LARGEST_BYTES + 1), errors.FileTooLarge),
         (b"\xff\xfe", errors.NotText),
         (b"x = 1\n\0", errors.NotText),
         (with_directives("speed fast"), errors.InvalidDirective),
@@ -75,7 +75,7 @@ def test_a_file_that_cannot_be_read_is_refused(db, content: bytes, error: type[E
 
 def test_the_largest_file_is_taken(db) -> None:
     make_board(db)
-    assert make_submission(db, content=b"#" * LARGEST_FILE_BYTES).id
+    assert make_submission(db, content=b"#" * LARGEST_BYTES).id
 
 
 def test_the_only_board_need_not_be_named(db) -> None:
@@ -109,16 +109,20 @@ def test_an_unknown_board_is_not_found(db) -> None:
         make_submission(db, board="triple")
 
 
-def test_the_ending_must_fit_the_language(db) -> None:
-    make_board(db)
+def test_the_ending_must_fit_the_languages(db) -> None:
+    make_board(db, task=make_task(accepts=[Language.PYTHON]))
+    make_board(db, name="both", task=make_task(name="both"))
     make_board(
         db,
         name="cuda",
-        task=make_task(lang=Language.CUDA, harness=HarnessKind.OWN),
+        task=make_task(lang=Language.CUDA, harness=HarnessKind.OWN, main="eval.cu"),
         harness=HarnessKind.OWN,
     )
     with pytest.raises(errors.WrongFileType, match=r"'kernel.cu': expected .* \.py"):
         make_submission(db, board="double", file_name="kernel.cu")
+    with pytest.raises(errors.WrongFileType, match=r"\.py or \.cu or \.cuh or \.cpp"):
+        make_submission(db, board="both", file_name="kernel.txt")
+    assert make_submission(db, board="both", file_name="kernel.cu").file_name == "kernel.cu"
     with pytest.raises(errors.WrongFileType):
         make_submission(db, board="cuda", file_name="kernel.py")
     assert make_submission(db, board="cuda", file_name="kernel.CU").file_name == "kernel.CU"

@@ -144,7 +144,7 @@ def test_a_zip_bomb_is_refused() -> None:
     assert "zip bomb" in line
 
 
-@pytest.mark.parametrize("name", ["task.txt", "kernel.cu", "set.yaml", "README"])
+@pytest.mark.parametrize("name", ["task.txt", "kernel.c", "set.yaml", "README"])
 def test_other_single_files_are_no_task(name: str) -> None:
     (line,) = refusal({name: "x"})
     assert line.startswith(f"{name}:1:1: is ")

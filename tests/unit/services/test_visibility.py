@@ -92,7 +92,8 @@ def test_of_others_one_sees_what_is_ranked_and_its_outcome_only(db, play) -> Non
         (job,) = view.jobs
         assert (view.submission.user, job.run.verdict) == ("ada", "accepted")
         assert job.run.score_s == pytest.approx(1e-6)
-        assert (job.run.report.stages, job.run.report.secret_seed, view.submission.code_hash) == ([], "", "")
+        assert [stage.name for stage in job.run.report.stages] == ["ranked"]
+        assert (job.run.report.secret_seed, view.submission.code_hash) == ("", "")
         assert SECRET not in dumps(job.run.report) + repr(view)
         for hidden in (practice, waiting):
             with pytest.raises(errors.Forbidden):
@@ -115,7 +116,7 @@ def test_authors_and_managers_see_it_all(db, play) -> None:
     ):
         assert shown(db, viewer) == shown(db, viewer, board="DOUBLE") == [practice.id]
         assert show_submission(db, practice.id, viewer=viewer).submission == practice
-        assert get_code(db, practice.id, viewer=viewer) == SUBMISSION
+        assert get_code(db, practice.id, viewer=viewer).code == SUBMISSION
         check_follows(db, practice.id, viewer=viewer)
     assert shown(db, make_actor(db, "eve", Role.CREATOR)) == []
 
@@ -207,7 +208,7 @@ def test_code_is_published_after_the_deadline_and_the_last_exception(db, play) -
         with pytest.raises(errors.Forbidden):
             get_code(db, ranked.id, viewer=eve, now=now)
     later = NOW + 3 * HOUR
-    assert get_code(db, ranked.id, viewer=NOBODY, now=later) == SUBMISSION
+    assert get_code(db, ranked.id, viewer=NOBODY, now=later).code == SUBMISSION
     with pytest.raises(errors.Forbidden):
         get_code(db, practice.id, viewer=eve, now=later)
     freeze(db, OPERATOR, "double", later, now=later)

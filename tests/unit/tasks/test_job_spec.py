@@ -12,6 +12,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     MeasureRules,
     Mode,
+    SourceTree,
     dumps,
     loads,
 )
@@ -24,7 +25,12 @@ def task(**overrides) -> Task:
 
 
 def spec(of: Task, **overrides) -> JobSpec:
-    defaults = {"job_id": "7", "submission": "x = 1", "mode": Mode.TEST, "backend": Backend.CUDA}
+    defaults = {
+        "job_id": "7",
+        "submission": SourceTree.of("x = 1", "mine.py"),
+        "mode": Mode.TEST,
+        "backend": Backend.CUDA,
+    }
     return build_job_spec(of, **{**defaults, **overrides})
 
 
@@ -39,7 +45,7 @@ def test_a_spec_carries_the_task_and_the_submission():
         ),
         secret_seed="ab" * 32,
     )
-    assert (made.job_id, made.submission, made.submission_name) == ("7", "x = 1", "submission.py")
+    assert (made.job_id, made.submission) == ("7", SourceTree.of("x = 1", "submission.py"))
     assert made.sources == SOURCES
     assert (made.tests, made.benchmarks) == ([{"size": 2}], [{"size": 1}])
     assert (made.limits.test_s, made.limits.benchmark_s, made.limits.ranked_s) == (1, 2, 3)
@@ -116,7 +122,7 @@ def test_the_harness_can_be_chosen():
     [
         ({}, HarnessKind.OWN, "brings no harness of its own"),
         ({"sources": {"eval.py": ""}, "main": "eval.py"}, HarnessKind.STANDARD, "has no reference.py"),
-        ({"lang": Language.CUDA, "cuda": CudaConfig()}, None, "only Python tasks can"),
+        ({"lang": Language.CUDA, "cuda": CudaConfig()}, None, "has no reference.cu or"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(overrides, harness, words):

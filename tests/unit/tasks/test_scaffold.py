@@ -4,10 +4,11 @@ import ast
 
 import pytest
 
+from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.tasks.check import check_path
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.scaffold import new_task
+from kernelcup.tasks.scaffold import copy_example, new_task
 
 
 def test_a_new_task_has_no_problems(tmp_path):
@@ -61,3 +62,22 @@ def test_an_odd_name_is_refused(tmp_path, name):
     with pytest.raises(InvalidValue):
         new_task(tmp_path / "a", name=name)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_copied_example_has_all_that_judges_it(tmp_path):
+    source = shipped_tasks()["identity-py"]
+    written = copy_example(source, tmp_path / "mine")
+    assert {path.name for path in written} >= {"task.yml", "eval.py", "utils.py", "wrong_tail.py"}
+    assert load_task(tmp_path / "mine").content_hash == load_task(source).content_hash
+
+
+def test_the_older_single_file_is_copied_with_its_solutions(tmp_path):
+    written = copy_example(shipped_tasks()["vectorsum_legacy"], tmp_path)
+    assert written[0] == tmp_path / "reference_code.py"
+    assert load_task(written[0]).tests == [{}]
+
+
+def test_an_example_is_not_copied_over_something(tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(Conflict, match="is not empty"):
+        copy_example(shipped_tasks()["identity-py"], tmp_path)

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 from task_builders import SINGLE_FILE, problems_of
 
-from kernelcup.domain import TaskForm
-from kernelcup.errors import InvalidTask
+from kernelcup.domain import Language, TaskForm
+from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup.tasks.writer import write_task
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode, SourceTree
 
 
 def test_a_single_file_becomes_a_task(tmp_path):
@@ -68,11 +69,44 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, content, words):
     assert words in problems_of(tmp_path / "r.py")[0]
 
 
-@pytest.mark.parametrize("ending", ["cu", "cuh", "cpp"])
-def test_a_single_cuda_file_comes_with_cuda_tasks(tmp_path, ending):
-    (tmp_path / f"reference.{ending}").write_text("")
-    with pytest.raises(InvalidTask, match="come with CUDA tasks"):
-        load_task(tmp_path / f"reference.{ending}")
+IN_C = """\
+/* Scale a vector.
+ *
+ * By three. */
+int generate_input(const kc_case *parameters, uint64_t seed, kc_args *inputs, kc_context *context) { return 0; }
+int ref_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) { return 0; }
+"""
+
+
+@pytest.mark.parametrize(("ending", "submission"), [("cu", "cu"), ("cuh", "cu"), ("cpp", "cpp")])
+def test_a_single_file_in_cuda_is_a_task_for_the_standard_harness(tmp_path, ending, submission):
+    (tmp_path / f"scale.{ending}").write_text(IN_C)
+    task = load_task(tmp_path / f"scale.{ending}")
+    assert (task.name, task.lang, task.form) == ("scale", Language.CUDA, TaskForm.SINGLE_FILE)
+    assert task.sources == {f"reference.{ending}": IN_C}
+    assert task.description == "Scale a vector.\n\nBy three."
+    assert (task.harness, task.submission_name) == (HarnessKind.STANDARD, f"submission.{submission}")
+    spec = build_job_spec(
+        task, job_id="a", submission=SourceTree.of("", "x.cu"), mode=Mode.TEST, backend=Backend.CUDA
+    )
+    assert spec.reference_module == f"reference.{ending}"
+    assert spec.private_files == [f"reference.{ending}"]
+    written = write_task(task, tmp_path / "written")
+    assert load_task(written[0]) == task
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        (IN_C.replace("ref_kernel", "other"), "has no `int ref_kernel("),
+        (IN_C.replace("int generate_input", "// int generate_input"), "has no `int generate_input("),
+        ("int generate_input() { return 0; }\nint ref_kernel() { return 0; }\n", "does not use `kc_args`"),
+        ("", "has no `int generate_input("),
+    ],
+)
+def test_a_single_file_in_cuda_without_its_functions_is_refused(tmp_path, text, missing):
+    (tmp_path / "a.cu").write_text(text)
+    assert f"a.cu:1:1: {missing}" in problems_of(tmp_path / "a.cu")[0]
 
 
 def test_nothing_of_the_file_is_run(tmp_path):

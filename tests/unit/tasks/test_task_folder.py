@@ -246,16 +246,17 @@ def test_the_harness_fills_seed_and_rank(tmp_path):
 def test_a_cuda_task_loads(tmp_path):
     folder = write_task(
         tmp_path / "cuda",
-        extra={"eval.cu": "int main() {}\n", "task.h": "\n"},
+        extra={"eval.cu": "int main() {}\n", "task.h": "\n", "include/x.h": "\n"},
         lang="cu",
         files=[
             {"name": "submission.cu", "source": "@SUBMISSION@"},
             {"name": "eval.cu", "source": "eval.cu"},
             {"name": "task.h", "source": "task.h"},
+            {"name": "include/x.h", "source": "include/x.h"},
         ],
         config={
             "sources": ["eval.cu", "submission.cu"],
-            "include_dirs": ["/kittens/include"],
+            "include_dirs": ["include"],
             "defines": {"TILE": 16, "NAME": "x"},
             "compile_flags": ["-O3"],
         },
@@ -264,9 +265,10 @@ def test_a_cuda_task_loads(tmp_path):
     task = load_task(folder)
     assert task.lang is Language.CUDA
     assert task.submission_name == "submission.cu"
+    assert (task.main, task.harness) == ("eval.cu", HarnessKind.OWN)
     assert task.cuda == CudaConfig(
         sources=["eval.cu", "submission.cu"],
-        include_dirs=["/kittens/include"],
+        include_dirs=["include"],
         defines={"TILE": "16", "NAME": "x"},
         compile_flags=["-O3"],
     )
@@ -287,3 +289,73 @@ def test_other_files_are_refused_with_what_would_do(tmp_path, name, words):
     (tmp_path / name).write_text(task_yml())
     with pytest.raises(InvalidTask, match=words):
         load_task(tmp_path / name)
+
+
+PRINTED = """\
+# What files are involved in leaderboard evaluation
+files:
+- {"name": "submission.py", "source": "@SUBMISSION@"}
+- {"name": "task.py", "source": "task.py"}
+- {"name": "utils.py", "source": "utils.py"}
+- {"name": "reference.py", "source": "reference.py"}
+- {"name": "eval.py", "source": "eval.py"}
+
+# Leaderboard language
+lang: "py"
+
+
+# Description of leaderboard task
+description:
+Identity kernel in Python.
+
+# Compilation flag for what to target as main
+config:
+main: "eval.py"
+
+# An example to provide to participants for writing a leaderboard submission
+templates:
+Python: "template.py"
+
+tests:
+- {"size": 128, "seed": 5236}
+- {"size": 129, "seed": 1001}
+- {"size": 256, "seed": 5531}
+
+benchmarks:
+- {"size": 1024, "seed": 54352}
+- {"size": 4096, "seed": 6256}
+- {"size": 16384, "seed": 6252}
+- {"size": 65536, "seed": 125432}
+"""
+"""The `task.yml` of `identity-py` as a page of the older service prints it: without its indentation."""
+
+
+def test_the_printed_task_of_identity_py_loads(tmp_path: Path) -> None:
+    task = load_task(write_task(tmp_path / "identity-py", PRINTED))
+    assert task.description == "Identity kernel in Python."
+    assert list(task.templates) == ["Python"]
+    assert (task.main, task.harness) == ("eval.py", HarnessKind.STANDARD)
+    assert [len(task.tests), len(task.benchmarks)] == [3, 4]
+    assert "def custom_kernel" not in task.sources["eval.py"]
+    assert "POPCORN_FD" in task.sources["eval.py"]
+
+
+def test_the_indented_form_is_the_same_task(tmp_path: Path) -> None:
+    text = PRINTED
+    for line in ("Identity kernel", 'main: "eval', 'Python: "template'):
+        text = text.replace(line, f"  {line}")
+    flat = load_task(write_task(tmp_path / "a", PRINTED))
+    assert load_task(write_task(tmp_path / "b", text)).content_hash == flat.content_hash
+
+
+def test_lost_indentation_with_another_fault_is_reported_at_its_line(tmp_path: Path) -> None:
+    lines = problems_of(write_task(tmp_path / "a", PRINTED.replace('lang: "py"', "lang: cobol")))
+    assert [line.partition(" ")[0] for line in lines] == ["task.yml:10:7:"]
+
+
+def test_a_lent_harness_judges_where_it_is_asked_for(tmp_path: Path) -> None:
+    folder = write_task(
+        tmp_path / "a", files=files_with(("eval.py", "eval.py")), config={"main": "eval.py"}, harness="own"
+    )
+    task = load_task(folder)
+    assert (task.main, task.harness) == ("eval.py", HarnessKind.OWN)

@@ -113,18 +113,35 @@ test_timeout: -5
         ({"gpus": "H100"}, "gpus: must be a list, not text"),
         ({"gpus": [""]}, "gpus.0: must not be empty"),
         ({"libraries": [1]}, "libraries.0: must be text"),
+        ({"accepts": ["py", "rust"]}, "accepts.1: must be 'py' or 'cu'"),
+        ({"accepts": "cu"}, "accepts: must be a list, not text"),
+        (
+            {"lang": "cu", "accepts": ["py"], "config": {"sources": ["task.py"]}},
+            "accepts.0: `py` cannot be judged",
+        ),
         ({"harness": "mine"}, "harness: must be 'standard' or 'own'"),
         ({"harness": "own"}, "harness: `own` needs `config.main`"),
         ({"config": {"main": "eval.py"}}, "config.main: `eval.py` is not among `files`"),
         ({"config": {"main": "submission.py"}}, "config.main: `submission.py` is the submission"),
         ({"config": {"mian": "eval.py"}}, "config.mian: unknown key; did you mean `main`?"),
         ({"config": "eval.py"}, "config: must be a mapping, not text"),
-        ({"lang": "cu"}, "config.sources: is required and missing"),
-        ({"lang": "cu", "config": {"sources": []}}, "config.sources: must not be empty"),
+        ({"lang": "cu"}, "config.sources: names no file with `main`"),
         ({"lang": "cu", "config": {"sources": ["x.cu"]}}, "config.sources.0: `x.cu` is not among `files`"),
         ({"lang": "cu", "config": {"sources": ["task.py"], "defines": {"a-b": 1}}}, "must be an identifier"),
         ({"lang": "cu", "config": {"sources": ["task.py"], "compile_flags": ["O3"]}}, "must start with `-`"),
-        ({"lang": "cu", "config": {"sources": ["task.py"]}, "harness": "standard"}, "harness: must be 'own'"),
+        (
+            {"lang": "cu", "harness": "standard"},
+            "files: list none of reference.cu, reference.cuh, reference.cpp",
+        ),
+        (
+            {"lang": "cu", "config": {"include_dirs": ["/usr"]}},
+            "include_dirs.0: `/usr` is no folder of `files`",
+        ),
+        ({"lang": "cu", "config": {"rtol": -1}}, "config.rtol: must be at least 0"),
+        (
+            {"lang": "cu", "config": {"compile_flags": ["-fplugin=x"]}},
+            "`-fplugin=x` loads code into the compiler",
+        ),
     ],
 )
 def test_a_wrong_key_is_refused_with_what_is_allowed(tmp_path, keys, words):

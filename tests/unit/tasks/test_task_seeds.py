@@ -42,7 +42,7 @@ def test_a_bound_that_cannot_be_is_refused(tmp_path: Path, below: object, words:
 
 def told(folder: Path, yml: str = YML, **found) -> list[str]:
     place = write_task(folder / "t", yml)
-    outcome = weigh(load_task(place), LintReport(**found), place, nulls=False)
+    outcome = weigh(load_task(place), LintReport(**found), place)
     assert outcome.errors == []
     return [str(each).replace(f"{place}/", "") for each in outcome.warnings]
 

@@ -9,7 +9,17 @@ from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.manifest.expressions import BadExpression, Expression
-from kernelcup_harness.protocol import Backend, DeviceFacts, HarnessKind, JobSpec, Mode, Work, dumps, loads
+from kernelcup_harness.protocol import (
+    Backend,
+    DeviceFacts,
+    HarnessKind,
+    JobSpec,
+    Mode,
+    SourceTree,
+    Work,
+    dumps,
+    loads,
+)
 
 CASE = {"m": 3, "n": 4, "half": 0.5, "flag": True, "name": "x", "shape": [1, 2]}
 
@@ -194,7 +204,9 @@ def test_a_job_carries_the_work_and_the_device(tmp_path):
     facts = DeviceFacts(copy_bytes_per_s=3e12, calibration_id="7")
 
     def spec(mode: Mode) -> JobSpec:
-        return build_job_spec(task, job_id="1", submission="", mode=mode, backend=Backend.CUDA, device=facts)
+        return build_job_spec(
+            task, job_id="1", submission=SourceTree.of(""), mode=mode, backend=Backend.CUDA, device=facts
+        )
 
     made = spec(Mode.LEADERBOARD)
     assert (made.work, made.hidden_work, made.device) == ([Work(bytes=64)], [Work(bytes=8)], facts)

@@ -54,7 +54,8 @@ def _delete_submission(parts: Parts) -> Command:
             return f"🗑️ Submission #{submission} was deleted."
 
         text = f"Delete this submission with its runs permanently?\n{submission_text(found)}"
-        file = texts.Attached(f"{submission}-{texts.file_name(found['file_name'])}", code["code"].encode())
+        file = show.code_file(code)
+        file = texts.Attached(f"{submission}-{file.name}", file.data)
         view = Confirm(interaction, "Delete", act, no="Keep", kept=f"Submission #{submission} stays.")
         await view.ask(text, [file])
 

@@ -39,7 +39,7 @@ def _change(parts: Parts) -> app_commands.Command[Any, ..., None]:
         deadline=f"YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows; or {NO_DEADLINE}",
         gpus="All its GPUs from now on, with commas between",
         closed="Whether only those with an invite see it",
-        task_zip="Its new task: a zipped folder, or one .py with the reference code",
+        task_zip="Its new task: a zipped folder, or one file with the reference code",
         rejudge="With a new task, judge the ranked results again",
     )
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))

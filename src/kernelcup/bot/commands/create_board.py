@@ -43,7 +43,7 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
     @app_commands.describe(
         leaderboard_name="The leaderboard's name",
         deadline="YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows",
-        task_zip="The task: a zipped folder, or one .py with the reference code",
+        task_zip="The task: a zipped folder, or one file with the reference code",
         gpus="GPUs, separated by commas; default: choose from a menu",
         closed="Only users with an invite see it",
         harness="The judging code: ours, or the task's own",

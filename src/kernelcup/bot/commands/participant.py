@@ -60,7 +60,14 @@ def _add_submit(group: app_commands.Group, parts: Parts) -> None:
 
 def _add_mode(submit: app_commands.Group, parts: Parts, name: str, mode: str) -> None:
     @submit.command(name=name, description=DESCRIPTIONS[name])
-    @app_commands.describe(script="The file", leaderboard_name="Which one", gpu="GPUs, separated by commas")
+    @app_commands.describe(
+        script="The file, or a zip of several",
+        leaderboard_name="Which one",
+        gpu="GPUs, separated by commas",
+        second="Another file that it uses",
+        third="Another file",
+        fourth="Another file",
+    )
     @app_commands.autocomplete(
         leaderboard_name=autocomplete.open_boards(parts), gpu=autocomplete.devices(parts)
     )
@@ -69,8 +76,12 @@ def _add_mode(submit: app_commands.Group, parts: Parts, name: str, mode: str) ->
         script: discord.Attachment,
         leaderboard_name: str | None = None,
         gpu: str | None = None,
+        second: discord.Attachment | None = None,
+        third: discord.Attachment | None = None,
+        fourth: discord.Attachment | None = None,
     ) -> None:
-        await submitting.submit_file(interaction, parts, script, mode=mode, board=leaderboard_name, gpu=gpu)
+        scripts = [each for each in (script, second, third, fourth) if each is not None]
+        await submitting.submit_file(interaction, parts, scripts, mode=mode, board=leaderboard_name, gpu=gpu)
 
 
 def _add_submit_elsewhere(group: app_commands.Group, parts: Parts) -> None:
@@ -81,13 +92,13 @@ def _add_submit_elsewhere(group: app_commands.Group, parts: Parts) -> None:
 
 def _add_launcher(submit: app_commands.Group, parts: Parts, launcher: str, shown: str) -> None:
     @submit.command(name=launcher, description=f"Submit a file to the ranking, on GPUs of {shown}")
-    @app_commands.describe(leaderboard_name="Which one", script="The file")
+    @app_commands.describe(leaderboard_name="Which one", script="The file, or a zip of several")
     @app_commands.autocomplete(leaderboard_name=autocomplete.open_boards(parts))
     async def submit_there(
         interaction: discord.Interaction, leaderboard_name: str, script: discord.Attachment
     ) -> None:
         await submitting.submit_file(
-            interaction, parts, script, mode="leaderboard", board=leaderboard_name, launcher=launcher
+            interaction, parts, [script], mode="leaderboard", board=leaderboard_name, launcher=launcher
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import discord
@@ -29,8 +29,7 @@ BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
 PERSONAL_SHOWN = 15
 MOST_FILES = 40
-MOST_JUDGING = 5
-"""Number of files of the judging code that are shown, most important first; a zip has all."""
+"""Files of a task that are sent; the web has all."""
 
 HELP = """\
 ## KernelCup
@@ -149,14 +148,22 @@ async def eval_code(interaction: discord.Interaction, parts: Parts, language: st
     """Send the judging code: of the given leaderboard, else of any with our harness in that language."""
     await think(interaction)
     person = who(interaction)
-    name = board or await _judged_by_ours(parts, person, language)
-    found = await parts.api.get(path_of("leaderboards", name, "harness"), person)
-    files = [Attached(_flat_name(each["name"]), each["text"].encode()) for each in found[:MOST_JUDGING]]
-    text = f"The judging code of {texts.code(name)}"
-    if len(found) > MOST_JUDGING:
-        files.append(Attached("harness.zip", await asyncio.to_thread(_zipped, found)))
-        text += f"; all {len(found)} files of it are in {texts.code('harness.zip')}"
-    await answer(interaction, f"{text}.", files=files)
+    if board is not None:
+        found = await parts.api.get(path_of("leaderboards", board, "harness"), person)
+    else:
+        found = await parts.api.get("/harness", person, language="cu" if language == "cuda" else "py")
+    first = found[0]
+    attached = [Attached(_flat_name(first["name"]), first["text"].encode())]
+    text = (
+        f"The judging code of {texts.code(board)}"
+        if board is not None
+        else f"What judges {language} submissions"
+    )
+    if len(found) > 1:
+        packed = await asyncio.to_thread(_zipped, {each["name"]: each["text"] for each in found})
+        attached.append(Attached("harness.zip", packed))
+        text += f": read {texts.code(first['name'])} first; all {len(found)} files are in {texts.code('harness.zip')}"
+    await answer(interaction, f"{text}.", files=attached)
 
 
 async def template(interaction: discord.Interaction, parts: Parts, board: str, lang: str | None) -> None:
@@ -184,7 +191,7 @@ async def get_submission(interaction: discord.Interaction, parts: Parts, number:
     files = []
     try:
         code = await parts.api.get(f"/submissions/{number}/code", person)
-        files.append(Attached(texts.file_name(code["file_name"]), code["code"].encode()))
+        files.append(code_file(code))
     except UserError as error:
         text += f"\n-# {texts.plain(error)}"
     await answer(interaction, f"{text}\nby {texts.code(shown['user'])}, {when}", files=files)
@@ -201,6 +208,13 @@ async def cancel(interaction: discord.Interaction, parts: Parts, number: int) ->
     count = done["cancelled_jobs"]
     text = f"🚫 Cancelled {count} job{'s' if count != 1 else ''} of submission #{number}."
     await answer(interaction, text if count else f"Submission #{number} had no unfinished jobs to cancel.")
+
+
+def code_file(code: dict[str, Any]) -> Attached:
+    """Return a submission's code: one file as it is, several as a zip."""
+    if len(code["files"]) == 1:
+        return Attached(texts.file_name(code["entry"]), code["files"][code["entry"]].encode())
+    return Attached(f"submission-{code['submission']}.zip", _zipped(code["files"]))
 
 
 async def join(interaction: discord.Interaction, parts: Parts, code: str) -> None:
@@ -286,25 +300,15 @@ def _flat_name(path: str) -> str:
     return path.removeprefix("kernelcup_harness/").replace("/", "_")
 
 
-def _zipped(found: Sequence[dict[str, Any]]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each in found:
-            archive.writestr(each["name"], each["text"])
-    return buffer.getvalue()
-
-
 async def _file(parts: Parts, person: Person, board: str, name: str) -> Attached:
     address = f"{path_of('leaderboards', board, 'task')}/files{path_of(*name.split('/'))}"
     found = await parts.api.get(address, person)
     return Attached(_flat_name(name), found["text"].encode())
 
 
-async def _judged_by_ours(parts: Parts, person: Person, language: str) -> str:
-    wanted = "cu" if language == "cuda" else "py"
-    for board in await visible_boards(parts.api, person):
-        if board["harness"] == "standard":
-            about = await parts.api.get(path_of("leaderboards", board["name"], "task"), person)
-            if about["lang"] == wanted:
-                return str(board["name"])
-    raise NotFound(f"No {language} leaderboard is judged by our own code; name one with leaderboard_name.")
+def _zipped(files: Mapping[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -22,6 +23,7 @@ from kernelcup.bot.state import Followed, Place
 from kernelcup.client.requests import path_of
 from kernelcup.errors import (
     DeviceNeeded,
+    InvalidFiles,
     InvalidValue,
     KernelCupError,
     LeaderboardNeeded,
@@ -44,18 +46,18 @@ Request = dict[str, Any]
 async def submit_file(
     interaction: discord.Interaction,
     parts: Parts,
-    script: discord.Attachment,
+    scripts: Sequence[discord.Attachment],
     *,
     mode: str,
     board: str | None,
     gpu: str | None = None,
     launcher: str | None = None,
 ) -> None:
-    """Submit an attached file; a launcher limits the choice to its devices."""
+    """Submit attached files, or a zip; a launcher limits the choice to its devices."""
     if not await _is_here(interaction, parts):
         return
     await replies.think(interaction)
-    request = _request(mode, board, gpu, PurePosixPath(script.filename).name[-255:], await _read(script))
+    request = _request(mode, board, gpu, await _read(scripts))
     if launcher is not None:
         names = await _devices_of(interaction, parts, str(board), launcher)
         if len(names) > 1:
@@ -89,7 +91,11 @@ class CodeForm(replies.Form):
         await replies.think(interaction)
         code, ending = read_block(self.code.value)
         name = f"submission.{ending}" if ending else await self._name(interaction)
-        await _submit(interaction, self._parts, _request(self._mode, self._board, self._gpu, name, code))
+        await _submit(
+            interaction,
+            self._parts,
+            _request(self._mode, self._board, self._gpu, {"file_name": name, "code": code}),
+        )
 
     async def _name(self, interaction: discord.Interaction) -> str:
         if self._board is None:
@@ -216,8 +222,8 @@ async def _devices_of(interaction: discord.Interaction, parts: Parts, board: str
     return names
 
 
-def _request(mode: str, board: str | None, gpu: str | None, file_name: str, code: str) -> Request:
-    request: Request = {"mode": mode, "file_name": file_name, "code": code}
+def _request(mode: str, board: str | None, gpu: str | None, code: Request) -> Request:
+    request = {"mode": mode, **code}
     if board:
         request["leaderboard"] = board.strip()
     if names := [name.strip() for name in (gpu or "").split(",") if name.strip()]:
@@ -225,11 +231,25 @@ def _request(mode: str, board: str | None, gpu: str | None, file_name: str, code
     return request
 
 
-async def _read(script: discord.Attachment) -> str:
+async def _read(scripts: Sequence[discord.Attachment]) -> Request:
+    """Return the part of a request that has the code. Raise ``InvalidSubmission``."""
+    contents = [(each.filename[-255:], await replies.read_file(each, LARGEST_READ)) for each in scripts]
+    name, content = contents[0]
+    if len(contents) == 1 and name.lower().endswith(".zip"):
+        return {"file_name": name, "zip": base64.b64encode(content).decode()}
+    files = {name: _text(name, content) for name, content in contents}
+    if len(files) < len(contents):
+        raise InvalidFiles("Two of the files have the same name.")
+    return (
+        {"file_name": name, "code": files[name]} if len(files) == 1 else {"file_name": name, "files": files}
+    )
+
+
+def _text(name: str, content: bytes) -> str:
     try:
-        return (await replies.read_file(script, LARGEST_READ)).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise NotText(f"{script.filename} is not UTF-8 text; submit the source itself.") from None
+        raise NotText(f"{name} is not UTF-8 text; submit the source itself.") from None
 
 
 async def _is_here(interaction: discord.Interaction, parts: Parts) -> bool:

@@ -114,14 +114,14 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
         text: The template.
         language: Distinguishes it from the leaderboard's other templates, if several are sent.
     """
-    ending = "cu" if task["lang"] == "cu" else "py"
+    ending = "cu" if task["lang"] == "cu" or "kc_args" in text else "py"
     comment = "//" if ending == "cu" else "#"
     about = texts.fenced(task["description"]).splitlines()[:MOST_LINES_ABOUT]
     about += ["", f"deadline: {board['deadline'] or 'none'}"]
     about += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]
     first = f"{comment}!POPCORN leaderboard {texts.one_line(board['name'])}\n\n"
     header = first + "".join(f"{comment} {line}".rstrip() + "\n" for line in about)
-    name = "-".join(each for each in (board["name"], language.lower()) if each)
+    name = "-".join(each for each in (board["name"], language.lower().rstrip("+")) if each)
     return texts.Attached(texts.file_name(f"{name}.{ending}"), f"{header}\n{text}".encode())
 
 

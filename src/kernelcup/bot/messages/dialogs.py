@@ -94,7 +94,7 @@ class Confirm(Question):
         yes: str,
         act: Act,
         *,
-        no: str = "Leave it",
+        no: str = "Cancel",
         kept: str = "Nothing was changed.",
     ) -> None:
         super().__init__(asked)

@@ -13,11 +13,13 @@ from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.texts import Attached, Log, Outgoing
 from kernelcup.client.models import best_of_json
 from kernelcup.reporting import columns, phrases
+from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, Lesson, lessons
 from kernelcup.reporting.phrases import interval_text, times_as_fast, trust_text, with_interval
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
+    Counters,
     Mismatch,
     ProtocolError,
     RunReport,
@@ -98,6 +100,8 @@ def _job_blocks(job: Mapping[str, Any], url: str) -> Iterator[Block]:
     yield from _failure(report)
     for stage in report.stages:
         yield from _stage(stage, lessons(report, stage.name, _best(job)))
+    if report.counters is not None:
+        yield from _counters(report.counters)
     if report.verdict is not Verdict.ACCEPTED or len(report.stages) <= 2:
         yield from _output("stderr", report.stderr)
         yield from _output("stdout", report.stdout)
@@ -204,6 +208,17 @@ def _profile(case: CaseResult) -> Iterator[Block]:
             yield Attached(f"profile-{case.index}.json.gz", base64.b64decode(case.trace_gz64, validate=True))
         except binascii.Error:
             return
+
+
+def _counters(found: Counters) -> Iterator[Block]:
+    """Yield what limits the kernels; ncu's own files are on the submission's page."""
+    yield "### What limits it"
+    if found.trouble:
+        yield f"> No counters: {texts.shortened(texts.one_line(found.trouble), 300)}"
+        return
+    for each in explain.sentences(found):
+        yield f"- {texts.one_line(each.text)} {texts.one_line(each.advice)}"
+    yield Attached("kernels.txt", explain.text(found).encode("utf-8", "replace"))
 
 
 def _parameters(case: CaseResult) -> str:

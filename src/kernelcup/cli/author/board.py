@@ -45,6 +45,9 @@ def create(
     *,
     given: dict[str, Any],
     harness: BoardHarnessOption = None,
+    run: Annotated[
+        bool, typer.Option("--run/--no-run", help="Whether the task is tried first, a few seconds.")
+    ] = True,
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,7 +57,7 @@ def create(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    wanted = NewBoard(task=task, name=name, devices=device or (), settings=given, user=user)
+    wanted = NewBoard(task=task, name=name, devices=device or (), settings=given, user=user, run=run)
     board, notes = make(backend, wanted, may_ask=not as_json)
     if as_json:
         typer.echo(json.dumps({**board.as_object(), "notes": list(notes)}))
@@ -175,7 +178,9 @@ def get(
 def template(
     backend: Backend,
     name: BoardArgument,
-    language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", "--lang", "-l", help="Python, Triton, cu, ...")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a starting point for a submission, with the leaderboard's directive."""

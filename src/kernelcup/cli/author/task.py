@@ -33,15 +33,41 @@ def new(
     """Write a small working task to start from."""
     from kernelcup.tasks.scaffold import new_task
 
-    written = [str(path) for path in new_task(directory, name=name)]
+    print_written(
+        new_task(directory, name=name), directory, directory / "solutions/correct.py", as_json=as_json
+    )
+
+
+@app.command()
+def example(
+    name: Annotated[str, typer.Argument(help="A shipped task; `kernelcup task list` lists them.")],
+    directory: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a shipped task, with all that judges it, to start from."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import NotFound
+    from kernelcup.tasks.scaffold import copy_example
+
+    shipped = wiring.shipped_tasks()
+    if name not in shipped:
+        raise NotFound(f"{name}: no such shipped task ({', '.join(shipped)})")
+    written = copy_example(shipped[name], directory)
+    first = next((each for each in written if each.name.startswith("template")), None)
+    print_written(written, directory, first, as_json=as_json)
+
+
+def print_written(written: Sequence[Path], directory: Path, solution: Path | None, *, as_json: bool) -> None:
+    """Print the files of a new task, and the next commands."""
     if as_json:
-        typer.echo(json.dumps({"files": written}))
+        typer.echo(json.dumps({"files": [str(each) for each in written]}))
         return
     for path in written:
-        typer.echo(path)
-    typer.echo(f"Next: {shlex.join(['kernelcup', 'task', 'check', str(directory)])}")
-    solution = str(directory / "solutions/correct.py")
-    typer.echo(f"      {shlex.join(['kernelcup', 'run', str(directory), solution])}")
+        typer.echo(str(path))
+    task = directory / "reference_code.py" if directory / "reference_code.py" in written else directory
+    typer.echo(f"Next: {shlex.join(['kernelcup', 'task', 'check', str(task)])}")
+    if solution is not None:
+        typer.echo(f"      {shlex.join(['kernelcup', 'run', str(task), str(solution)])}")
 
 
 @app.command("list")
@@ -118,7 +144,9 @@ def show(
 @app.command()
 def template(
     path: AnyTaskArgument,
-    language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", "--lang", "-l", help="Python, Triton, cu, ...")
+    ] = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
     local: LocalOption = False,
@@ -134,13 +162,14 @@ def template(
 def pick_template(task: Task, language: str | None) -> dict[str, str]:
     """Return one of a task's templates; without a language, the first. Raise ``NotFound``."""
     from kernelcup.errors import NotFound
+    from kernelcup.tasks.starter import all_templates, find_template
 
-    known = {name.lower(): name for name in task.templates}
-    wanted = known.get((language or next(iter(known), "")).lower())
+    templates = all_templates(task, task.harness)
+    wanted = find_template(task, templates, language or next(iter(templates), ""))
     if wanted is None:
         given = "no template" if language is None else f"no template for {language!r}"
-        raise NotFound(f"{task.name} has {given}; it has {', '.join(task.templates) or 'none'}")
-    return {wanted: task.templates[wanted]}
+        raise NotFound(f"{task.name} has {given}; it has {', '.join(templates) or 'none'}")
+    return {wanted: templates[wanted]}
 
 
 def pick_file(task: Task, name: str) -> dict[str, str]:

@@ -26,14 +26,13 @@ NULL_RUN_S = 600
 def check(
     path: AnyTaskArgument,
     run: Annotated[
-        bool | None,
+        bool,
         typer.Option(
             "--run/--no-run",
-            help="--run: also give null submissions to the checker. --no-run: check the files only. "
-            "Default: make every input, also with large seeds, and carry it once.",
-            show_default=False,
+            help="Whether to run the task: every input, also with large seeds, the reference, null submissions "
+            "for the checker, and its templates and solutions.",
         ),
-    ] = None,
+    ] = True,
     harness: Annotated[
         str | None,
         typer.Option(
@@ -59,9 +58,7 @@ def check(
         check_at(place, kind, run=run, as_json=as_json, config=config)
 
 
-def check_at(
-    place: Path, kind: HarnessKind | None, *, run: bool | None, as_json: bool, config: Path | None
-) -> None:
+def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool, config: Path | None) -> None:
     """Check the task or problem set at ``place``, and end with the exit code for the result."""
     from kernelcup.cli import exit_codes
     from kernelcup.cli.failures import problem_object
@@ -70,27 +67,30 @@ def check_at(
     problems = list(check_path(place, kind))
     tried = ""
     outcome = None
-    if run is not False and not problems:
-        outcome = try_task(place, config, kind, nulls=bool(run))
+    if run and not problems:
+        outcome = try_task(place, config, kind)
         problems += outcome.errors if outcome else []
-    if run is not False and not problems:
+    if run and not problems:
         more, tried = try_run(place, config, kind)
         problems += more
+    if run and not problems:
+        more, judged = try_files(place, config, kind)
+        problems += more
+        tried = "; ".join([tried, *judged])
     if as_json:
         body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
-        typer.echo(json.dumps({**body, **nulls_object(outcome, nulls=bool(run))}))
+        typer.echo(json.dumps({**body, **nulls_object(outcome)}))
     else:
         for problem in problems:
             typer.echo(plain(str(problem)))
-        show_outcome(outcome, nulls=bool(run))
+        show_outcome(outcome)
         if not problems:
             typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
     raise typer.Exit(exit_codes.USER_ERROR if problems else exit_codes.OK)
 
 
-def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, nulls: bool) -> Outcome | None:
-    """Try the task's inputs and reference with large seeds, and, with ``nulls``, its checker on null
-    submissions.
+def try_task(place: Path, config: Path | None, harness: HarnessKind | None) -> Outcome | None:
+    """Try the task's inputs and reference with large seeds, and its checker on null submissions.
 
     Return None if nothing of the task can be run here. Raise ``LaunchError`` or ``TaskTooSlow``.
     """
@@ -111,11 +111,10 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     task = load_task(place, harness=harness)
     spec = trial_spec(task, device.backend, limit_s=NULL_RUN_S)
     slots = Slots(settings.runtime_dir, settings.slot_gpus)
-    what = f"{task.name}: inputs, reference" + (" and null submissions" if nulls else "")
-    with working(f"{what} on {device.name}"):
-        report = lint.run_lint(spec, device, slots, environ=os.environ, nulls=nulls)
+    with working(f"{task.name}: inputs, reference and null submissions on {device.name}"):
+        report = lint.run_lint(spec, device, slots, environ=os.environ)
     check_budget(task, report.reference_s, device, settings.stage_budget_s)
-    return weigh(task, report, place, nulls=nulls)
+    return weigh(task, report, place)
 
 
 def can_run(place: Path, harness: HarnessKind | None) -> bool:
@@ -135,20 +134,18 @@ def is_problem_set(place: Path) -> bool:
     return place.suffix in (".yaml", ".yml") and place.name != "task.yml"
 
 
-def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
-    """Return the part of ``--json`` for a trial: warnings and, with ``nulls``, the null submissions'
-    outcomes.
-    """
+def nulls_object(outcome: Outcome | None) -> dict[str, object]:
+    """Return the part of ``--json`` for a trial: warnings and the null submissions' outcomes."""
     from kernelcup.cli.failures import problem_object
     from kernelcup.tasks.null_report import outcome_object
 
     if outcome is None:
         return {}
     warnings = [problem_object(each) for each in outcome.warnings]
-    return {"warnings": warnings, **(outcome_object(outcome) if nulls else {})}
+    return {"warnings": warnings, **outcome_object(outcome)}
 
 
-def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
+def show_outcome(outcome: Outcome | None) -> None:
     """Print the results of a trial other than problems."""
     if outcome is None:
         return
@@ -158,8 +155,7 @@ def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
         typer.echo(plain(f"waived: {waived.null} in {', '.join(waived.cases)}: {waived.reason}"))
     for note in outcome.notes:
         typer.echo(plain(f"note: {note}"))
-    if nulls:
-        typer.echo(f"{outcome.tried} null submissions were given to the checker")
+    typer.echo(f"{outcome.tried} null submissions were given to the checker")
 
 
 def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tuple[list[Problem], str]:
@@ -170,7 +166,6 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
     from importlib.util import find_spec
 
     from kernelcup.cli import wiring
-    from kernelcup.errors import Problem
     from kernelcup.tasks.loader import load_task
     from kernelcup_harness.protocol import HarnessKind, Verdict
 
@@ -178,7 +173,7 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
         return [], ""
     task = load_task(place, harness=harness)
     if task.harness is HarnessKind.OWN:
-        return [], "nothing was run: the task's own harness makes its inputs (--harness standard tries ours)"
+        return [], "the task's own harness makes its inputs (--harness standard tries ours)"
     if find_spec("torch") is None:
         return [], "nothing was run: PyTorch is not installed here"
     settings = wiring.load_config(config)
@@ -190,7 +185,48 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
         text = "the checker accepts a kernel that returns None"
     elif report.verdict is Verdict.TIME_LIMIT_EXCEEDED:
         text = f"its inputs and expected outputs take longer than {NULL_RUN_S} s to make"
-    return [Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)], ""
+    return [problem_at(place, task, text)], ""
+
+
+def try_files(
+    place: Path, config: Path | None, harness: HarnessKind | None
+) -> tuple[list[Problem], list[str]]:
+    """Judge the task's templates and solutions by the harness that it chooses.
+
+    Return the problems, and what came of each of the others.
+    """
+    import dataclasses
+    from importlib.util import find_spec
+
+    from kernelcup.cli import wiring
+    from kernelcup.cli.author import task_solutions
+    from kernelcup.tasks.loader import load_task
+
+    if is_problem_set(place) or find_spec("torch") is None:
+        return [], []
+    settings = wiring.load_config(config)
+    task = load_task(place, harness=harness)
+    task = dataclasses.replace(task, harness=harness or task.harness)
+    waiting = [*task_solutions.templates_of(task, place), *task_solutions.solutions_of(task, place)]
+    done = [task_solutions.judged(task, each, settings) for each in waiting]
+    return [problem for problem, _ in done if problem], [text for problem, text in done if not problem]
+
+
+def problem_at(place: Path, task: Task, text: str) -> Problem:
+    """Return the problem of a trial run: at the function whose value cannot be carried, else for the whole task."""
+    from kernelcup.errors import Problem
+    from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
+    from kernelcup.tasks.manifest.reference import REFERENCE
+
+    made_by = {"the task's input": "generate_input", "the task's output": "ref_kernel"}
+    function = next((made_by[start] for start in made_by if text.startswith(start)), None)
+    parsed = {name: parse(source) for name, source in task.sources.items() if name.endswith(".py")}
+    trees = {name: tree for name, tree in parsed.items() if not isinstance(tree, BrokenSource)}
+    found = find(trees, REFERENCE, function) if function and REFERENCE in trees else None
+    if not isinstance(found, Signature):
+        return Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)
+    file = str(place / found.file) if place.is_dir() else str(place)
+    return Problem(file=file, line=found.position[0], column=found.position[1], text=text)
 
 
 def null_run(task: Task, settings: Config) -> RunReport:
@@ -200,11 +236,11 @@ def null_run(task: Task, settings: Config) -> RunReport:
     from kernelcup.cli import wiring
     from kernelcup.cli.compete.run import judge
     from kernelcup.cli.show.working import working
-    from kernelcup_harness.protocol import Mode
+    from kernelcup_harness.protocol import Mode, SourceTree
 
     everything = [*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks]
     limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)
     whole = dataclasses.replace(task, tests=everything, hidden_tests=[], limits=limits)
     device = wiring.pick_device(settings, None)
     with working(f"{task.name}: every input and expected output on {device.name}"):
-        return judge(whole, NULL_SUBMISSION, Mode.TEST, device, settings=settings, quiet=True)
+        return judge(whole, SourceTree.of(NULL_SUBMISSION), Mode.TEST, device, settings=settings, quiet=True)

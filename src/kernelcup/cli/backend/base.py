@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import Mode
+    from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 
 T = TypeVar("T")
 
@@ -31,6 +31,8 @@ class Ask:
     board: str | None
     devices: tuple[str, ...]
     user: str | None
+    profile: ProfileOptions | None = None
+    """What to profile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +47,8 @@ class NewBoard:
     settings: Mapping[str, Any]
     user: str | None
     """The creator, for this machine's database."""
+    run: bool = True
+    """Whether the task is tried first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +115,7 @@ class Backend(Protocol):
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings. Only where :attr:`server` is None."""
 
-    def code(self, submission_id: int) -> str:
+    def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
 
     def cancel(self, submission_id: int, *, user: str | None) -> int:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.engine.database import Database
     from kernelcup.storage.machines.outages import DeviceFault
+    from kernelcup_harness.protocol import SourceTree
 
 POLL_INTERVAL_S = 0.5
 
@@ -79,6 +80,8 @@ class LocalBackend:
             now=datetime.now(UTC),
             board=ask.board,
             devices=ask.devices,
+            known_devices=self._config.devices,
+            profile=ask.profile,
         )
         return self.submission(made.id)
 
@@ -129,7 +132,7 @@ class LocalBackend:
         """Return a second opinion's findings."""
         return service.screening_of(self._db, submission_id)
 
-    def code(self, submission_id: int) -> str:
+    def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
         return service.get_code(self._db, submission_id)
 
@@ -201,7 +204,7 @@ class LocalBackend:
             creator=wiring.creator_name(self._db, wanted.user),
             now=datetime.now(UTC),
             known_devices=self._config.devices,
-            trial=wiring.make_trial(self._config),
+            trial=wiring.make_trial(self._config) if wanted.run else None,
             harness=settings.pop("harness", None),
             settings=BoardSettings(**settings),
         )

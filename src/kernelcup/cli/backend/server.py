@@ -24,13 +24,15 @@ from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup.services.boards.boards import check_board_name
 from kernelcup.services.boards.changes import Affected, UpdatePreview
 from kernelcup.services.boards.task_diff import CaseChange, FileChange
-from kernelcup.services.submissions.submit import read_code
+from kernelcup.services.submissions.submit import read_tree
+from kernelcup_harness.protocol import ProfileOptions, to_json
 
 if TYPE_CHECKING:
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
     from kernelcup.storage.engine.database import Database
+    from kernelcup_harness.protocol import SourceTree
 
 T = TypeVar("T")
 
@@ -69,12 +71,12 @@ class ServerBackend:
         """Submit exactly once, even if the request is sent again."""
         refuse_user(ask.user)
         return self._api.submit(
-            code=read_code(ask.content),
-            file_name=ask.file_name,
+            code=read_tree(ask.file_name, ask.content),
             mode=ask.mode,
             key=uuid.uuid4().hex,
             board=ask.board,
             devices=ask.devices,
+            profile=None if ask.profile is None else asked(ask.profile),
         )
 
     def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
@@ -116,7 +118,7 @@ class ServerBackend:
     def screening(self, submission_id: int) -> None:
         """Return None: the server does not reveal the screening."""
 
-    def code(self, submission_id: int) -> str:
+    def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
         return self._api.code(submission_id)
 
@@ -176,7 +178,8 @@ class ServerBackend:
         found, files = pack(wiring.task_path(wanted.task))
         name = found.name if wanted.name is None else wanted.name
         devices = {"devices": list(wanted.devices)} if wanted.devices else {}
-        return self._api.create_board({"name": name, **settings_object(wanted.settings), **devices}, files)
+        settings = {"name": name, **settings_object(wanted.settings), **devices}
+        return self._api.create_board(settings if wanted.run else {**settings, "run": False}, files)
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""
@@ -226,6 +229,11 @@ def _value(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     return value.value if isinstance(value, Enum) else value
+
+
+def asked(options: ProfileOptions) -> dict[str, Any]:
+    """Return what to profile as the server reads it."""
+    return {name: value for name, value in to_json(options).items() if name != "way"}
 
 
 def read_preview(body: Mapping[str, Any]) -> UpdatePreview:

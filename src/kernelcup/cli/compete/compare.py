@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import JobSpec, RunReport
+    from kernelcup_harness.protocol import JobSpec, RunReport, SourceTree
 
 LARGEST_NUMBER = 2**31 - 1
 
@@ -95,12 +95,12 @@ def compare_files(
 ) -> None:
     """Compare two files on this machine."""
     from kernelcup.cli import wiring
-    from kernelcup.services.submissions.submit import read_code
+    from kernelcup.services.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
     chosen = check_device(wiring.pick_device(settings, device), settings)
     found = wiring.find_task(task)
-    codes = [read_code(wiring.read_file(Path(name))) for name in (first, second)]
+    codes = [read_tree(*wiring.read_submission(Path(name))) for name in (first, second)]
     report = measure(found, codes[0], codes[1], chosen, settings=settings, quiet=as_json)
     names = (Path(first).name, Path(second).name)
     # Full paths where the file names are equal.
@@ -171,9 +171,9 @@ def compare_there(
 
 
 def measure(
-    task: Task, first: str, second: str, device: Device, *, settings: Config, quiet: bool
+    task: Task, first: SourceTree, second: SourceTree, device: Device, *, settings: Config, quiet: bool
 ) -> RunReport:
-    """Measure two submissions' texts in turns on this machine. Raise ``LaunchError``.
+    """Measure two submissions in turns on this machine. Raise ``LaunchError``.
 
     Where that is not possible each is measured by itself, and the intervals of their times are compared.
     """
@@ -181,7 +181,7 @@ def measure(
     from kernelcup.cli.show import render
     from kernelcup.scoring import score
     from kernelcup.services.results.final_order import by_scores
-    from kernelcup.tasks.job_spec import build_job_spec
+    from kernelcup.tasks.job_spec import build_job_spec, placed
     from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode
 
     spec = build_job_spec(
@@ -193,17 +193,17 @@ def measure(
         harness=HarnessKind.STANDARD,  # only ranked runs measure two in turns
     )
     logs.set_up()
-    launcher = wiring.make_launcher(settings)
+    launcher = wiring.make_local(settings)
     with render.StageLines(quiet=quiet) as lines:
         wiring.tell_wait(launcher, device, lines.say)
 
         def run(job: JobSpec) -> RunReport:
             return launcher.run(job, device, on_event=lines.take, cancelled=threading.Event()).report
 
-        report = run(dataclasses.replace(spec, rival=second, rival_name=spec.submission_name))
+        report = run(dataclasses.replace(spec, rival=placed(second, task, spec.harness)))
         if report.duel is None or report.duel.verdict != DuelVerdict.NOT_HELD:
             return report
-        other = run(dataclasses.replace(spec, submission=second))
+        other = run(dataclasses.replace(spec, submission=placed(second, task, spec.harness)))
         scores = score(report, task.ranking_by), score(other, task.ranking_by)
         return dataclasses.replace(report, duel=by_scores(*scores, report.duel))
 

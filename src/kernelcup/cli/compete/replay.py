@@ -86,7 +86,7 @@ def replay(
         input_number=input_number,
         twin=twin,
     )
-    launcher = wiring.make_launcher(settings)
+    launcher = wiring.make_local(settings)
     report = launcher.run(spec, chosen, on_event=lambda _: None, cancelled=threading.Event()).report
     if as_json:
         typer.echo(json.dumps(as_object(found, spec, report)))

@@ -29,7 +29,7 @@ from kernelcup.errors import InvalidValue
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
-    from kernelcup_harness.protocol import HarnessKind, Mode, RunReport
+    from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree
 
 LONGEST_TRACE_BYTES = 512 << 20
 
@@ -53,6 +53,12 @@ def run(
             "cases get one file each: NAME-0.json and so on.",
         ),
     ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            "--show", metavar="KINDS", help="Of CUDA C++, for sm_90a and sm_100a: resources, ptx, sass."
+        ),
+    ] = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
     local: LocalOption = False,
@@ -62,24 +68,33 @@ def run(
 
     Shows the report and stores nothing. A leaderboard's hidden cases are left out. A file
     that every leaderboard would refuse, because of a directive or its name, is refused here too.
+    CUDA C++ is compiled where there is no GPU, and not run.
 
     The exit code is that of the verdict, 0 for accepted; `kernelcup --help` lists all.
     """
     from kernelcup.cli import exit_codes, options, wiring
     from kernelcup.cli.author.task_argument import Where, find_task
+    from kernelcup.cli.compete import compiled
     from kernelcup.cli.compete.submit import warn_near_misses
-    from kernelcup.services.submissions.submit import read_code
+    from kernelcup.services.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
     chosen = wiring.pick_device(settings, device)
     wanted = options.read_mode(mode)
     check_trace(trace, wanted)
+    kinds = compiled.read_show(show)
     judged_by, secret = options.read_harness(harness), check_seed(seed)
     wiring.check_order(task, file)
     found = find_task(task, Where(server=server, local=local, config=config))
-    code = read_code(wiring.read_file(file))
-    check_as_submitted(code, file, found)
-    warn_near_misses(code)
+    code = read_tree(*wiring.read_submission(file))
+    check_as_submitted(code, found, judged_by)
+    warn_near_misses(code.code)
+    if show or compiled.lacks_gpu(code, chosen):
+        made = compiled.compile_here(found, code, kinds, settings)
+        if not as_json:
+            compiled.show(made, kinds)
+        if made.error or compiled.lacks_gpu(code, chosen):
+            raise compiled.end(made, as_json=as_json)
     report = judge(found, code, wanted, chosen, judged_by, secret, settings=settings, quiet=as_json)
     written = [] if trace is None else write_traces(report, trace)
     if as_json:
@@ -97,7 +112,7 @@ def run(
 
 def judge(
     task: Task,
-    submission: str,
+    submission: SourceTree,
     mode: Mode,
     device: Device,
     harness: HarnessKind | None = None,
@@ -121,19 +136,19 @@ def judge(
         secret_seed=seed,
     )
     logs.set_up()
-    launcher = wiring.make_launcher(settings)
+    launcher = wiring.make_local(settings)
     with render.StageLines(quiet=quiet) as lines:
         wiring.tell_wait(launcher, device, lines.say)
         return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
 
 
-def check_as_submitted(code: str, file: Path, task: Task) -> None:
-    """Raise the error for which any leaderboard with that task would refuse the file."""
+def check_as_submitted(code: SourceTree, task: Task, harness: HarnessKind | None = None) -> None:
+    """Raise the error for which any leaderboard with that task would refuse the files."""
     from kernelcup.services.submissions.admission import check_file_type
     from kernelcup.services.submissions.directives import parse_directives
 
-    parse_directives(code)
-    check_file_type(file.name, task.lang)
+    parse_directives(code.code)
+    check_file_type(code.entry, task.accepted(harness or task.harness))
 
 
 def check_seed(seed: str | None) -> str | None:

@@ -71,7 +71,7 @@ def print_list(views: list[SubmissionInfo]) -> None:
 def show(
     backend: Backend,
     submission_id: SubmissionId,
-    code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
+    code: Annotated[bool, typer.Option("--code", help="Print the submitted files instead.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a submission with its reports and a second opinion's findings.
@@ -83,10 +83,9 @@ def show(
 
     with wiring.pointing_to(listing(backend), NotFound):
         if code:
-            text = backend.code(submission_id)
-            typer.echo(
-                json.dumps({"submission": submission_id, "code": text}) if as_json else text, nl=as_json
-            )
+            found = backend.code(submission_id)
+            body = {"submission": submission_id, "entry": found.entry, "files": found.in_order}
+            typer.echo(json.dumps(body) if as_json else found.text, nl=as_json)
             return
         finish(backend, submission_id, as_json=as_json, for_reviewers=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +39,7 @@ def submit(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report and show it.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Submit FILE to a leaderboard, by default ranked.
+    """Submit FILE, or the files of a folder or zip, to a leaderboard, by default ranked.
 
     A server judges it; Ctrl-C stops only the wait, which `kernelcup watch` resumes. Without a
     server this machine judges it now, or, with --no-wait, `kernelcup serve` does. Exit codes as for
@@ -50,11 +49,12 @@ def submit(
     from kernelcup.cli.backend.base import Ask
     from kernelcup.cli.compete.submissions import finish
     from kernelcup.errors import DeviceNeeded, LeaderboardNeeded, NotFound, ServerUnavailable, UnknownDevice
+    from kernelcup.services.submissions.submit import read_tree
 
-    content = wiring.read_file(file)
-    warn_near_misses(content.decode("utf-8", "replace"))
+    name, content = wiring.read_submission(file)
+    warn_near_misses(read_tree(name, content).code)
     ask = Ask(
-        file_name=os.fsencode(file.name).decode("utf-8", "replace"),
+        file_name=name,
         content=content,
         mode=options.read_mode(mode),
         board=board,

@@ -43,6 +43,10 @@ def doctor(
     discord: Annotated[
         bool, typer.Option("--discord", help="Check the requirements of the Discord bot instead.")
     ] = False,
+    runner: Annotated[
+        bool,
+        typer.Option("--runner", help="Only: which trust level will results of this machine have?"),
+    ] = False,
 ) -> None:
     """Check what this machine lacks for judging, and show how to get it.
 
@@ -50,7 +54,8 @@ def doctor(
     """
     from kernelcup.cli import exit_codes
 
-    findings = list(look_at_discord(config) if discord else look_around(config))
+    looked = look_at_discord(config) if discord else look_around(config)
+    findings = list(look_at_runner() if runner else looked)
     if as_json:
         typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
     else:
@@ -75,7 +80,38 @@ def look_around(config: Path | None) -> Iterator[Finding]:
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield Finding("config", "ok", where, needed=True)
     yield from (gpu(settings), clocks(settings), level(settings), warm(settings), database(settings))
-    yield from (levels(settings), out_of_service(settings), disk(settings))
+    yield from (levels(settings), out_of_service(settings), environments(settings), disk(settings))
+
+
+def look_at_runner() -> Iterator[Finding]:
+    """Check what decides the trust level of results, in a container, a pod or on a host."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import LaunchError
+    from kernelcup.launchers.gpu_health.probe import gpus_here
+    from kernelcup_harness.protocol import TrustLevel
+
+    try:
+        found = wiring.describe_harness()
+    except LaunchError as error:
+        yield Finding("sandbox", "broken", str(error), needed=True)
+        yield Finding("level", "broken", "none: nothing can be judged here", needed=True)
+        return
+    kind, trouble = found["sandbox"]["kind"], str(found.get("gpu_trouble", ""))
+    if kind == "none":
+        why = str(found["sandbox"].get("why", "no sandbox works here"))
+        yield Finding("sandbox", "broken", why, needed=True)
+        yield Finding("level", "broken", "none: without a sandbox nothing is ranked", needed=True)
+        return
+    yield Finding("sandbox", "ok", kind, needed=True)
+    if not gpus_here():
+        yield Finding("level", "ok", f"{TrustLevel.WALL_CLOCK}: no GPU can be seen here", needed=True)
+    elif trouble:
+        yield Finding("gpu", "broken", trouble, needed=True)
+        yield Finding("level", "broken", "none: no GPU job can run in the sandbox", needed=True)
+    elif blind := wiring.counters_trouble():
+        yield Finding("level", "ok", f"{TrustLevel.REPLAYED}: no hardware counters: {blind}", needed=True)
+    else:
+        yield Finding("level", "ok", f"{TrustLevel.WITNESSED}: the counters can be read", needed=True)
 
 
 def look_at_discord(config: Path | None) -> Iterator[Finding]:
@@ -263,6 +299,14 @@ def out_of_service(config: Config) -> Finding:
         return Finding("in service", "ok", "every GPU")
     how = "they return to service once they are clean; kernelcup admin device-up NAME brings them back now"
     return Finding("in service", "broken", f"{outage_text(found)} ({how})")
+
+
+def environments(config: Config) -> Finding:
+    """The environments of this machine."""
+    from kernelcup.launchers.environments import installed
+
+    found = [f"{each.name} {each.hash[:12]}" for each in installed(config.environments_dir)]
+    return Finding("environments", "ok", ", ".join(["default (what pip brought)", *found]))
 
 
 def disk(config: Config) -> Finding:

@@ -46,7 +46,17 @@ def places_table(
     out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = (), *, ranked: bool = True
 ) -> None:
     """Print places under a title, with notes before those that explain the marks of places."""
-    columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
+    columns = (
+        "rank",
+        "user",
+        "time",
+        "95 % interval",
+        "file",
+        "language",
+        "submission",
+        "submitted (UTC)",
+        "trust",
+    )
     table = new_table(
         *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
     )
@@ -57,6 +67,7 @@ def places_table(
             duration(place.score_s * 1e9),
             interval_text(*seconds_ns(place.score)),
             cell(place.file_name),
+            place.language,
             f"#{place.submission_id}",
             f"{place.submitted_at:%Y-%m-%d %H:%M}",
             trust_text(place),
@@ -67,7 +78,11 @@ def places_table(
     wide = WIDE if any(map(is_wide, places)) else ""
     caption = "; ".join(note for note in (*notes, tied, behind, wide, emulated) if note)
     print_table(
-        out, title, table, caption, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
+        out,
+        title,
+        table,
+        caption,
+        drop=("submitted (UTC)", "language", "file", "submission", "trust", "95 % interval"),
     )
 
 
@@ -86,6 +101,7 @@ def seconds_ns(score: Score) -> tuple[float, float | None, float | None]:
 def trust_text(place: Standing) -> str:
     """Return a time's trust level as a column's text, with the outcome of a duel."""
     told = trust_level_text(place.trust).removeprefix("by the ")
+    told += ", lent machine" if place.lent else ""
     return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
 
@@ -100,8 +116,10 @@ def place_object(place: Standing) -> dict[str, object]:
         "submission": place.submission_id,
         "submitted_at": place.submitted_at.isoformat(),
         "file_name": place.file_name,
+        "language": place.language,
         "trust": place.trust,
         "comparable": place.comparable,
+        "lent": place.lent,
     }
 
 

@@ -23,6 +23,7 @@ from kernelcup.cli.show.tables import cell, least_width, new_table, print_table
 from kernelcup.cli.show.terminal import PlainConsole, raw
 from kernelcup.domain import RankingBy, Score
 from kernelcup.reporting import columns as lesson_text
+from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, Lesson, lessons
 from kernelcup.reporting.phrases import (
     duel_sentence,
@@ -116,6 +117,8 @@ def report(
     out.print(headline(report))
     for each in report.stages:
         stage(out, each, lessons(report, each.name, best))
+    if report.counters is not None:
+        raw(out, plain(explain.text(report.counters)) + "\n")
     failure(out, report)
     for name, captured in (("stdout", report.stdout), ("stderr", report.stderr)):
         output(out, name, captured)

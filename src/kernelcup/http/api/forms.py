@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,11 +18,13 @@ from pydantic import (
 )
 
 from kernelcup.domain import SETTING_TYPES, Leaderboard
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import InvalidFiles, InvalidValue
+from kernelcup.http.api.profile_form import ProfileIn
 from kernelcup.services.boards.boards import VisibleTask
 from kernelcup.services.queue.estimates import DeviceQueue
 from kernelcup.services.submissions.handout import HandedOut, templates_of
 from kernelcup.storage.submissions.events import Event
+from kernelcup.tasks.sources.submitted import ZIP_NAME, pack_texts
 from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 
 T = TypeVar("T")
@@ -82,7 +85,9 @@ class Body(BaseModel):
     @classmethod
     def _refuse_nul(cls, value: object) -> object:
         if isinstance(value, dict):
-            odd = [key for key in value if key in cls.model_fields and key != "code" and has_nul(value[key])]
+            # Code is checked where it is read.
+            fields = cls.model_fields.keys() - {"code", "files"}
+            odd = [key for key in value if key in fields and has_nul(value[key])]
             if odd:
                 raise ValueError(f"a NUL character is not allowed, here in {', '.join(odd)}")
         return value
@@ -312,7 +317,33 @@ class SubmissionIn(Form):
     devices: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=50)
     mode: Mode = Mode.LEADERBOARD
     file_name: str = Field(default="submission.py", min_length=1, max_length=255)
-    code: str = Field(description="At most 1,000,000 bytes of UTF-8; larger files get a 413.")
+    code: str | None = Field(default=None, description="At most 1 MiB of UTF-8; larger files get a 413.")
+    files: dict[str, str] | None = Field(
+        default=None,
+        description="Instead of `code`: texts by plain relative path, 1 MiB in all. The entry is `submission.py` or "
+        "`submission.cu`, or the file that a directive names: `#!POPCORN entry FILE`.",
+    )
+
+    zip: str | None = Field(default=None, description="Instead of `code`: a zip of the files, in base64.")
+
+    profile: ProfileIn | None = Field(default=None, description="What to profile.")
+
+    @model_validator(mode="after")
+    def _has_one_form(self) -> Self:
+        if sum(each is not None for each in (self.code, self.files, self.zip)) != 1:
+            raise ValueError("expected one of code, files and zip")
+        return self
+
+    def content(self) -> tuple[str, bytes]:
+        """Return a file's name and text, or a zip. Raise ``InvalidFiles``."""
+        if self.code is not None:
+            return self.file_name, self.code.encode("utf-8", "surrogatepass")
+        if self.files is not None:
+            return ZIP_NAME, pack_texts(self.files)
+        try:
+            return ZIP_NAME, base64.b64decode(self.zip or "", validate=True)
+        except ValueError as error:
+            raise InvalidFiles("The zip is not in base64.") from error
 
 
 class EventOut(BaseModel):

@@ -95,6 +95,7 @@ class CreateIn(SettingsIn):
     """A new leaderboard."""
 
     name: str | None = Field(default=None, max_length=200, description="Default: the task's name.")
+    run: bool = Field(default=True, description="False: publish the task without trying it first.")
 
 
 class FreezeIn(forms.Form):
@@ -138,6 +139,7 @@ def make_board(
     """Create a leaderboard from a task and the given settings, among them optionally name, devices and harness."""
     values = dict(given)
     name = values.pop("name", None) or task.name
+    trial = platform.trial if values.pop("run", True) else None
     devices = values.pop("devices", None) or task.devices
     if not devices:
         raise InvalidValue("Name the devices: the task proposes none.")
@@ -149,7 +151,7 @@ def make_board(
         creator=actor,
         now=now,
         known_devices=platform.config.devices,
-        trial=platform.trial,
+        trial=trial,
         harness=values.pop("harness", None),
         settings=BoardSettings(**values),
     )

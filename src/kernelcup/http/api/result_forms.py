@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from kernelcup import scoring
 from kernelcup.domain import DuelOutcome, Standing, Submission
+from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, as_objects
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
@@ -84,6 +85,10 @@ class JobOut(ScoreOut):
         default=[],
         description="For each timed case, by stage: comparison with the device, the reference and the best.",
     )
+    bottlenecks: list[dict[str, Any]] = Field(
+        default=[],
+        description="What limits the kernels of a profile: sentences with a code, evidence and advice.",
+    )
     report: dict[str, Any] | None = None
 
     @classmethod
@@ -113,6 +118,7 @@ class JobOut(ScoreOut):
             remark=beside.remark if beside is not None else "",
             best=None if best is None else BestOut.of(best),
             lessons=as_objects(run.report, best) if run is not None and with_report else [],
+            bottlenecks=explain.as_objects(run.report.counters) if run is not None and with_report else [],
             report=to_json(run.report) if run is not None and with_report else None,
         )
 
@@ -161,8 +167,10 @@ class StandingOut(ScoreOut):
     submission: int
     submitted_at: datetime
     file_name: str
+    language: str = Field(description="`Python` or `CUDA C++`; empty where the file is not shown.")
     trust: str
     comparable: bool
+    lent: bool = Field(description="Whether a machine judged it for which the operator does not vouch.")
 
     @classmethod
     def of(cls, standing: Standing) -> StandingOut:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from kernelcup.http.api import (
     administration,
+    agents,
     comparisons,
     finals,
     leaderboards,
     linking,
+    machines,
     news,
     queues,
     rules,
@@ -21,6 +23,7 @@ from kernelcup.http.api import (
 routers = [
     leaderboards.router,
     tasks.router,
+    tasks.shared,
     standings.router,
     finals.router,
     submissions.router,
@@ -32,4 +35,6 @@ routers = [
     rules.router,
     administration.router,
     linking.router,
+    machines.router,
+    agents.router,
 ]

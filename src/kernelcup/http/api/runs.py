@@ -10,8 +10,11 @@ from kernelcup.errors import NotFound
 from kernelcup.http.api.result_forms import RunOut
 from kernelcup.http.dependencies import ActorDep, Db, Number
 from kernelcup.http.route import ApiRoute
+from kernelcup.services.results import profile_files
 from kernelcup.services.results.runs import show_run
 from kernelcup_harness.protocol import dumps
+
+BINARY = "application/octet-stream"
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["runs"], route_class=ApiRoute)
 
@@ -33,17 +36,22 @@ def show(run_id: Number, db: Db, actor: ActorDep) -> RunOut:
 @router.get("/artifacts")
 def list_artifacts(run_id: Number, db: Db, actor: ActorDep) -> list[ArtifactOut]:
     """List the files of a run: its report, output, and profiles."""
-    found = artifacts(show_run(db, run_id, viewer=actor).run)
-    return [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
+    run = show_run(db, run_id, viewer=actor).run
+    found = artifacts(run)
+    made = [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
+    files = run.report.counters.files if run.report.counters is not None else []
+    return made + [ArtifactOut(name=each.name, media_type=BINARY, size=each.nbytes) for each in files]
 
 
 @router.get("/artifacts/{name}", response_class=Response)
 def get_artifact(run_id: Number, name: str, db: Db, actor: ActorDep) -> Response:
     """Download one file of a run."""
-    found = artifacts(show_run(db, run_id, viewer=actor).run)
-    if name not in found:
-        raise NotFound(f"Run {run_id} has no artifact {name!r}; it has {', '.join(found)}.")
-    kind, body = found[name]
+    run = show_run(db, run_id, viewer=actor).run
+    found = artifacts(run)
+    files = [each.name for each in run.report.counters.files] if run.report.counters is not None else []
+    if name not in found and name not in files:
+        raise NotFound(f"Run {run_id} has no artifact {name!r}; it has {', '.join([*found, *files])}.")
+    kind, body = found[name] if name in found else (BINARY, profile_files.content(db, run.report, name))
     headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{name}"'}
     return Response(body, media_type=kind, headers=headers)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import LARGEST_ID
@@ -22,6 +22,7 @@ from kernelcup.services.results.leader import beside
 from kernelcup.services.submissions import events, withdrawal
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.submit import submit
+from kernelcup.tasks.sources.submitted import pack_texts
 
 router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=ApiRoute)
 
@@ -36,11 +37,11 @@ IdempotencyKey = Annotated[
 
 
 class CodeOut(BaseModel):
-    """The text of a submission."""
+    """The files of a submission."""
 
     submission: int
-    file_name: str
-    code: str
+    entry: str = Field(description="The only file, or the one that has the kernel.")
+    files: dict[str, str] = Field(description="Texts by file name.")
 
 
 class CancelledOut(BaseModel):
@@ -59,21 +60,24 @@ def create(
     key: IdempotencyKey = None,
     client: Annotated[str, Header(alias="X-KernelCup-Client", max_length=20)] = "api",
 ) -> Response:
-    """Submit a file. After this answer it is certain to be judged.
+    """Submit a file, or several. After this answer it is certain to be judged.
 
     Its events, and the submission itself, show what it waits for and for how long.
     """
+    file_name, content = body.content()
     submission = submit(
         platform.db,
         user=actor,
-        file_name=body.file_name,
-        content=body.code.encode("utf-8", "surrogatepass"),
+        file_name=file_name,
+        content=content,
         mode=body.mode,
         now=now,
         board=body.leaderboard,
         devices=body.devices,
         idempotency_key=key,
         client=client,
+        known_devices=platform.config.devices,
+        profile=None if body.profile is None else body.profile.options(),
     )
     made = SubmissionOut.of(service.fresh_view(platform.db, submission))
     # As JSON already: to make it of an object FastAPI waits for another turn in a thread.
@@ -121,14 +125,17 @@ def show(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Submission
 def show_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CodeOut:
     """Show the code: your own, and others' if the leaderboard publishes it."""
     code = service.get_code(db, submission_id, viewer=actor, now=now)
-    view = service.show_submission(db, submission_id, viewer=actor)
-    return CodeOut(submission=submission_id, file_name=view.submission.file_name, code=code)
+    return CodeOut(submission=submission_id, entry=code.entry, files=code.in_order)
 
 
 @router.get("/{submission_id}/raw", response_class=Response, responses=TEXT)
-def raw_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> PlainTextResponse:
-    """Return the code exactly as it was sent."""
-    return PlainTextResponse(service.get_code(db, submission_id, viewer=actor, now=now))
+def raw_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Return the code exactly as it was sent: one file as text, several as a zip."""
+    code = service.get_code(db, submission_id, viewer=actor, now=now)
+    if len(code.files) == 1:
+        return PlainTextResponse(code.code)
+    told = {"Content-Disposition": f'attachment; filename="submission-{submission_id}.zip"'}
+    return Response(pack_texts(code.files), media_type="application/zip", headers=told)
 
 
 @router.get("/{submission_id}/history")

@@ -5,15 +5,18 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
+from kernelcup.domain import Language
 from kernelcup.errors import NotFound
 from kernelcup.http.api.forms import TEXT, DefinitionOut, FileOut, TaskOut
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.boards import boards
 from kernelcup.services.submissions.handout import hand_out
-from kernelcup.tasks.public_code import judging_code
+from kernelcup.tasks.public_code import judging_code, our_code
+from kernelcup.tasks.starter import find_template
 
 router = APIRouter(prefix="/leaderboards/{name}", tags=["tasks"], route_class=ApiRoute)
+shared = APIRouter(tags=["tasks"], route_class=ApiRoute)
 
 
 @router.get("/task")
@@ -41,8 +44,7 @@ def show_file(name: str, file: str, db: Db, actor: ActorDep) -> FileOut:
 def show_template(name: str, language: str, db: Db, actor: ActorDep) -> FileOut:
     """Show a starting point for a submission, with the leaderboard's directives."""
     task = hand_out(db, name, actor).task
-    known = {each.lower(): each for each in task.templates}
-    wanted = known.get(language.lower())
+    wanted = find_template(task, task.templates, language)
     if wanted is None:
         raise NotFound(
             f"{task.name} has no template for {language!r}; it has {', '.join(task.templates) or 'none'}."
@@ -65,3 +67,9 @@ def show_harness(name: str, db: Db, actor: ActorDep) -> list[FileOut]:
     board = boards.get_board(db, name, viewer=actor)
     texts = judging_code(boards.get_task(db, name, viewer=actor), board.harness)
     return [FileOut(name=file, text=text) for file, text in texts.items()]
+
+
+@shared.get("/harness")
+def show_our_harness(_actor: ActorDep, language: Language = Language.PYTHON) -> list[FileOut]:
+    """Show the standard harness. The first file is an overview for submissions in `language`."""
+    return [FileOut(name=file, text=text) for file, text in our_code(language).items()]

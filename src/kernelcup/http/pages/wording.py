@@ -139,10 +139,16 @@ SCORES = {
 }
 
 
+RANK = (
+    "A result shares the rank above unless it is slower than the first there by more than the 95 % margin of their "
+    "difference."
+)
+
+
 def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
     """Return a leaderboard's rules as names and sentences."""
     rules = [("Score", SCORES[task.ranking_by])]
-    rules.append(("Rank", "Results whose 95 % intervals overlap with the first of a band share its rank."))
+    rules.append(("Rank", RANK))
     rules.append(("Proof", _proof(board)))
     if board.duel:
         duel = "A new first place must be faster than the one before when both are measured in turns."

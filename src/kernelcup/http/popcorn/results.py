@@ -8,14 +8,19 @@ import gzip
 import io
 import zipfile
 import zlib
+from contextlib import suppress
 from typing import Any
 
 from kernelcup.domain import JobState, Run
+from kernelcup.errors import NotFound
+from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn.failures import failure, one_line
 from kernelcup.http.popcorn.forms import MODES, iso
 from kernelcup.reporting import columns
+from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import lessons
 from kernelcup.reporting.phrases import trust_text
+from kernelcup.services.results import profile_files
 from kernelcup.services.submissions.redaction import was_ranked
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import (
@@ -33,14 +38,14 @@ ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 LARGEST_TRACE_BYTES = 64 << 20
 
 
-def full_result(view: JobView, run: Run) -> dict[str, Any]:
+def full_result(view: JobView, run: Run, db: Db) -> dict[str, Any]:
     """Return a job as a ``FullResult``."""
     report = run.report
     return {
         "success": run.verdict is not Verdict.INTERNAL_ERROR,
         "error": failure(view) or "",
         "system": _system(report, view.job.device),
-        "runs": _runs(view, run),
+        "runs": _runs(view, run, db),
     }
 
 
@@ -65,14 +70,14 @@ def report_text(view: JobView, submission: SubmissionView, remark: str = "") -> 
     return "\n".join(lines) + "\n"
 
 
-def _runs(view: JobView, run: Run) -> dict[str, Any]:
+def _runs(view: JobView, run: Run, db: Db) -> dict[str, Any]:
     report = run.report
     found: dict[str, Any] = {}
     for stage in report.stages:
         if stage.name is StageName.PROFILE:
             for case in stage.cases:
                 if not case.hidden:
-                    found[f"profile.{case.index}"] = _profile_run(run, case)
+                    found[f"profile.{case.index}"] = _profile_run(run, case, db)
         elif stage.name in MODES:
             found[MODES[stage.name]] = _eval_result(run, stage.verdict, _figures(stage))
     if not found:
@@ -103,8 +108,10 @@ def _eval_result(run: Run, verdict: Verdict, result: dict[str, Any]) -> dict[str
     }
 
 
-def _profile_run(run: Run, case: CaseResult) -> dict[str, Any]:
-    text = case.profile or case.message
+def _profile_run(run: Run, case: CaseResult, db: Db) -> dict[str, Any]:
+    counters = run.report.counters
+    told = [] if counters is None else [explain.text(counters)]
+    text = "\n\n".join([*told, case.profile or case.message])
     result = {
         # A number: the client would ignore a text and show no report.
         "benchmark-count": 1,
@@ -115,15 +122,26 @@ def _profile_run(run: Run, case: CaseResult) -> dict[str, Any]:
     found = _eval_result(run, case.verdict, result)
     own = run.report.harness is HarnessKind.OWN
     found["profile"] = {
-        "profiler": "task's own profiler" if own else "torch.profiler",
-        "trace": base64.b64encode(_zipped(case, text)).decode(),
+        "profiler": "task's own profiler" if own else profiler(run.report),
+        "trace": base64.b64encode(zipped(run.report, case, text, db)).decode(),
         "download_url": None,
     }
     return found
 
 
-def _zipped(case: CaseResult, text: str) -> bytes:
+def profiler(report: RunReport) -> str:
+    """Return the name of the profiler, as the existing client expects it."""
+    has_counters = report.counters is not None and report.counters.kernels
+    return "Nsight-Compute" if has_counters else "torch.profiler"
+
+
+def zipped(report: RunReport, case: CaseResult, text: str, db: Db) -> bytes:
+    """Return the files of a profile as a zip file."""
     files = {f"profile-{case.index}.txt": text.encode("utf-8", "replace")}
+    for each in report.counters.files if report.counters is not None else ():
+        # What was deleted by retention is left out.
+        with suppress(NotFound):
+            files[each.name] = profile_files.content(db, report, each.name)
     if case.trace_gz64 is not None and (trace := _unpacked(case.trace_gz64)) is not None:
         files[f"trace-{case.index}.json"] = trace
     buffer = io.BytesIO()

@@ -9,6 +9,7 @@ from kernelcup.http.popcorn import (
     invites,
     leaderboards,
     problems,
+    profiling,
     sign_in,
     streaming,
     submissions,
@@ -24,6 +25,7 @@ for _each in (
     invites,
     problems,
     administration,
+    profiling,
     streaming,  # last: its paths begin with the name of a leaderboard
 ):
     router.include_router(_each.router)

@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from anyio import to_thread
@@ -22,7 +22,7 @@ from starlette.types import Scope
 
 from kernelcup.domain import Actor
 from kernelcup.errors import KernelCupError
-from kernelcup.http.dependencies import Now, PlatformDep
+from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events import stream as live
 from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
 from kernelcup.http.popcorn.errors import PopcornRoute, told
@@ -77,19 +77,30 @@ def submit_and_stay(
     watcher = watcher_of(request, caller)
     platform.hub.check_room(watcher)
     submission = take(platform, caller, file, leaderboard, gpu, mode, now)
+    return followed(platform, request, submission.id, watcher)
+
+
+def followed(
+    platform: Platform, request: Request, submission_id: int, watcher: str, remarks: Sequence[str] = ()
+) -> EventSourceResponse:
+    """Return the stream of a submission; ``remarks`` are told first."""
 
     def reader() -> Actor:
         found = caller_again(request)
-        check_follows(platform.db, submission.id, viewer=found)
+        check_follows(platform.db, submission_id, viewer=found)
         return found
 
-    stream = _stream(platform, reader, submission.id, watcher)
+    stream = _stream(platform, reader, submission_id, watcher, remarks)
     # The client splits events at "\n\n" and knows no other end of a line.
     return EventSourceResponse(stream, sep="\n", ping=NO_PING_S, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(
-    platform: Platform, reader: Callable[[], Actor], submission_id: int, watcher: str
+    platform: Platform,
+    reader: Callable[[], Actor],
+    submission_id: int,
+    watcher: str,
+    remarks: Sequence[str] = (),
 ) -> AsyncIterator[Message]:
     begun = time.monotonic()
     text = f"Submission {submission_id} was accepted"
@@ -102,6 +113,8 @@ async def _stream(
     waits: asyncio.Task[Message | None] | None = None
     try:
         yield _status(text, begun)
+        for each in remarks:
+            yield _status(each, begun)
         while True:
             waits = waits or asyncio.create_task(_next(follower))
             done, _ = await asyncio.wait({waits}, timeout=STATUS_S)
@@ -136,7 +149,7 @@ def _end(platform: Platform, reader: Callable[[], Actor], submission_id: int) ->
     except KernelCupError as error:
         return _error(error)
     remarks = {job_id: each.remark for job_id, each in beside(platform.db, view, viewer=caller).items()}
-    return _result(view, remarks)
+    return _result(platform.db, view, remarks)
 
 
 def _error(error: KernelCupError) -> Message:
@@ -144,9 +157,9 @@ def _error(error: KernelCupError) -> Message:
     return _message("error", {"status": "error", "detail": detail, "status_code": status})
 
 
-def _result(view: SubmissionView, remarks: Mapping[int, str]) -> Message:
+def _result(db: Db, view: SubmissionView, remarks: Mapping[int, str]) -> Message:
     shown = [(each, each.run) for each in view.jobs if each.run is not None and is_result(each)]
-    results = [full_result(each, run) for each, run in shown]
+    results = [full_result(each, run, db) for each, run in shown]
     if not results or not any(result["success"] for result in results):
         return _message("error", {"status": "error", "detail": summary(view.jobs) or "nothing was judged"})
     reports = [report_text(each, view, remarks.get(each.job.id, "")) for each, _ in shown]

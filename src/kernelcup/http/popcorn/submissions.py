@@ -82,7 +82,7 @@ def show_in_full(db: Db, view: service.SubmissionView, actor: Actor, now: Now) -
     submission = view.submission
     waits = {} if view.ended else estimates.waiting_of(db, submission.id, now)
     code = service.get_code(db, submission.id, viewer=actor, now=now)
-    return forms.of_submission(view, code, waits, board_id=submission.leaderboard_id)
+    return forms.of_submission(view, code.text, waits, board_id=submission.leaderboard_id)
 
 
 def check_own(view: service.SubmissionView, actor: Actor) -> None:

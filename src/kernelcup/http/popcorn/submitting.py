@@ -17,7 +17,7 @@ from kernelcup.services import access
 from kernelcup.services.queue import estimates
 from kernelcup.services.submissions.submissions import SubmissionView, show_submission
 from kernelcup.services.submissions.submit import submit
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, ProfileOptions
 
 router = APIRouter(route_class=PopcornRoute)
 
@@ -50,7 +50,14 @@ def submit_in_background(
 
 
 def take(
-    platform: Platform, caller: Actor, file: UploadFile, leaderboard: str, gpu: str, mode: Mode, now: Now
+    platform: Platform,
+    caller: Actor,
+    file: UploadFile,
+    leaderboard: str,
+    gpu: str | None,
+    mode: Mode,
+    now: Now,
+    profile: ProfileOptions | None = None,
 ) -> Submission:
     """Store the submission."""
     access.require(caller, Scope.SUBMIT)
@@ -62,8 +69,10 @@ def take(
         mode=mode,
         now=now,
         board=leaderboard,
-        devices=[gpu],
+        devices=[] if gpu is None else [gpu],
         client=CLIENT,
+        known_devices=platform.config.devices,
+        profile=profile,
     )
 
 

@@ -18,8 +18,16 @@ from pathlib import Path
 from kernelcup.clean_text import load_json
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, ConfigError, LaunchCancelled, UnfitDevice
-from kernelcup.launchers.base import Event, LauncherSettings, LaunchResult, check_report
-from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.base import (
+    START_S,
+    Event,
+    LauncherSettings,
+    LaunchResult,
+    check_report,
+    stages_s,
+    with_sandbox_rule,
+)
+from kernelcup.launchers.bundle import PACKAGE, harness_hash
 from kernelcup.launchers.gpu_health.checks import Hygiene
 from kernelcup.launchers.gpu_health.cleanup import sweep
 from kernelcup.launchers.gpu_health.monitor import Seen
@@ -28,21 +36,17 @@ from kernelcup.launchers.local.calibrate import Bench, Place
 from kernelcup.launchers.local.gpu_locks import Slot, Slots
 from kernelcup.launchers.local.pipes import Tail, read_lines
 from kernelcup.launchers.local.warm_runners import Ready, kill_group
+from kernelcup.launchers.threads import RunsInThreads
 from kernelcup_harness.isolation import passed_names
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,
     JobSpec,
-    Mode,
     ProtocolError,
     RunReport,
-    SandboxPolicy,
     from_json,
 )
 from kernelcup_harness.protocol.calibration import DeviceCalibration
-
-GRACE_S = 120.0
-"""Extra time beyond the sum of a job's limits, for start, reference and clean-up."""
 
 EXIT_S = 10.0
 """How long the harness may take to end once it has closed its output."""
@@ -73,11 +77,13 @@ PASSED_ON_PREFIXES = ("CUDA_", "NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_", "KERNELCU
 
 BUILDS = "KERNELCUP_HARNESS_BUILDS"
 """The environment variable that names the machine's folder for builds to the harness."""
+ENVIRONMENTS = "KERNELCUP_HARNESS_ENVIRONMENTS"
+"""The environment variable that names the machine's folder of environments to the harness."""
 
 logger = logging.getLogger(__name__)
 
 
-class LocalLauncher:
+class LocalLauncher(RunsInThreads):
     """Judges on its own machine, one job for each free slot.
 
     Args:
@@ -85,14 +91,16 @@ class LocalLauncher:
         environ: The environment; only allowed variables are passed on.
         gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
         command: The harness; tests pass a stand-in.
-        grace_s: Time beyond the job's own limits.
+        grace_s: Time beyond the limits of a job's stages.
         builds: The folder for compiled submissions, by default below ``runtime_dir``.
             ``KERNELCUP_HARNESS_BUILDS`` in ``environ`` takes precedence; if it is empty, nothing is kept.
+        environments: The folder of the machine's environments.
         hygiene: Checks the GPUs before and after each job; None checks nothing.
         sandbox_required: Refuse ranked runs where the harness has no sandbox.
         pass_on: Additional environment variables for jobs, in the form of the configuration.
         bench: Calibrates devices and compares canaries.
         warm: The number of warm runners for each slot; None means one for each GPU slot and none for others.
+        package: The harness, by default the installed one.
         while_busy: Whether new runners are started while a job runs on the same GPU; None lets the machine
             decide.
     """
@@ -104,24 +112,30 @@ class LocalLauncher:
         environ: Mapping[str, str],
         gpus: Mapping[str, Sequence[str]] | None = None,
         command: Sequence[str] = COMMAND,
-        grace_s: float = GRACE_S,
+        grace_s: float = START_S,
         builds: Path | None = None,
+        environments: Path | None = None,
         hygiene: Hygiene | None = None,
         sandbox_required: bool = True,
         pass_on: Sequence[str] = (),
         bench: Bench | None = None,
         warm: int | None = 0,
         while_busy: bool | None = None,
+        package: Path = PACKAGE,
     ) -> None:
+        super().__init__()
         self._slots = Slots(runtime_dir, gpus or {})
         self._environ = {BUILDS: str(builds or runtime_dir / "builds"), **environ}
+        if environments is not None:
+            self._environ.setdefault(ENVIRONMENTS, str(environments))
         self._command = tuple(command)
         self._grace_s = grace_s
         self._hygiene = hygiene
         self._sandbox_required = sandbox_required
         self._pass_on = tuple(pass_on)
         self._bench = bench or Bench()
-        self._ready = Ready(self._command, warm=warm, while_busy=while_busy)
+        self._package = package
+        self._ready = Ready(self._command, warm=warm, while_busy=while_busy, package=package)
 
     def keep_ready(self, devices: Iterable[Device]) -> None:
         """Keep ``warm`` runners ready for jobs on these devices, until :meth:`close`."""
@@ -155,9 +169,10 @@ class LocalLauncher:
         spec = self._bench.equip(spec, device, gpus)
         try:
             self._check_before(gpus, cancelled)
-            identity = harness_hash()
+            identity = harness_hash(self._package)
             with self._watched(gpus) as seen:
-                report = self._judge(self._confined(spec), slot, on_event=on_event, cancelled=cancelled)
+                ruled = with_sandbox_rule(spec, required=self._sandbox_required)
+                report = self._judge(ruled, slot, on_event=on_event, cancelled=cancelled)
             report = self._with_seen(report, seen)
             unfit = self._check_after(gpus, cancelled)
             self._bench.check(spec, report, device, gpus)
@@ -252,18 +267,11 @@ class LocalLauncher:
     def _take_out(self, error: UnfitDevice) -> None:
         self._slots.leave_out(self._slots.left_out | set(error.gpus))
 
-    def _confined(self, spec: JobSpec) -> JobSpec:
-        """Return the job with this machine's sandbox rule: if one is required, ranked runs need it."""
-        wanted = self._sandbox_required and spec.mode is Mode.LEADERBOARD
-        if not wanted or spec.sandbox is SandboxPolicy.NONE:
-            return spec
-        return dataclasses.replace(spec, sandbox=SandboxPolicy.REQUIRED)
-
     def _judge(
         self, spec: JobSpec, slot: Slot, *, on_event: Callable[[Event], None], cancelled: threading.Event
     ) -> RunReport:
         environ = self._environment(slot.gpus if spec.backend is Backend.CUDA else ())
-        until = time.monotonic() + _limit_s(spec) + self._grace_s
+        until = time.monotonic() + stages_s(spec) + self._grace_s
         tail = Tail()
         with self._ready.started(spec, environ, keep=slot.files) as child:
             assert child.stdout is not None
@@ -280,22 +288,28 @@ class LocalLauncher:
         return report
 
     def _environment(self, gpus: Sequence[str]) -> dict[str, str]:
-        return child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
+        found = child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
+        return found if self._package == PACKAGE else {**found, "PYTHONPATH": str(self._package.parent)}
 
 
-def make(settings: LauncherSettings) -> LocalLauncher:
-    """Return this machine's launcher. Raise ``ConfigError`` if PyTorch is not installed."""
+def make(settings: LauncherSettings, *, package: Path = PACKAGE) -> LocalLauncher:
+    """Return this machine's launcher, by default for the installed harness.
+
+    Raise ``ConfigError`` if PyTorch is not installed.
+    """
     check_torch()
     return LocalLauncher(
         runtime_dir=settings.runtime_dir,
         environ=settings.environ,
         gpus=settings.slot_gpus,
         builds=settings.data_dir / "builds",
+        environments=settings.data_dir / "environments",
         hygiene=Hygiene(NvmlProbe(), sweep=sweep) if settings.slot_gpus else None,
         sandbox_required=settings.sandbox_required,
         pass_on=settings.sandbox_environment,
         warm=settings.warm,
         while_busy=settings.refill_beside,
+        package=package,
     )
 
 
@@ -360,8 +374,3 @@ def _end(child: subprocess.Popen[bytes], tail: Tail) -> int:
     assert child.stderr is not None
     tail.drain(child.stderr)
     return code
-
-
-def _limit_s(spec: JobSpec) -> float:
-    limits = spec.limits
-    return limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s

@@ -9,11 +9,13 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import IO
 
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchError
-from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.bundle import PACKAGE, harness_hash
 from kernelcup_harness.isolation import priority
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.pool.pool import Key, Pool, Runner
@@ -33,9 +35,13 @@ class Ready:
         warm: The number of runners for each slot; None for :data:`DEFAULT_WARM`.
         while_busy: Whether new runners are started while a job runs on the same GPU; None means only if there are
             cores to spare and the new runner can have the lowest priority.
+        package: The harness.
     """
 
-    def __init__(self, command: Sequence[str], *, warm: int | None, while_busy: bool | None) -> None:
+    def __init__(
+        self, command: Sequence[str], *, warm: int | None, while_busy: bool | None, package: Path = PACKAGE
+    ) -> None:
+        self._package = package
         self._command = tuple(command)
         self._warm = warm
         self._while_busy = may_start_while_busy() if while_busy is None else while_busy
@@ -51,7 +57,9 @@ class Ready:
         key = Key.of(backend.value, environ)
         with self._lock:
             if self._pool is None:
-                self._pool = Pool(self._command, version=harness_hash, while_busy=self._while_busy)
+                self._pool = Pool(
+                    self._command, version=partial(harness_hash, self._package), while_busy=self._while_busy
+                )
             self._counts[key] = self._counts.get(key, 0) + count
             self._pool.keep(key, self._counts[key])
 

@@ -259,7 +259,7 @@ def _tried(
         board = board_rules.find_managed(session, name, actor)
     if task is None or trial is None or task.content_hash == board.task_hash:
         return KEEP, task
-    if (found := try_version(task, board, trial)) is None:
+    if (found := try_version(task, board, trial)) is None or found.undecided:
         return KEEP, task
     return found.seeds_below, dataclasses.replace(task, reference_s=list(found.reference_s))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcup.domain import Device, Language, Task
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import EnvironmentMissing, InvalidValue
+from kernelcup.tasks.manifest.c_interface import reference_of
 from kernelcup.tasks.manifest.reference import REFERENCE, line_on_gpu
-from kernelcup_harness.protocol import Backend
+from kernelcup_harness.protocol import Backend, HarnessKind
 
 
 def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | None) -> None:
@@ -23,27 +24,50 @@ def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | 
     for name in names:
         if (reason := why_not(task, name, known)) is not None:
             raise InvalidValue(f"Device {name!r} cannot judge task {task.name!r}: {reason}")
+        if (reason := lacks_environment(task, name, known)) is not None:
+            raise EnvironmentMissing(f"Device {name!r} cannot judge task {task.name!r}: {reason}")
 
 
 def why_not(task: Task, name: str, known: Sequence[Device]) -> str | None:
     """Return why a device cannot judge a task and how to fix that, None if it can."""
-    if task.lang is Language.CUDA:
-        return (
-            "it is CUDA C++ (`lang: cu`), and only Python tasks can be judged yet. Submissions to a Python "
-            "task may build CUDA C++ with torch's `load_inline`."
-        )
     if task.multi_gpu:
         return (
             "it is `multi_gpu`, and no device here gives a job more than one GPU, whichever harness judges. "
             "Leave `multi_gpu` out to have it judged on one GPU."
         )
     backends = {device.name.lower(): device.backend for device in known}
+    gpus = [device for device in known if device.backend is Backend.CUDA]
+    if needs_nvcc(task) and backends.get(name.lower(), Backend.CUDA) is not Backend.CUDA:
+        return f"it is CUDA C++, whose kernels need a GPU; only C++ (`.cpp`) is judged without one. {_instead(gpus)}"
     line = line_on_gpu(task.sources) if backends.get(name.lower()) is Backend.CPU else None
     if line is None:
         return None
     return (
         f"{REFERENCE}, line {line}, makes its inputs on a GPU, which this device does not have. "
         f"{_instead(known)}"
+    )
+
+
+def needs_nvcc(task: Task) -> bool:
+    """Return whether a task has CUDA C++ that its functions or its own harness are made of."""
+    if task.lang is not Language.CUDA:
+        return False
+    reference = reference_of(task.sources)
+    if task.harness is HarnessKind.STANDARD:
+        return reference is not None and not reference.endswith(".cpp")
+    return task.main is not None and not task.main.endswith(".cpp")
+
+
+def lacks_environment(task: Task, name: str, known: Sequence[Device]) -> str | None:
+    """Return why a device's machine lacks what a task is built in, None if it does not or that is not known."""
+    device = next((each for each in known if each.name.lower() == name.lower()), None)
+    there = device.environments if device is not None else None
+    if not task.environment or there is None or task.environment in there:
+        return None
+    has = ", ".join(sorted(there)) or "no other than the default"
+    return (
+        f"its machine has no environment {task.environment!r} (it has {has}). "
+        "`kernelcup env build` makes one from a lock file."
     )
 
 

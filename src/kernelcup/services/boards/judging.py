@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelcup.domain import Language, Leaderboard, Task
-from kernelcup.errors import InvalidValue, OwnHarnessNeeded
+from kernelcup.errors import InvalidValue, MachineTooSmall, OwnHarnessNeeded
 from kernelcup.services.boards.trial import TaskTrial, Tried
+from kernelcup.tasks.manifest.c_interface import missing, reference_of
 from kernelcup.tasks.manifest.reference import fits_standard_harness
 from kernelcup_harness.protocol import HarnessKind
 
@@ -45,6 +46,7 @@ def choose_judging(
         InvalidValue: The harness that was asked for cannot judge the task, or none can.
         OwnHarnessNeeded: Only the task's own harness can, and ``wanted`` does not ask for it.
         TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
+        MachineTooSmall: The task cannot be tried in this machine's memory.
     """
     kind = wanted or propose_harness(task)
     if kind is HarnessKind.OWN:
@@ -56,6 +58,11 @@ def choose_judging(
     asked = wanted is not None
     judges_own = task.main is not None and not asked
     tried = None if trial is None else trial.try_task(task, devices, solutions=judges_own)
+    if tried and tried.undecided:
+        raise MachineTooSmall(
+            f"Task {task.name!r} is not decided here: {tried.undecided}. Try it on a larger machine, or publish it "
+            "untested (`kernelcup board create --no-run`, `run: false` by the API)."
+        )
     if tried and tried.fault and judges_own:
         raise own_needed(task, tried.fault)
     return Judging(
@@ -82,29 +89,31 @@ def propose_harness(task: Task) -> HarnessKind:
 
 def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
     """Return ``kind``. Raise ``InvalidValue`` if that harness cannot judge the task."""
-    if kind is HarnessKind.OWN and task.main is None and task.lang is Language.PYTHON:
+    if kind is HarnessKind.OWN and task.main is None:
         raise InvalidValue(f"Task {task.name!r} ships no harness of its own; use 'standard'.")
-    if kind is HarnessKind.STANDARD and task.lang is not Language.PYTHON:
-        raise InvalidValue(f"Task {task.name!r} is CUDA C++, which the standard harness cannot judge.")
     if kind is HarnessKind.STANDARD and not fits_standard(task):
+        instead = "" if task.main is None else " Use 'own'."
         raise InvalidValue(
-            f"Task {task.name!r} cannot be judged by the standard harness: {why_not_standard(task)}. Use 'own'."
+            f"Task {task.name!r} cannot be judged by the standard harness: {why_not_standard(task)}.{instead}"
         )
     return kind
 
 
 def fits_standard(task: Task) -> bool:
     """Return whether a task's files define everything that the standard harness calls."""
-    return task.lang is Language.PYTHON and fits_standard_harness(task.sources)
+    if task.lang is Language.CUDA:
+        name = reference_of(task.sources)
+        return name is not None and not missing(task.sources[name])
+    return fits_standard_harness(task.sources)
 
 
 def why_not_standard(task: Task) -> str:
     """Return why the standard harness is not proposed for a task."""
     if task.multi_gpu and fits_standard(task):
         return "it needs several GPUs"
-    return (
-        "that takes Python tasks whose reference.py has generate_input and check_implementation(data, output)"
-    )
+    if task.lang is Language.CUDA:
+        return "that takes a reference.cu, .cuh or .cpp with generate_input and ref_kernel by kernelcup.h"
+    return "that takes a reference.py with generate_input and check_implementation(data, output)"
 
 
 def own_needed(task: Task, why: str) -> OwnHarnessNeeded:
@@ -117,7 +126,7 @@ def own_needed(task: Task, why: str) -> OwnHarnessNeeded:
 
 def own_note(task: Task) -> str:
     """Return the note about a task's own harness."""
-    return f"judged by its own harness ({task.main or 'CUDA'}), as asked; results are marked self-measured"
+    return f"judged by its own harness ({task.main}), as asked; results are marked self-measured"
 
 
 def standard_note(task: Task, tried: Tried | None, *, asked: bool) -> str:
@@ -133,6 +142,7 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
     if tried is None:
         return (UNTRIED,)
     notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []
+    notes += [f"{text} (`kernelcup task check` names the lines)" for text in tried.loose]
     if tried.seeds_below is not None and task.seeds_below is None:
         notes.append(
             f"seeds are drawn below {tried.seeds_below}, larger ones make poorer inputs ({tried.seeds_why}); "

@@ -8,14 +8,16 @@ import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from kernelcup.domain import Device, Task
 from kernelcup.errors import LaunchCancelled, LaunchError, TaskTooSlow
-from kernelcup.launchers.base import Launcher
 from kernelcup.launchers.local import lint
 from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.services.boards.trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup.tasks.null_report import weigh
 from kernelcup_harness.protocol import (
     FEWEST_SAMPLES,
     WALL_SHARE,
@@ -23,11 +25,14 @@ from kernelcup_harness.protocol import (
     HarnessKind,
     JobSpec,
     Mode,
+    SourceTree,
     Verdict,
 )
 
 LIMIT_S = 120
 """The limit for all inputs and answers of the reference, and for all tests of one template."""
+NULLS_S = 30
+"""The limit for null submissions: what they show is a note, so it must not keep a creator waiting."""
 SLOT_S = 20.0
 """How long to wait for a busy device."""
 STAND_IN = Device(name="trial", backend=Backend.EMULATED)
@@ -52,7 +57,7 @@ class LocalTrial:
         *,
         devices: Sequence[Device],
         slots: Slots,
-        launcher: Launcher,
+        launcher: RunsInThreads,
         environ: Mapping[str, str],
         stage_budget_s: float = 60.0,
     ) -> None:
@@ -85,6 +90,8 @@ class LocalTrial:
             found = lint.run_lint(
                 spec, device, self._slots, environ=self._environ, nulls=False, cancelled=cancelled
             )
+        if found.too_little_memory:
+            return Tried(undecided=f"{found.fault}, which is all that this machine has for it")
         # A failure on the stand-in may not happen on the real device.
         fault = "" if device is STAND_IN else found.fault
         if solutions and not fault and device is not STAND_IN:
@@ -94,11 +101,21 @@ class LocalTrial:
         check_budget(task, reference_s, device, self._stage_budget_s)
         return Tried(
             fault=fault,
+            loose=() if found.fault else self._accepted_nulls(task, device),
             reference_s=reference_s,
             seeds_below=found.seeds_below,
             seeds_poor=found.seeds_poor,
             seeds_why=found.seeds_why,
         )
+
+    def _accepted_nulls(self, task: Task, device: Device) -> tuple[str, ...]:
+        """Return what the checker accepts of null submissions, as far as there is time to try them."""
+        spec = trial_spec(task, device.backend, limit_s=NULLS_S)
+        with patience(SLOT_S) as cancelled:
+            found = lint.run_lint(spec, device, self._slots, environ=self._environ, cancelled=cancelled)
+        if found.fault:
+            return (f"null submissions were not tried to the end: {found.fault}",)
+        return tuple(each.text for each in weigh(task, found, Path(task.name)).errors)
 
     def _templates_fault(self, task: Task, device: Device) -> str:
         """Return a fault if the task's own harness accepts a template that the standard one does not."""
@@ -148,7 +165,12 @@ def trial_spec(
     """Return the job that tries a task, with all its cases, or one of its templates."""
     roomy = dataclasses.replace(task, limits=dataclasses.replace(task.limits, test_s=limit_s))
     return build_job_spec(
-        roomy, job_id="trial", submission=submission, mode=mode, backend=backend, harness=harness
+        roomy,
+        job_id="trial",
+        submission=SourceTree.of(submission, task.submission_name_of(submission)),
+        mode=mode,
+        backend=backend,
+        harness=harness,
     )
 
 

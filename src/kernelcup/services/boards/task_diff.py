@@ -28,6 +28,7 @@ DECIDES_SCORES: Mapping[str, str] = {
     "seed": "the public seed changed",
     "multi_gpu": "it runs on another number of GPUs",
     "libraries": "other libraries are available",
+    "environment": "it runs in another environment",
     "near_twins": "the inputs for checking are made in another way",
     "aliasing": "other outputs are allowed",
     "non_finite": "other outputs are allowed",

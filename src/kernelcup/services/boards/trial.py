@@ -15,6 +15,10 @@ class Tried:
 
     fault: str = ""
     """Why the standard harness cannot judge it; empty if the task's own solutions pass."""
+    undecided: str = ""
+    """Why this machine is too small to try it; empty if it is not."""
+    loose: tuple[str, ...] = ()
+    """What the checker accepts or ignores although it is wrong, a sentence each."""
     seeds_below: int | None = None
     """The largest bound below which seeds make no poorer inputs; None if no seed does."""
     seeds_poor: bool = False

@@ -1,4 +1,4 @@
-"""Load uploaded tasks: a folder as files, a zip, or one older Python file.
+"""Load uploaded tasks: a folder as files, a zip, or one file of the older form.
 
 Everything stays in memory, so that no name in a task can refer to a file of this machine.
 """
@@ -14,14 +14,14 @@ from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.loader import FORMS, load_tree, refusal
 from kernelcup.tasks.manifest.problems import raise_problems, single_problem
 from kernelcup.tasks.manifest.size_limits import MAX_FILE_BYTES, MIB
-from kernelcup.tasks.single_file import read_single_file
+from kernelcup.tasks.single_file import SINGLE_ENDINGS, read_single_file
 from kernelcup.tasks.sources.archive import unpack
 from kernelcup.tasks.sources.trees import ArchiveTree, Unreadable, reject_odd_target
 
 MAX_FILES = 200
 MAX_BYTES = 10 * MIB
 
-SINGLE = (".zip", ".py")
+SINGLE = (".zip", *SINGLE_ENDINGS)
 
 
 def load_upload(files: Mapping[str, bytes], *, name: str = "task") -> Task:
@@ -46,7 +46,7 @@ def _load_single(path: str, content: bytes) -> Task:
     stem, ending = posixpath.splitext(posixpath.basename(path))
     if ending.lower() == ".zip":
         return load_tree(unpack(path, content), stem)
-    if ending.lower() == ".py":
+    if ending.lower() in SINGLE_ENDINGS:
         return read_single_file(content, path, stem)
     raise single_problem(path, refusal(ending.lower()))
 

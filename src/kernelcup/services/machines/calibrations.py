@@ -21,7 +21,7 @@ from kernelcup.services.machines import outages
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calibrations
 from kernelcup.storage.machines.calibrations import CalibrationRecord
-from kernelcup_harness.protocol import Backend, DeviceFacts, calibration
+from kernelcup_harness.protocol import Backend, DeviceFacts, calibration, peaks
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 EVERY = timedelta(hours=6)
@@ -49,7 +49,7 @@ def facts_of(record: CalibrationRecord, canary_ns: float | None, *, noise_share:
     bounds = found.backend is Backend.CUDA
     return DeviceFacts(
         copy_bytes_per_s=found.bandwidth if bounds else 0.0,
-        matrix_flops_per_s=found.matrix_flops_per_s if bounds else {},
+        matrix_flops_per_s=peaks.rates(found.device_name, found.matrix_flops_per_s) if bounds else {},
         l2_bytes=float(found.l2_bytes),
         launch_ns=found.launch_ns,
         empty_kernel_ns=found.profiled_empty_ns,

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from kernelcup.errors import StorageUnavailable
 from kernelcup.services.news import moments, pruning
 from kernelcup.services.news.delivery import Deliveries, Postman
+from kernelcup.services.results import profile_files
 from kernelcup.storage.engine.database import Database
 
 EVERY_S = 3.0
@@ -64,6 +65,7 @@ class Newsroom:
         self._deliveries.start_due()
         if self._next_pruning is None or now >= self._next_pruning:
             has_more = pruning.prune(self._db, now) == pruning.AT_ONCE
+            profile_files.prune(self._db, now)
             self._next_pruning = now if has_more else now + PRUNED_EVERY
 
     def _run(self) -> None:

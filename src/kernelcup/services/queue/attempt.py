@@ -1,26 +1,26 @@
 """One leased job, from its claim until its end is stored.
 
-Load, work, apply: the job's data is read in one transaction, the launch happens outside of any, and
-the result is stored in another.
+The job's data is read in one transaction (:mod:`kernelcup.services.queue.assignment`), the call happens outside
+of any, and its outcome is stored in another.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
-import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kernelcup.domain import Device, Leaderboard, Run, Submission, Task
+from kernelcup.domain import Device, Run
 from kernelcup.errors import (
     BadReport,
-    LaunchCancelled,
     LaunchError,
+    LaunchLost,
+    LaunchTimeout,
+    NoRoom,
     NotFound,
     RivalDeleted,
     StaleLease,
@@ -28,10 +28,18 @@ from kernelcup.errors import (
     UnfitDevice,
     is_shortage,
 )
-from kernelcup.launchers.base import Launcher, LaunchResult, check_report
-from kernelcup.services.boards.boards import find_board
+from kernelcup.launchers.base import (
+    Launcher,
+    LaunchResult,
+    Order,
+    Polled,
+    check_report,
+    check_result,
+    limit_s,
+)
+from kernelcup.launchers.bundle import harness_hash
 from kernelcup.services.machines import calibrations, outages
-from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue import adoption, assignment, lifecycle
 from kernelcup.services.queue.progress import (
     JobDropped,
     JobFinished,
@@ -42,25 +50,28 @@ from kernelcup.services.queue.progress import (
     Progress,
     ProgressNotes,
 )
-from kernelcup.services.results import duels
+from kernelcup.services.results import profile_files
 from kernelcup.services.results.duels import Rival
 from kernelcup.services.submissions.screening import Look, SecondOpinion
-from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue.jobs import Lease
-from kernelcup.storage.submissions import screenings, submissions
-from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.protocol import JobSpec, Mode, Verdict
+from kernelcup_harness.protocol import JobSpec, Verdict
 
 SHUTTING_DOWN = "its dispatcher was stopped"
 SHORT = "its machine is short of something"
 STORE_RETRY_S = (1.0, 5.0, 15.0)
+LONGEST_START_S = 3600.0
+"""How long an engine may take before it begins a call, before we give it up: it may have a queue of its own."""
 
 logger = logging.getLogger(__name__)
 
 
 class Attempt:
-    """Works on one job. Set ``cancelled`` to end it early."""
+    """Works on one job: begins a call of its launcher, takes its news, and stores its outcome.
+
+    Nothing here waits: the dispatcher calls :meth:`take` until :attr:`is_over`. No method raises: whatever goes
+    wrong, the lease ends.
+    """
 
     def __init__(
         self,
@@ -73,41 +84,113 @@ class Attempt:
         clock: Callable[[], datetime],
         max_attempts: int,
         look: Look | None = None,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self.lease = lease
-        self.cancelled = threading.Event()
+        self.call = lease.call
+        self.is_over = False
         self.was_short = False
         """Whether the machine lacked something that a launch needs, for example file descriptors."""
+        self.had_no_room = False
         self._db = db
         self._device = device
         self._launcher = launcher
         self._tell = tell
         self._clock = clock
         self._max_attempts = max_attempts
+        self._wake = wake
         self._notes = ProgressNotes(db, lease.job, clock=clock)
         self._rival: Rival | None = None
         self._look = look
         self._opinion: SecondOpinion | None = None
+        self._spec: JobSpec | None = None
+        self._order: Order | None = None
+        self._machine = ""
+        self._machines: frozenset[str] | None = None
+        self._until = float("inf")
+        self._ended: Polled | None = None
+        """The end of the call, until it is stored."""
+        self._store_at = 0.0
+        self._delays = list(STORE_RETRY_S)
 
-    def run(self) -> None:
-        """Work on the job and report how it ended. Raise nothing: whatever goes wrong, the lease ends."""
+    def begin(self) -> None:
+        """Start the call."""
+        self._tell(JobStarted(job=self.lease.job))
+        self._step(self._launch)
+
+    def resume(self) -> None:
+        """Go on with the call of a dispatcher that is gone."""
+        self._step(self._prepare)
+
+    def take(self, news: Polled) -> None:
+        """Take the news of the call; store its outcome if there is one."""
+        if self._ended is None:
+            if news.machine and news.machine != self._machine and self._launcher.durable:
+                self._machine = news.machine
+                self._step(lambda: adoption.note_call(self._db, self.lease, self.call, news.machine))
+                if self.is_over:
+                    return
+            for event in news.events:
+                self._take(event)
+            late = news.outcome is None and time.monotonic() > self._until
+            overdue = LaunchTimeout("the launcher did not end the call in time")
+            news = dataclasses.replace(news, outcome=overdue) if late else news
+            self._ended = None if news.outcome is None else news
+        if self._ended is not None:
+            self._step(self._conclude)
+
+    def drop(self, reason: str) -> None:
+        """Leave the job alone, since its lease is gone; end the call unless another dispatcher has adopted it."""
+        with suppress(StorageUnavailable):
+            if self._launcher.durable and adoption.is_adopted(self._db, self.lease):
+                self.call = ""
+        self._tell(JobDropped(job=self.lease.job, reason=reason))
+        self._end_call()
+
+    def hand_back(self) -> None:
+        """Return the job to the queue, since the dispatcher ends, or leave the call to the next dispatcher."""
+        if self._launcher.durable and self.call:
+            self.is_over = True
+            return
+        self._end_call()
+        self._step(lambda: self._returned(SHUTTING_DOWN))
+
+    def _step(self, step: Callable[[], Progress | None]) -> None:
+        """Take a step; one that returns a progress is the last one."""
         job = self.lease.job
         try:
-            self._tell(JobStarted(job=job))
-            self._tell(self._outcome())
+            progress = self._guarded(step)
         except StaleLease as error:
-            self._tell(JobDropped(job=job, reason=str(error)))
+            self.drop(str(error))
         except StorageUnavailable:
             logger.exception("job %d: its end cannot be stored; it will be reclaimed", job.id)
+            self._end_call(keep=self._launcher.durable and self._ended is not None)
+        else:
+            if progress is not None:
+                self._end_call()
+                self._tell(progress)
 
-    def _outcome(self) -> Progress:
+    def _end_call(self, *, keep: bool = False) -> None:
+        self.is_over = True
+        call, self.call = self.call, ""
+        if not call or keep:
+            return
+        try:
+            self._launcher.cancel(call)
+        except (LaunchError, OSError) as error:  # the call ends at its limit, and nobody takes its report
+            logger.warning("job %d: its call cannot be ended: %s", self.lease.job.id, error)
+
+    def _guarded(self, step: Callable[[], Progress | None]) -> Progress | None:
         job = self.lease.job
         try:
-            return JobFinished(job=job, run=self._judge())
+            return step()
         except (StaleLease, StorageUnavailable):
             raise
         except UnfitDevice as error:
             return self._unfit(error)
+        except NoRoom as error:
+            self.had_no_room = True
+            return self._returned(str(error))
         except RivalDeleted as error:
             with suppress(NotFound):  # it was deleted, too
                 lifecycle.cancel(self._db, job.id, now=self._clock(), reason=str(error))
@@ -115,30 +198,56 @@ class Attempt:
         except Exception as error:
             if is_shortage(error) or is_shortage(error.__cause__):
                 self.was_short = True
-                lifecycle.hand_back(self._db, self.lease, reason=f"{SHORT}: {error}", now=self._clock())
-                return JobReturned(job=job, reason=f"{SHORT}: {error}")
-            if isinstance(error, LaunchCancelled) or self.cancelled.is_set():
-                lifecycle.hand_back(self._db, self.lease, reason=SHUTTING_DOWN, now=self._clock())
-                return JobReturned(job=job, reason=SHUTTING_DOWN)
+                return self._returned(f"{SHORT}: {error}")
             if not isinstance(error, LaunchError):
                 logger.exception("job %d: this should not happen", job.id)
-            return self._failed(f"{type(error).__name__}: {error}")
+            lost = isinstance(error, LaunchLost)
+            return self._failed(f"{type(error).__name__}: {error}", lost=lost)
 
-    def _judge(self) -> Run:
-        spec = self._spec()
-        launched = self._launcher.run(
-            spec,
-            self._device,
-            on_event=self._take,
-            cancelled=self.cancelled,
+    def _returned(self, reason: str) -> Progress:
+        lifecycle.hand_back(self._db, self.lease, reason=reason, now=self._clock())
+        return JobReturned(job=self.lease.job, reason=reason)
+
+    def _launch(self) -> None:
+        self._prepare()
+        assert self._spec is not None
+        self._order = Order(
+            spec=self._spec, device=self._device, harness_hash=harness_hash(), machines=self._machines
         )
-        check_report(spec, launched.report)
+        self.call = self._launcher.start(self._order, wake=self._wake)
+        if self._launcher.durable:
+            adoption.note_call(self._db, self.lease, self.call)
+
+    def _conclude(self) -> Progress | None:
+        """Store the outcome, and try again later while the database is locked: a run may have taken minutes."""
+        assert self._ended is not None
+        outcome = self._ended.outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert isinstance(outcome, LaunchResult)
+        if time.monotonic() < self._store_at or not (self._opinion is None or self._opinion.is_done):
+            return None
+        try:
+            return JobFinished(job=self.lease.job, run=self._judged(outcome))
+        except StorageUnavailable as error:
+            if not self._delays:
+                raise
+            logger.warning("job %d: not stored yet: %s", self.lease.job.id, error)
+            self._store_at = time.monotonic() + self._delays.pop(0)
+            return None
+
+    def _judged(self, launched: LaunchResult) -> Run:
+        assert self._spec is not None
+        if self._order is None:  # another dispatcher's call, whose harness may be an older one
+            check_report(self._spec, launched.report)
+        else:
+            check_result(self._order, launched)
         # Findings of a measurement must not be lost by trying again.
         faulty = launched.report.verdict is Verdict.INTERNAL_ERROR and not launched.report.quarantine
         again = faulty and self._is_first()
-        run = None if again else self._store(launched)
+        run = None if again else self._finish(launched)
         if run is not None:
-            self._note_calibration(run, launched)
+            _note_calibration(self._db, run, launched, self._clock())
         if launched.unfit is not None:
             # The result is safe by now; should this fail, the next job on the GPU finds the same fault.
             try:
@@ -152,13 +261,6 @@ class Attempt:
             raise BadReport(f"the harness could not judge{where}")
         return run
 
-    def _note_calibration(self, run: Run, launched: LaunchResult) -> None:
-        """Store which calibration a run was measured under; the run is worth keeping without it."""
-        try:
-            calibrations.note_run(self._db, run.id, launched, now=self._clock())
-        except StorageUnavailable as error:
-            logger.warning("job %d: cannot store its calibration: %s", self.lease.job.id, error)
-
     def _is_first(self) -> bool:
         job = self.lease.job
         return job.attempt == job.first_attempt and self._max_attempts > 1
@@ -167,21 +269,11 @@ class Attempt:
         self._notes.take(event)
         self._tell(JobProgress(job=self.lease.job, event=event))
 
-    def _store(self, launched: LaunchResult) -> Run:
-        """Store a result, and retry while the database is locked: a run may have taken minutes."""
-        for delay_s in STORE_RETRY_S:
-            try:
-                return self._finish(launched)
-            except StorageUnavailable as error:
-                logger.warning("job %d: not stored yet: %s", self.lease.job.id, error)
-                self.cancelled.wait(delay_s)
-        return self._finish(launched)
-
     def _finish(self, launched: LaunchResult) -> Run:
         return lifecycle.finish(
             self._db,
             self.lease,
-            report=launched.report,
+            report=profile_files.keep(self._db, launched.report),
             harness_hash=launched.harness_hash,
             machine=launched.machine,
             now=self._clock(),
@@ -195,14 +287,14 @@ class Attempt:
         if error.spoils:
             # This counts as an attempt, or a submission that breaks every GPU would be given all of them.
             return self._failed(f"{type(error).__name__}: {error}")
-        lifecycle.hand_back(self._db, self.lease, reason=str(error), now=self._clock())
-        return JobReturned(job=self.lease.job, reason=str(error))
+        return self._returned(str(error))
 
     def _take_out(self, error: UnfitDevice) -> None:
         logger.warning("out of service: %s", error)
-        outages.take_out(self._db, error, device=self._device.name, now=self._clock())
+        machine = "" if self._ended is None else self._ended.machine
+        outages.take_out(self._db, error, device=self._device.name, now=self._clock(), machine=machine)
 
-    def _failed(self, reason: str) -> Progress:
+    def _failed(self, reason: str, *, lost: bool = False) -> Progress:
         job = self.lease.job
         run = lifecycle.fail_attempt(
             self._db,
@@ -210,67 +302,23 @@ class Attempt:
             reason=reason,
             now=self._clock(),
             backend=self._device.backend,
-            max_attempts=self._max_attempts,
+            max_attempts=lifecycle.MAX_LOST_ATTEMPTS if lost else self._max_attempts,
         )
         return JobRetried(job=job, reason=reason) if run is None else JobFinished(job=job, run=run)
 
-    def _spec(self) -> JobSpec:
-        load = self._load()
-        self._rival = load.rival
-        if self._look is not None and not load.is_screened:
-            self._opinion = SecondOpinion(self._look, load.code)
-        spec = build_job_spec(
-            load.task,
-            job_id=lifecycle.job_name(self.lease),
-            submission=load.code,
-            # A comparison is queued as practice but measured like a ranked run.
-            mode=Mode.LEADERBOARD if load.rival is not None else self.lease.job.mode,
-            backend=self._device.backend,
-            harness=load.board.harness,
-            build_scope=build_scope(load.submission.user),
-            seeds_below=load.board.seeds_below,
-        )
-        # A leaderboard that ranks replayed times only does not affect the measurement: other results are stored
-        # too, and rank if the rule changes.
-        if load.rival is None:
-            return spec
-        if load.rival.error is not None:
-            spec = dataclasses.replace(spec, rival_error=load.rival.error)
-        elif self.lease.job.mode is not Mode.LEADERBOARD:
-            # A comparison, which anybody may ask for with any code.
-            spec = dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
-        return dataclasses.replace(spec, rival=load.rival.code, rival_name=spec.submission_name)
-
-    def _load(self) -> _Load:
-        job = self.lease.job
-        with self._db.read() as session:
-            submission = submissions.find(session, job.submission_id)
-            code = submissions.find_code(session, job.submission_id)
-            if submission is None or code is None:
-                raise StaleLease(f"submission {job.submission_id} was deleted")
-            board = find_board(session, submission.leaderboard)
-            return _Load(
-                task=task_versions.load(session, job.task_hash),
-                submission=submission,
-                code=code,
-                board=board,
-                rival=duels.find_rival(session, job, submission, board),
-                is_screened=screenings.find(session, submission.id) is not None,
-            )
+    def _prepare(self) -> None:
+        """Load the job's data and build its specification."""
+        fleet = self._device.launcher if self._launcher.durable else None
+        prepared = assignment.prepare(self._db, self.lease, self._device.backend, launcher=fleet)
+        self._rival, self._spec, self._machines = prepared.rival, prepared.spec, prepared.machines
+        if self._look is not None and not prepared.is_screened:
+            self._opinion = SecondOpinion(self._look, prepared.code.text)
+        self._until = time.monotonic() + limit_s(self._spec) + LONGEST_START_S
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Load:
-    """The data read before a launch."""
-
-    task: Task
-    submission: Submission
-    code: str
-    board: Leaderboard
-    rival: Rival | None
-    is_screened: bool
-
-
-def build_scope(user: str) -> str:
-    """Return the name under which a machine keeps this user's builds, without revealing the user."""
-    return hashlib.sha256(user.encode()).hexdigest()
+def _note_calibration(db: Database, run: Run, launched: LaunchResult, now: datetime) -> None:
+    """Store which calibration a run was measured under; the run is worth keeping without it."""
+    try:
+        calibrations.note_run(db, run.id, launched, now=now)
+    except StorageUnavailable as error:
+        logger.warning("job %d: cannot store its calibration: %s", run.job_id, error)

@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from kernelcup.domain import Device
-from kernelcup.errors import ConfigError, LaunchError, StaleLease, StorageUnavailable, is_shortage
+from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable, is_shortage
 from kernelcup.launchers.base import Launcher
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines.calibrations import Calibrations
 from kernelcup.services.machines.outages import Fitness
 from kernelcup.services.machines.process_identity import current_owner
-from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue import adoption, lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.queue.progress import Progress
+from kernelcup.services.queue.rooms import Rooms
+from kernelcup.services.queue.under_way import UnderWay
 from kernelcup.services.submissions.screening import Look
 from kernelcup.services.submissions.submissions import has_ended, show_submission
 from kernelcup.storage.engine.database import Database
@@ -47,7 +49,7 @@ class Dispatcher:
 
     Args:
         launchers: By the name that devices refer to.
-        on_progress: Called from the threads of the jobs, one call at a time.
+        on_progress: Called from the loop and from the checks of GPUs, one call at a time.
         lease_s: How long a job stays ours without a heartbeat.
         heartbeat_s: How often we send one, and so how soon a cancellation is noticed.
         tick_s: How often we look for waiting jobs and for jobs of dead dispatchers.
@@ -83,20 +85,28 @@ class Dispatcher:
         self._max_attempts = max_attempts
         self._started_at = self._clock()
         self._draining = threading.Event()
-        self._active: dict[Attempt, threading.Thread] = {}
-        self._lock = threading.Lock()
         self._progress_lock = threading.Lock()
         self._wake = threading.Event()
+        self._under_way = UnderWay(self._launchers, wake=self._wake.set)
         self._next_heartbeat = 0.0
+        self._next_look = 0.0
         self._rests_until = 0.0
         self._trouble = ""
         self._fitness = Fitness(db, self._launchers, tell=self._tell, clock=clock)
         self._calibrations = Calibrations(db, devices, self._launchers, clock=clock, every=calibrate_every)
+        self._rooms = Rooms(
+            db,
+            devices,
+            self._launchers,
+            calibrations=self._calibrations,
+            under_way=self._under_way,
+            clock=clock,
+        )
 
     def run_until_idle(self) -> None:
         """Work until no job waits for those of our devices that are not paused, and none of our jobs runs."""
         names = list(self._devices)
-        self._loop(lambda: not self._current() and _is_idle(self._db, names), devices=names)
+        self._loop(lambda: not self._under_way and _is_idle(self._db, names), devices=names)
 
     def run_until(self, submission_id: int) -> None:
         """Work until a submission has ended, including the jobs that wait before it on its devices.
@@ -109,7 +119,7 @@ class Dispatcher:
         if missing:
             raise ConfigError(f"submission {submission_id} needs {', '.join(missing)}, not configured here")
         self._loop(
-            lambda: not self._current() and has_ended(self._db, submission_id),
+            lambda: not self._under_way and has_ended(self._db, submission_id),
             devices=wanted,
             up_to_submission=submission_id,
         )
@@ -124,7 +134,7 @@ class Dispatcher:
         self._draining = drain or self._draining
         self._calibrations.start()
         self._loop(
-            lambda: stop.is_set() or (self._draining.is_set() and not self._current()),
+            lambda: stop.is_set() or (self._draining.is_set() and not self._under_way),
             devices=list(self._devices),
             patient=True,
         )
@@ -141,13 +151,23 @@ class Dispatcher:
             # Look once before the first check: jobs of dispatchers that died before us must be found.
             self._look(devices, up_to_submission, patient=patient)
             while not finished():
-                self._wake.wait(self._tick_s)
+                self._wake.wait(max(self._next_look - time.monotonic(), 0.0))
                 self._wake.clear()
-                self._look(devices, up_to_submission, patient=patient)
+                is_due = time.monotonic() >= self._next_look
+                if self._poll(every=is_due) or is_due:
+                    self._look(devices, up_to_submission, patient=patient)
         finally:
             self._shut_down()
 
+    def _poll(self, *, every: bool) -> bool:
+        """Take the news of running jobs; return whether one ended."""
+        ended = self._under_way.poll(every=every)
+        if any(attempt.was_short for attempt in ended):
+            self._rests_until = time.monotonic() + REST_S
+        return bool(ended)
+
     def _look(self, devices: Sequence[str], up_to_submission: int | None, *, patient: bool) -> None:
+        self._next_look = time.monotonic() + self._tick_s
         try:
             self._keep_alive()
             if not self._draining.is_set() and time.monotonic() >= self._rests_until:
@@ -170,11 +190,14 @@ class Dispatcher:
     def _keep_alive(self) -> None:
         if time.monotonic() >= self._next_heartbeat:
             self._next_heartbeat = time.monotonic() + self._heartbeat_s
-            for attempt in self._current():
+            for attempt in self._under_way:
                 self._renew(attempt)
+            self._under_way.remove_ended()
             self._check_in()
             self._fitness.refresh()
             self._calibrations.refresh()
+            self._rooms.note_machines()
+        self._adopt()
         backends = {device.name: device.backend for device in self._devices.values()}
         lifecycle.reclaim(self._db, now=self._clock(), backends=backends)
 
@@ -186,31 +209,32 @@ class Dispatcher:
             started_at=self._started_at,
             draining=self._draining.is_set(),
             now=self._clock(),
-            in_use={name: self._in_use(device) for name, device in self._devices.items()},
+            in_use={name: self._rooms.in_use(device) for name, device in self._devices.items()},
         )
-
-    def _in_use(self, device: Device) -> int:
-        """Return how many slots of a device are neither running our jobs nor free."""
-        if self._calibrations.holds(device):
-            return device.slots - self._running(device)
-        try:
-            free = self._launchers[device.launcher].capacity(device)
-        except (LaunchError, OSError):  # reported when a job is to start; the heartbeat must go on
-            return 0
-        return device.slots - self._running(device) - free
-
-    def _running(self, device: Device) -> int:
-        return sum(attempt.lease.job.device == device.name for attempt in self._current())
 
     def _renew(self, attempt: Attempt) -> None:
         try:
             lifecycle.renew(self._db, attempt.lease, lease_s=self._lease_s, now=self._clock())
-        except StaleLease:
-            attempt.cancelled.set()
+        except StaleLease as error:
+            attempt.drop(str(error))
+
+    def _adopt(self) -> None:
+        """Go on with the calls of dispatchers that are gone, if their launchers kept them."""
+        if self._draining.is_set():
+            return
+        durable = [name for name, each in self._devices.items() if self._launchers[each.launcher].durable]
+        owner, lease_s, now = self._owner, self._lease_s, self._clock()
+        for lease in adoption.adopt(self._db, owner=owner, devices=durable, now=now, lease_s=lease_s):
+            attempt = self._attempt(lease)
+            attempt.resume()
+            self._under_way.add(attempt, self._devices[lease.job.device].launcher)
 
     def _start_jobs(self, devices: Sequence[str], up_to_submission: int | None) -> None:
         for name in devices:
-            for _ in range(self._room(self._devices[name])):
+            device = self._devices[name]
+            free = self._rooms.free(device)
+            full_boards = self._rooms.full_boards(device) if free > 0 else []
+            for _ in range(free):
                 lease = lifecycle.claim_next(
                     self._db,
                     owner=self._owner,
@@ -218,20 +242,23 @@ class Dispatcher:
                     devices=[name],
                     now=self._clock(),
                     up_to_submission=up_to_submission,
+                    full_boards=full_boards,
                 )
-                if lease is None:
+                if lease is None or not self._start(lease):
                     break
-                self._start(lease)
 
-    def _room(self, device: Device) -> int:
-        if self._calibrations.holds(device):
-            return 0
-        # The launcher's figure may not include a run that was started just now.
-        return min(device.slots - self._running(device), self._launchers[device.launcher].capacity(device))
+    def _start(self, lease: Lease) -> bool:
+        """Begin a job; return whether its launcher could take another one now."""
+        attempt = self._attempt(lease)
+        attempt.begin()
+        if attempt.was_short:
+            self._rests_until = time.monotonic() + REST_S
+        self._under_way.add(attempt, self._devices[lease.job.device].launcher)
+        return not attempt.was_short and not attempt.had_no_room
 
-    def _start(self, lease: Lease) -> None:
+    def _attempt(self, lease: Lease) -> Attempt:
         device = self._devices[lease.job.device]
-        attempt = Attempt(
+        return Attempt(
             self._db,
             lease,
             device=device,
@@ -240,28 +267,8 @@ class Dispatcher:
             clock=self._clock,
             max_attempts=self._max_attempts,
             look=self._look_at,
+            wake=self._under_way.waker(device.launcher),
         )
-        name = f"job-{lease.job.id}"
-        thread = threading.Thread(target=self._work, args=[attempt], name=name, daemon=True)
-        with self._lock:
-            self._active[attempt] = thread
-        try:
-            thread.start()
-        except RuntimeError as error:  # the machine cannot start another thread
-            with self._lock:
-                del self._active[attempt]
-            lifecycle.hand_back(self._db, lease, reason=str(error), now=self._clock())
-            raise
-
-    def _work(self, attempt: Attempt) -> None:
-        try:
-            attempt.run()
-            if attempt.was_short:
-                self._rests_until = time.monotonic() + REST_S
-        finally:
-            with self._lock:
-                del self._active[attempt]
-            self._wake.set()
 
     def _tell(self, progress: Progress) -> None:
         try:
@@ -270,18 +277,12 @@ class Dispatcher:
         except Exception:  # a failing listener must not lose the run
             logger.exception("a listener failed at %r", progress)
 
-    def _current(self) -> list[Attempt]:
-        with self._lock:
-            return list(self._active)
-
     def _shut_down(self) -> None:
-        with self._lock:
-            active = dict(self._active)
-        for attempt in active:
-            attempt.cancelled.set()
+        self._under_way.poll(every=True)
+        for attempt in self._under_way:
+            attempt.hand_back()
+        self._under_way.remove_ended()
         self._calibrations.stop()
-        for thread in active.values():
-            thread.join()
         try:
             dispatchers.check_out(self._db, self._owner)
         except StorageUnavailable as error:  # other processes will notice a little later that we are gone

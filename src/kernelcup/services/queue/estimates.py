@@ -15,8 +15,8 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import outages
 from kernelcup.storage.machines.dispatchers import DispatcherInfo
 from kernelcup.storage.machines.outages import DeviceFault
-from kernelcup.storage.queue import job_durations, jobs
-from kernelcup.storage.queue.jobs import MOST_COUNTED, Backlog
+from kernelcup.storage.queue import backlog, job_durations, jobs
+from kernelcup.storage.queue.backlog import MOST_COUNTED, Backlog
 from kernelcup_harness.protocol import Mode
 
 
@@ -66,7 +66,7 @@ def queue_status(db: Database, now: datetime) -> list[DeviceQueue]:
     """Return the queue of each device that has waiting or running jobs or is served by a dispatcher."""
     with db.read() as session:
         looker = _Looker(session, now)
-        waiting = jobs.backlogs(session)
+        waiting = backlog.backlogs(session)
         running = {lease.job.device for lease in jobs.running(session)}
         served = {device for info in looker.alive for device in info.devices}
         names = sorted({backlog.device for backlog in waiting} | running | served)
@@ -85,7 +85,7 @@ class _Looker:
     def look(self, job: Job) -> Waiting:
         """Return why a job waits, and for how long."""
         pace = job_durations.of_device(self._session, job.device)
-        ahead = jobs.ahead(self._session, job)
+        ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= MOST_COUNTED
         return Waiting(
@@ -98,7 +98,7 @@ class _Looker:
     def queue(self, device: str, waiting: Sequence[Backlog]) -> DeviceQueue:
         """Return the state of a device's queue."""
         serving = _serving(self.alive, device)
-        running = jobs.under_way(self._session, device=device)
+        running = backlog.under_way(self._session, device=device)
         return DeviceQueue(
             device=device,
             queued=sum(backlog.count for backlog in waiting),
@@ -117,9 +117,9 @@ class _Looker:
             (mode for mode in pace if mode is not Mode.LEADERBOARD), key=pace.__getitem__, default=None
         )
         modes: dict[Mode, int] = {}
-        for backlog in waiting:
-            mode = Mode.LEADERBOARD if backlog.priority is not Priority.PRACTICE else practice or Mode.TEST
-            modes[mode] = modes.get(mode, 0) + backlog.count
+        for each in waiting:
+            mode = Mode.LEADERBOARD if each.priority is not Priority.PRACTICE else practice or Mode.TEST
+            modes[mode] = modes.get(mode, 0) + each.count
         return self._until_start(device, pace, modes)
 
     def _until_start(
@@ -131,7 +131,7 @@ class _Looker:
         slots = sum(
             info.devices[device] - info.in_use.get(device, 0) for info in _serving(self.alive, device)
         )
-        running = jobs.under_way(self._session, device=device)
+        running = backlog.under_way(self._session, device=device)
         if sum(ahead.values()) + len(running) < slots:
             return 0.0
         if any(mode not in pace for mode in [*ahead, *(mode for mode, _ in running)]):

@@ -24,12 +24,14 @@ from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.machines.process_identity import is_gone
+from kernelcup.services.queue import adoption
 from kernelcup.services.results import duels, finals, reviews
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.duels import Settled
 from kernelcup.storage.boards import boards, task_versions
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.queue import comparisons, job_durations, jobs
+from kernelcup.storage.machines import machines
+from kernelcup.storage.queue import backlog, comparisons, job_durations, jobs
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results import runs
 from kernelcup.storage.rules import pauses
@@ -54,8 +56,12 @@ def claim_next(
     devices: Sequence[str],
     now: datetime,
     up_to_submission: int | None = None,
+    full_boards: Sequence[int] = (),
 ) -> Lease | None:
-    """Take the first waiting job for one of the devices, None if there is none."""
+    """Take the first waiting job for one of the devices, None if there is none.
+
+    Ranked jobs of ``full_boards`` wait on.
+    """
     until = now + timedelta(seconds=lease_s)
     # Look before writing: SQLite has only one writer, and most looks find nothing.
     with db.read() as session:
@@ -70,7 +76,13 @@ def claim_next(
         return None
     with db.write() as session:
         lease = jobs.claim(
-            session, owner=owner, until=until, devices=some, now=now, up_to_submission=up_to_submission
+            session,
+            owner=owner,
+            until=until,
+            devices=some,
+            now=now,
+            up_to_submission=up_to_submission,
+            full_boards=full_boards,
         )
         if lease is not None:
             job = lease.job
@@ -171,6 +183,8 @@ def reclaim(
         held = jobs.running(session)
     reclaimed = []
     for lease in held:
+        if lease.call and lease.until + adoption.ADOPT_WITHIN >= now:
+            continue
         if lease.until >= now and not gone(lease.owner):
             continue
         backend = (backends or {}).get(lease.job.device, Backend.CUDA)
@@ -218,7 +232,7 @@ def position(db: Database, job_id: int) -> int | None:
         job = jobs.find(session, job_id)
         if job is None:
             raise NotFound(f"There is no job {job_id}.")
-        return jobs.position(session, job)
+        return backlog.position(session, job)
 
 
 def _requeue(session: Session, lease: Lease, *, attempt: int, reason: str, now: datetime) -> None:
@@ -265,6 +279,7 @@ def _record(
         finished_at=now,
         harness_hash=harness_hash,
         machine=machine,
+        lent=machines.is_lent(session, machine),
         counted=counted,
         rank_s=settled.rank_s,
         duel=settled.outcome,
@@ -279,9 +294,13 @@ def _record(
         _rank(session, job, run, replaces=replaces, now=now)
     _end(session, job, now)
     if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
-        took_s = (now - started_at).total_seconds()
-        job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
+        _note_work(session, job, machine, (now - started_at).total_seconds())
     return run
+
+
+def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:
+    machines.add_work(session, machine, took_s)
+    job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
 
 
 def _end(session: Session, job: Job, now: datetime) -> None:

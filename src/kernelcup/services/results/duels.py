@@ -6,6 +6,7 @@ import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePosixPath
 
 from sqlalchemy.orm import Session
 
@@ -15,7 +16,7 @@ from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.submissions import events, submissions
-from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode, RunReport
+from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode, RunReport, SourceTree
 
 _OUTCOMES = {
     DuelVerdict.FASTER: DuelOutcome.WON,
@@ -31,7 +32,7 @@ class Rival:
     """The submission that another one is measured in turns with."""
 
     submission_id: int
-    code: str
+    code: SourceTree
     error: float | None = None
     """How often equal submissions may be found different in a duel of a final; None for other duels."""
 
@@ -91,12 +92,14 @@ def queue(
         client: Where it came from.
         now: The time.
     """
+    code = submissions.code(session, first)
+    if len(code.files) == 1:
+        code = SourceTree.of(code.code, f"{client}-{first}-{second}{PurePosixPath(code.entry).suffix}")
     made, (job,) = submissions.insert(
         session,
         board=board,
         user_id=user_id,
-        code=submissions.code(session, first),
-        file_name=f"{client}-{first}-{second}.py",
+        code=code,
         mode=Mode.BENCHMARK,
         devices=[device],
         now=now,

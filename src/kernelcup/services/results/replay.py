@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import (
     Replay,
     RunReport,
     SampleName,
+    SourceTree,
     StageName,
 )
 
@@ -35,7 +36,7 @@ class FoundRun:
     device: str
     task: Task
     """The version that the run was judged against, which may not be the leaderboard's current one."""
-    code: str
+    code: SourceTree
 
 
 def find_run(db: Database, run_id: int) -> FoundRun:

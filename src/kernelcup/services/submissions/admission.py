@@ -9,13 +9,14 @@ from pathlib import PurePosixPath
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, Language, Leaderboard
+from kernelcup.domain import Actor, Device, Language, Leaderboard
 from kernelcup.errors import (
     Banned,
     ConflictingBoards,
     DeadlinePassed,
     DeviceNeeded,
     FileTooLarge,
+    GpuNeeded,
     LeaderboardNeeded,
     NotOpenYet,
     SignInNeeded,
@@ -29,21 +30,22 @@ from kernelcup.services.submissions.directives import Directives
 from kernelcup.storage.boards import late_exceptions, task_versions
 from kernelcup.storage.people.users import name_key
 from kernelcup.storage.submissions import submissions
-from kernelcup_harness.protocol import Mode
-
-ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
+from kernelcup.tasks.job_spec import placed
+from kernelcup.tasks.sources.submitted import base_name
+from kernelcup_harness.protocol import Backend, Mode, SourceTree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewSubmission:
-    """A file to be submitted, and its destination."""
+    """Files to be submitted, and their destination."""
 
-    file_name: str
-    size: int
+    tree: SourceTree
     directives: Directives
     mode: Mode
     board: str | None
     devices: Sequence[str]
+    known: Sequence[Device] = ()
+    """The configured devices; what another machine has is not known."""
 
 
 def check_author(session: Session, person: Actor, *, lock: bool = False) -> None:
@@ -77,13 +79,26 @@ def admit(
         now: When it arrived.
     """
     target = _board(session, new, viewer)
-    _check_size(target, new.size)
+    _check_size(target, sum(len(text.encode()) for text in new.tree.files.values()))
     stops.check_board(target)
-    check_file_type(new.file_name, task_versions.language(session, target.task_hash))
+    check_file_type(new.tree.entry, task_versions.accepted(session, target.task_hash, target.harness))
+    if len(new.tree.files) > 1:
+        placed(new.tree, task_versions.load(session, target.task_hash), target.harness)
     check_open(session, target, person=person, mode=new.mode, now=now)
     chosen = _devices(target, new.devices or new.directives.devices)
     stops.check_devices(chosen)
+    check_gpu(new.tree.entry, chosen, new.known)
     return target, chosen
+
+
+def check_gpu(entry: str, names: Sequence[str], known: Sequence[Device]) -> None:
+    """Raise ``GpuNeeded`` if a submission in CUDA C++ would go to a device without a GPU, which only compiles it."""
+    without = {device.name for device in known if device.backend is not Backend.CUDA} & set(names)
+    if without and PurePosixPath(entry).suffix.lower() in (".cu", ".cuh"):
+        raise GpuNeeded(
+            f"{entry!r} is CUDA C++, and {', '.join(sorted(without))} here has no GPU to run it. "
+            "`kernelcup run` compiles it without one."
+        )
 
 
 def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> None:
@@ -105,11 +120,6 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
         raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.")
 
 
-def base_name(file_name: str) -> str:
-    """Return the last part of a path of any operating system."""
-    return file_name.replace("\\", "/").rsplit("/", 1)[-1][-255:]
-
-
 def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:
     name, in_file = new.board, new.directives.leaderboard
     if name and in_file and name_key(name) != name_key(in_file):
@@ -128,13 +138,13 @@ def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:
 def _check_size(board: Leaderboard, size: int) -> None:
     if board.max_file_bytes is not None and size > board.max_file_bytes:
         raise FileTooLarge(
-            f"The file has {size:,} bytes; leaderboard {board.name!r} allows {board.max_file_bytes:,}."
+            f"The submission has {size:,} bytes; leaderboard {board.name!r} allows {board.max_file_bytes:,}."
         )
 
 
-def check_file_type(file_name: str, language: Language) -> None:
-    """Raise ``WrongFileType`` if the suffix of a file name does not fit the task's language."""
-    allowed, name = ENDINGS[language], base_name(file_name)
+def check_file_type(file_name: str, accepted: Sequence[Language]) -> None:
+    """Raise ``WrongFileType`` if a file is in none of the languages that a leaderboard takes."""
+    allowed, name = [ending for each in accepted for ending in each.endings], base_name(file_name)
     if PurePosixPath(name).suffix.lower() not in allowed:
         raise WrongFileType(f"{name!r}: expected a file that ends in {' or '.join(allowed)}.")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelcup.errors import InvalidDirective
+from kernelcup.errors import EntryNeeded, InvalidDirective
+from kernelcup_harness.protocol import SourceTree
+
+DEFAULT_ENTRIES = ("submission.py", "submission.cu")
 
 _DIRECTIVE = re.compile(r"(?:#|//)!popcorn(?:\s+(?P<rest>.*))?", re.IGNORECASE)
-_MEANT = re.compile(r"(?:#|//)\s*!?\s*popcorn[\s:]+(?P<rest>(?:leaderboard|gpus?)\b.*)", re.IGNORECASE)
+_MEANT = re.compile(r"(?:#|//)\s*!?\s*popcorn[\s:]+(?P<rest>(?:leaderboard|gpus?|entry)\b.*)", re.IGNORECASE)
 """Comments that look like a directive, such as ``# POPCORN leaderboard NAME``."""
 
 
@@ -21,11 +24,34 @@ class Directives:
     devices: tuple[str, ...] = ()
 
 
+def find_entry(files: Mapping[str, str]) -> SourceTree:
+    """Return files with the one that has the kernel: the only one, the one that a directive names, or
+    ``submission.py`` or ``submission.cu``.
+
+    Raises:
+        EntryNeeded: It cannot be told.
+        InvalidDirective: A directive names another file, or several do.
+    """
+    if len(files) == 1:
+        return SourceTree(entry=next(iter(files)), files=dict(files))
+    lines = (words for text in files.values() for _, words in _directive_lines(text))
+    named = sorted({" ".join(words[1:]) for words in lines if words and words[0].lower() == "entry"})
+    if len(named) > 1:
+        raise InvalidDirective(f"Several entries are named: {', '.join(named)}.")
+    found = next((name for name in named or DEFAULT_ENTRIES if name in files), None)
+    if found is None and named:
+        raise InvalidDirective(f"The entry {named[0]!r} is not among the files: {', '.join(sorted(files))}.")
+    if found is None:
+        raise EntryNeeded(f"Which file has the kernel? There are {', '.join(sorted(files))}.")
+    return SourceTree(entry=found, files=dict(files))
+
+
 def parse_directives(code: str) -> Directives:
     """Read the directives in the first block of comments, which a blank line or code ends.
 
-    ``#!POPCORN leaderboard NAME`` and ``#!POPCORN gpu NAME [NAME ...]`` (or ``gpus``) are known,
-    in upper or lower case, after ``#`` or ``//``. Other comments, including a shebang, are skipped.
+    ``#!POPCORN leaderboard NAME``, ``#!POPCORN gpu NAME [NAME ...]`` (or ``gpus``) and ``#!POPCORN entry FILE``
+    (see :func:`find_entry`) are known, in upper or lower case, after ``#`` or ``//``. Other comments, including
+    a shebang, are skipped.
 
     Raises:
         InvalidDirective: A directive is unknown, lacks its argument, or is given twice with different values.
@@ -105,9 +131,9 @@ def _directive(number: int, words: list[str]) -> tuple[str, tuple[str, ...]]:
     if not words:
         raise InvalidDirective(f"Line {number}: expected `leaderboard NAME` or `gpu NAME` after !POPCORN.")
     key = {"gpus": "gpu"}.get(words[0].lower(), words[0].lower())
-    if key not in ("leaderboard", "gpu"):
+    if key not in ("leaderboard", "gpu", "entry"):
         raise InvalidDirective(
-            f"Line {number}: unknown directive {words[0]!r}; there are leaderboard and gpu."
+            f"Line {number}: unknown directive {words[0]!r}; there are leaderboard, gpu and entry."
         )
     values = tuple(dict.fromkeys(words[1:]))
     if not values:

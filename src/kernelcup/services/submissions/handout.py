@@ -9,9 +9,7 @@ from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task
 from kernelcup.services.boards.boards import visible_task
 from kernelcup.services.submissions.directives import write_directives
 from kernelcup.storage.engine.database import Database
-from kernelcup.tasks.starter import made_template
-
-DEFAULT_LANGUAGE = "Python"
+from kernelcup.tasks.starter import all_templates
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,10 +44,12 @@ def hand_out(db: Database, name: str, viewer: Actor = OPERATOR) -> HandedOut:
 
 def templates_of(board: Leaderboard, task: Task) -> dict[str, str]:
     """Return the templates by language, with directives for the leaderboard."""
-    made = made_template(task)
-    texts = task.templates if made is None else {DEFAULT_LANGUAGE: made}
-    mark = "//" if task.lang is Language.CUDA else "#"
     return {
-        language: write_directives(text, board.name, board.devices, mark=mark)
-        for language, text in texts.items()
+        language: write_directives(
+            text,
+            board.name,
+            board.devices,
+            mark="//" if task.language_of_template(text) is Language.CUDA else "#",
+        )
+        for language, text in all_templates(task, board.harness).items()
     }

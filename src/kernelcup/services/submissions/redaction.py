@@ -22,6 +22,8 @@ WITHHELD = "Withheld: it may reveal the hidden cases."
 WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
 DIGITS = 4
 """Significant digits of times, as on the board."""
+EVIDENT = frozenset({"device", "driver", "cuda", "torch", "triton", "python", "cores", "environment"})
+"""Facts of a report's environment for everybody."""
 WITHHELD_RIVAL = "Withheld: it may reveal another user's submission."
 
 
@@ -69,6 +71,41 @@ def outline(report: RunReport) -> RunReport:
         verdict=report.verdict,
         trust=report.trust,
         comparable=report.comparable,
+    )
+
+
+def evidence(report: RunReport) -> RunReport:
+    """Return what everybody may see of a result that ranks: how each public case was checked and timed, and where.
+
+    It has no text that the submission could write, and no time that only its own clock has measured.
+    """
+    shown = redact(report, sees_all=False)
+    environment = {key: value for key, value in shown.environment.items() if key in EVIDENT}
+    sandbox = shown.environment.get("sandbox")
+    if isinstance(sandbox, dict) and "kind" in sandbox:
+        environment["sandbox"] = {"kind": sandbox["kind"]}
+    return dataclasses.replace(
+        outline(shown),
+        stages=[
+            dataclasses.replace(stage, message="", cases=[_evident(case) for case in stage.cases])
+            for stage in shown.stages
+        ],
+        calibration=shown.calibration,
+        environment=environment,
+    )
+
+
+def _evident(case: CaseResult) -> CaseResult:
+    return CaseResult(
+        index=case.index,
+        parameters=case.parameters,
+        hidden=case.hidden,
+        verdict=case.verdict,
+        timing=None if case.timing is None else dataclasses.replace(case.timing, own_ns=[]),
+        checks=case.checks,
+        work=case.work,
+        floor_ns=case.floor_ns,
+        reference_ns=case.reference_ns,
     )
 
 

@@ -20,6 +20,11 @@ class SecondOpinion:
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
         self._thread.start()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether :meth:`found` returns at once."""
+        return not self._thread.is_alive()
+
     def found(self) -> Screening | None:
         """Wait for the end and return the findings; None if the screening itself failed."""
         self._thread.join()

@@ -32,15 +32,15 @@ from kernelcup.screen.findings import Screening
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
-from kernelcup.services.submissions.veiling import redacted_run, veiled_run
+from kernelcup.services.submissions.veiling import redacted_run, veiled_run, with_evidence
 from kernelcup.storage.boards import boards, late_exceptions, members
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import users
-from kernelcup.storage.queue import jobs
+from kernelcup.storage.queue import backlog, jobs
 from kernelcup.storage.results import runs
 from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.storage.submissions.submissions import Seen
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, SourceTree
 
 ENDED = (JobState.DONE, JobState.CANCELLED, *PUT_ASIDE)
 
@@ -83,7 +83,8 @@ def show_submission(
         db: The database.
         submission_id: The submission's number.
         viewer: The actor who looks. The author sees everything but hidden cases and output printed while it was
-            ranked, managers of the leaderboard see everything, others the outcome of a ranked submission.
+            ranked, managers of the leaderboard see everything, others the outcome of a ranked submission
+            and the evidence of a result that ranks.
 
     Raises:
         NotFound: It does not exist for the viewer.
@@ -94,7 +95,7 @@ def show_submission(
         found = jobs.of_submission(session, submission_id)
         is_full = _sees_all_of(submission, board, viewer)
         if not is_full:
-            view = _public_view(session, submission, board, found, viewer)
+            view = _with_evidence(session, _public_view(session, submission, board, found, viewer))
             if submission.mode is not Mode.LEADERBOARD or not view.ended:
                 raise Forbidden(
                     f"Submission {submission_id} belongs to another user: only ranked ones are shown, once judged."
@@ -104,7 +105,7 @@ def show_submission(
         views = tuple(
             JobView(
                 job=job,
-                position=jobs.position(session, job),
+                position=backlog.position(session, job),
                 run=redacted_run(session, board, job, done.get(job.id), viewer),
             )
             for job in found
@@ -187,7 +188,7 @@ def list_submissions(
 
 def get_code(
     db: Database, submission_id: int, *, viewer: Actor = OPERATOR, now: datetime | None = None
-) -> str:
+) -> SourceTree:
     """Return a submission's code: for its author and managers of the leaderboard, or for all once published.
 
     Args:
@@ -336,6 +337,14 @@ def _public_view(
 ) -> SubmissionView:
     done = runs.counted_without_reports(session, [job.id for job in found])
     return _masked_view(session, submission, board, found, done, viewer)
+
+
+def _with_evidence(session: Session, view: SubmissionView) -> SubmissionView:
+    """Return somebody else's submission with the evidence of its results that rank."""
+    scored = [each.job.id for each in view.jobs if each.run is not None and each.run.score_s is not None]
+    found = with_evidence(session, scored)
+    shown = (dataclasses.replace(each, run=found.get(each.job.id, each.run)) for each in view.jobs)
+    return dataclasses.replace(view, jobs=tuple(shown))
 
 
 def _masked_view(

@@ -11,28 +11,26 @@ from functools import cached_property
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Submission
+from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, Role, Scope, Submission
 from kernelcup.errors import (
-    EmptyFile,
-    FileTooLarge,
     IdempotencyMismatch,
     InvalidSubmission,
     InvalidValue,
-    NotText,
     SignInNeeded,
 )
 from kernelcup.services import access
 from kernelcup.services.people.user_names import check_user_name
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
-from kernelcup.services.submissions.admission import NewSubmission, admit, base_name, check_author
-from kernelcup.services.submissions.directives import parse_directives
+from kernelcup.services.submissions.admission import NewSubmission, admit, check_author
+from kernelcup.services.submissions.directives import find_entry, parse_directives
+from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import users
 from kernelcup.storage.submissions import events, submissions
-from kernelcup_harness.protocol import Mode, canonical_hash
+from kernelcup.tasks.sources.submitted import base_name, read_files
+from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree, canonical_hash, is_pattern, to_json
 
-LARGEST_FILE_BYTES = 1_000_000
 LONGEST_KEY = 128
 
 
@@ -50,12 +48,16 @@ class _Request:
     devices: Sequence[str]
     client: str
     now: datetime
+    known: Sequence[Device]
+    profile: ProfileOptions | None
 
     @cached_property
     def hash(self) -> str:
         """A hash of the request, so that a key cannot be reused for another one."""
         said: list[object] = [base_name(self.file_name), hashlib.sha256(self.content).hexdigest()]
         said += [self.mode.value, None if self.board is None else users.name_key(self.board)]
+        if self.profile is not None:
+            said.append(to_json(self.profile))
         return canonical_hash([*said, sorted(device.lower() for device in self.devices)])
 
 
@@ -71,8 +73,10 @@ def submit(
     devices: Sequence[str] = (),
     idempotency_key: str | None = None,
     client: str = "",
+    known_devices: Sequence[Device] = (),
+    profile: ProfileOptions | None = None,
 ) -> Submission:
-    """Accept a file: once this returns, it will be judged.
+    """Accept a file, or a zip of several: once this returns, it will be judged.
 
     Checks happen in this order: identity, bans, the key, a pause of the service, size and encoding, directives,
     leaderboard and access to it, its size limit and pause, file type, opening and deadline, devices and their
@@ -88,6 +92,8 @@ def submit(
         now: When the file arrived.
         idempotency_key: The same request with the same key returns the first submission again.
         client: The name of the client that it came from.
+        known_devices: The configured devices; those without a GPU get no CUDA C++.
+        profile: What to profile, in mode ``profile``.
     """
     ask = _Request(
         user=user,
@@ -100,9 +106,11 @@ def submit(
         devices=devices,
         client=client,
         now=now,
+        known=known_devices,
+        profile=profile,
     )
     try:
-        code, new = _read(ask)
+        new = _read(ask)
     except InvalidSubmission:
         first = _refuse_early(db, ask)
         if first is not None:
@@ -110,7 +118,7 @@ def submit(
         raise
     try:
         with db.write(durable=True) as session:
-            return _store(session, ask, new, code)
+            return _store(session, ask, new)
     except IntegrityError:
         with db.read() as session:
             first = _first(session, _person(session, ask), ask)
@@ -130,33 +138,22 @@ def _refuse_early(db: Database, ask: _Request) -> Submission | None:
         return first
 
 
-def _read(ask: _Request) -> tuple[str, NewSubmission]:
-    """Return a file's text and the parsed request. Raise ``InvalidSubmission``."""
-    code = read_code(ask.content)
-    new = NewSubmission(
-        file_name=ask.file_name,
-        size=len(ask.content),
-        directives=parse_directives(code),
+def _read(ask: _Request) -> NewSubmission:
+    """Return the parsed request. Raise ``InvalidSubmission``."""
+    tree = read_tree(ask.file_name, ask.content)
+    return NewSubmission(
+        tree=tree,
+        directives=parse_directives(tree.code),
         mode=ask.mode,
         board=ask.board,
         devices=ask.devices,
+        known=ask.known,
     )
-    return code, new
 
 
-def read_code(content: bytes) -> str:
-    """Return a submission's text. Raise ``EmptyFile``, ``FileTooLarge`` or ``NotText``."""
-    if len(content) > LARGEST_FILE_BYTES:
-        raise FileTooLarge(f"The file has {len(content):,} bytes; {LARGEST_FILE_BYTES:,} are allowed.")
-    if not content.strip():
-        raise EmptyFile("The file is empty.")
-    try:
-        code = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise NotText(f"The file is not UTF-8 text: byte {error.start} cannot be decoded.") from error
-    if "\0" in code:
-        raise NotText("The file is not text: it contains a NUL byte.")
-    return code
+def read_tree(file_name: str, content: bytes) -> SourceTree:
+    """Return the files of a submission: of one text, or of a zip. Raise ``InvalidSubmission``."""
+    return find_entry(read_files(file_name, content))
 
 
 def _check_person(user: str | Actor) -> str:
@@ -174,7 +171,7 @@ def _check_key(key: str) -> str:
     return key
 
 
-def _store(session: Session, ask: _Request, new: NewSubmission, code: str) -> Submission:
+def _store(session: Session, ask: _Request, new: NewSubmission) -> Submission:
     """Make all checks, and store the submission."""
     _share_board(session, new)
     if not isinstance(ask.user, Actor):
@@ -190,17 +187,16 @@ def _store(session: Session, ask: _Request, new: NewSubmission, code: str) -> Su
         session,
         board=target,
         user_id=person.user_id,
-        code=code,
-        file_name=base_name(new.file_name),
+        code=new.tree,
         mode=new.mode,
         devices=chosen,
         now=ask.now,
         client=ask.client,
         idempotency_key=ask.key,
         request_hash=ask.hash if ask.key is not None else None,
+        profile=ask.profile,
     )
-    accepted = {"devices": chosen, "mode": new.mode.value}
-    events.record_first(session, submission_id, "accepted", accepted, None, ask.now)
+    events.record_first(session, submission_id, "accepted", _accepted(new, chosen), None, ask.now)
     return Submission(
         id=submission_id,
         leaderboard=target.name,
@@ -209,12 +205,17 @@ def _store(session: Session, ask: _Request, new: NewSubmission, code: str) -> Su
         user_id=person.user_id,
         mode=new.mode,
         devices=tuple(chosen),
-        file_name=base_name(new.file_name),
-        code_hash=submissions.hash_of(code),
+        file_name=new.tree.entry,
+        code_hash=submissions.hash_of(new.tree),
         created_at=ask.now,
         client=ask.client,
+        profile=ask.profile,
         new_jobs=tuple(queued),
     )
+
+
+def _accepted(new: NewSubmission, chosen: list[str]) -> dict[str, object]:
+    return {"devices": chosen, "mode": new.mode.value}
 
 
 def _share_board(session: Session, new: NewSubmission) -> None:
@@ -257,5 +258,20 @@ def _admit(
     stops.check_service()
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
     target, chosen = admit(session, new, stops, person=person, viewer=viewer, now=ask.now)
+    if ask.profile is not None:
+        check_profile(session, target, ask.profile, new.mode)
     check_limits(session, target, chosen, person=person, mode=new.mode, now=ask.now, lock=True)
     return target, chosen
+
+
+def check_profile(session: Session, board: Leaderboard, asked: ProfileOptions, mode: Mode) -> None:
+    """Raise ``InvalidValue`` for options of a profile that name nothing, or for another mode."""
+    if mode is not Mode.PROFILE:
+        raise InvalidValue("Only the mode `profile` has options of a profile.")
+    count = len(task_versions.load(session, board.task_hash).benchmarks)
+    if asked.benchmark is not None and not 0 <= asked.benchmark < count:
+        raise InvalidValue(f"Benchmark {asked.benchmark}: this task has {count}, counted from 0.")
+    if not is_pattern(asked.kernel):
+        raise InvalidValue("The pattern of kernel names is no regular expression of at most 200 characters.")
+    if asked.launches < 0:
+        raise InvalidValue("The number of launches cannot be negative; 0 means all of them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
@@ -16,9 +17,9 @@ from kernelcup.domain import (
 )
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
-from kernelcup.services.submissions.redaction import redact, without_duel
+from kernelcup.services.submissions.redaction import evidence, redact, without_duel
 from kernelcup.storage.queue import comparisons
-from kernelcup.storage.results import frozen_standings
+from kernelcup.storage.results import frozen_standings, runs
 from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import Mode
 
@@ -36,6 +37,14 @@ def redacted_run(
         is_own_rival=_is_own_rival(session, job, run, viewer),
     )
     return veiled_run(session, board, job, dataclasses.replace(run, report=report), viewer)
+
+
+def with_evidence(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
+    """Return the runs that count with the part of their reports that everybody may see, by their jobs."""
+    return {
+        number: dataclasses.replace(run, report=evidence(run.report), machine="")
+        for number, run in runs.counted(session, job_ids).items()
+    }
 
 
 def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:

@@ -13,6 +13,7 @@ from kernelcup.domain import Language, RankingBy, Task
 from kernelcup.errors import NotFound
 from kernelcup.storage.engine.database import insert_if_absent
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, TaskVersionRow
+from kernelcup_harness.protocol import HarnessKind
 
 T = TypeVar("T")
 
@@ -40,15 +41,15 @@ def load(session: Session, task_hash: str) -> Task:
     return Task.from_json(_column(session, TaskVersionRow.body, task_hash))
 
 
-def language(session: Session, task_hash: str) -> Language:
-    """Return the language of a task's submissions, without reading the task."""
-    known = _LANGUAGES.get(task_hash)
+def accepted(session: Session, task_hash: str, harness: HarnessKind) -> tuple[Language, ...]:
+    """Return the languages of a task's submissions under a harness; the task is read once."""
+    known = _LANGUAGES.get((task_hash, harness))
     if known is None:
-        known = _LANGUAGES[task_hash] = Language(_column(session, TaskVersionRow.lang, task_hash))
+        known = _LANGUAGES[task_hash, harness] = load(session, task_hash).accepted(harness)
     return known
 
 
-_LANGUAGES: dict[str, Language] = {}
+_LANGUAGES: dict[tuple[str, HarnessKind], tuple[Language, ...]] = {}
 """A cache, because each submission needs it; a version never changes, since its hash covers its content."""
 
 

@@ -26,10 +26,9 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
-    literal,
     literal_column,
+    or_,
     select,
-    tuple_,
     update,
 )
 from sqlalchemy import insert as insert_into
@@ -37,11 +36,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.errors import StaleLease
-from kernelcup.storage.tables import JobRow, table_of
+from kernelcup.storage.tables import JobRow, SubmissionRow, table_of
 from kernelcup_harness.protocol import Mode
-
-MOST_COUNTED = 1000
-"""The maximum number of jobs that are counted ahead of a waiting one; with more, its position is None."""
 
 
 def in_state(state: JobState) -> ColumnElement[bool]:
@@ -61,6 +57,8 @@ class Lease:
     owner: str
     token: str
     until: datetime
+    call: str = ""
+    """The launcher's name for this attempt, if it outlives the dispatcher."""
 
 
 def enqueue(
@@ -141,11 +139,15 @@ def claim(
     devices: Sequence[str],
     now: datetime,
     up_to_submission: int | None = None,
+    full_boards: Sequence[int] = (),
 ) -> Lease | None:
-    """Claim the first job in the queues of the devices, None if there is none."""
+    """Claim the first job in the queues of the devices, None if there is none.
+
+    Ranked jobs of ``full_boards`` wait.
+    """
     for device in _by_turn(session, devices, up_to_submission):
         first = (
-            _first(device, up_to_submission)
+            _first(device, up_to_submission, full_boards)
             .with_for_update(skip_locked=True)  # SQLite ignores this; it has only one writer anyway
             .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
         )
@@ -176,6 +178,23 @@ def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
     """Extend a lease. Raise ``StaleLease`` if it is gone."""
     _change(session, lease, lease_until=until)
     return dataclasses.replace(lease, until=until)
+
+
+def note_call(session: Session, lease: Lease, call: str, machine: str | None) -> None:
+    """Store by which name the launcher knows an attempt, and where it runs. Raise ``StaleLease``."""
+    _change(session, lease, call=call, machine=machine)
+
+
+def adopt(session: Session, lease: Lease, *, owner: str, until: datetime) -> Lease:
+    """Take over a running attempt from another holder. Raise ``StaleLease`` if it holds it no more."""
+    token = secrets.token_hex(16)
+    return _lease(_change(session, lease, lease_owner=owner, lease_token=token, lease_until=until))
+
+
+def is_adopted(session: Session, lease: Lease) -> bool:
+    """Return whether an attempt goes on under another holder."""
+    row = session.get(JobRow, lease.job.id, populate_existing=True)
+    return row is not None and (row.state, row.attempt) == (JobState.RUNNING.value, lease.job.attempt)
 
 
 def requeue(session: Session, lease: Lease, *, attempt: int, reason: str) -> Job:
@@ -252,6 +271,15 @@ def running(session: Session) -> list[Lease]:
     return [_lease(row) for row in sorted(rows, key=lambda row: row.id)]
 
 
+def running_on(session: Session) -> dict[str, list[int]]:
+    """Return the jobs that each machine judges."""
+    found: dict[str, list[int]] = {}
+    query = select(JobRow.id, JobRow.machine, JobRow.lease_owner).where(RUNNING)
+    for job_id, machine, owner in session.execute(query):
+        found.setdefault(machine or (owner or "").partition(":")[0], []).append(job_id)
+    return {machine: sorted(some) for machine, some in found.items()}
+
+
 def find(session: Session, job_id: int) -> Job | None:
     """Return a job, None if it does not exist."""
     row = session.get(JobRow, job_id)
@@ -272,70 +300,18 @@ def of_submissions(session: Session, submission_ids: Sequence[int]) -> dict[int,
     return found
 
 
-def ahead(session: Session, job: Job) -> dict[Mode, int]:
-    """Return how many jobs are ahead of a waiting one, by mode; counting stops above ``MOST_COUNTED``."""
-    turn = session.execute(select(JobRow.turn).where(JobRow.id == job.id)).scalar_one()
-    earlier = tuple_(*_ORDER) < tuple_(literal(job.priority), literal(turn), literal(job.id))
-    waiting = select(JobRow.mode).where(QUEUED, JobRow.device == job.device, earlier)
-    before = waiting.limit(MOST_COUNTED + 1).subquery()
-    query = select(before.c.mode, func.count()).group_by(before.c.mode)
-    return {Mode(mode): count for mode, count in session.execute(query)}
-
-
-def under_way(session: Session, *, device: str) -> list[tuple[Mode, datetime]]:
-    """Return the mode and the start of each job that runs on a device."""
-    query = select(JobRow.mode, JobRow.started_at).where(RUNNING, JobRow.device == device)
-    return [(Mode(mode), started_at) for mode, started_at in session.execute(query) if started_at is not None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Backlog:
-    """The waiting jobs of a device in one class of the queue."""
-
-    device: str
-    priority: Priority
-    count: int
-    oldest_queued_at: datetime
-    """The time since which the job with the lowest number waits."""
-
-
-def backlogs(session: Session) -> list[Backlog]:
-    """Return the backlogs of all devices and classes."""
-    groups = (
-        select(JobRow.device, JobRow.priority, func.count(), func.min(JobRow.id))
-        .where(QUEUED)
-        .group_by(JobRow.device, JobRow.priority)
-        .order_by(JobRow.device, JobRow.priority)
-    )
-    found = session.execute(groups).all()
-    first = [job_id for *_, job_id in found]
-    query = select(JobRow.id, JobRow.queued_at, JobRow.created_at).where(JobRow.id.in_(first))
-    since = {job_id: queued_at or created_at for job_id, queued_at, created_at in session.execute(query)}
-    return [
-        Backlog(device=device, priority=Priority(priority), count=number, oldest_queued_at=since[job_id])
-        for device, priority, number, job_id in found
-    ]
-
-
-def position(session: Session, job: Job) -> int | None:
-    """Return a job's position in the queue of its device, 1 for the next.
-
-    Return None if it is not waiting, or if more than ``MOST_COUNTED`` jobs are ahead.
-    """
-    if job.state is not JobState.QUEUED:
-        return None
-    before = sum(ahead(session, job).values())
-    return None if before > MOST_COUNTED else before + 1
-
-
 _OPEN = (JobState.QUEUED.value, JobState.RUNNING.value)
-_NO_LEASE = {"lease_owner": None, "lease_token": None, "lease_until": None}
+_NO_LEASE = {"lease_owner": None, "lease_token": None, "lease_until": None, "call": None, "machine": None}
 _NO_SYNC = {"synchronize_session": False, "populate_existing": True}
-_ORDER = (JobRow.priority, JobRow.turn, JobRow.id)
+ORDER = (JobRow.priority, JobRow.turn, JobRow.id)
 
 
-def _first(device: str, up_to_submission: int | None) -> Select[int]:
-    return select(JobRow.id).where(*_waiting(device, up_to_submission)).order_by(*_ORDER).limit(1)
+def _first(device: str, up_to_submission: int | None, full_boards: Sequence[int] = ()) -> Select[int]:
+    waiting = _waiting(device, up_to_submission)
+    if full_boards:
+        of_them = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id.in_(full_boards))
+        waiting.append(or_(JobRow.mode != Mode.LEADERBOARD.value, JobRow.submission_id.not_in(of_them)))
+    return select(JobRow.id).where(*waiting).order_by(*ORDER).limit(1)
 
 
 def _waiting(device: str, up_to_submission: int | None) -> list[ColumnElement[bool]]:
@@ -349,7 +325,7 @@ def _by_turn(session: Session, devices: Sequence[str], up_to_submission: int | N
         return list(devices)
     heads = []
     for device in devices:
-        places = select(JobRow.priority, JobRow.turn, JobRow.id).order_by(*_ORDER).limit(1)
+        places = select(JobRow.priority, JobRow.turn, JobRow.id).order_by(*ORDER).limit(1)
         head = session.execute(places.where(*_waiting(device, up_to_submission))).first()
         if head is not None:
             heads.append((tuple(head), device))
@@ -379,7 +355,13 @@ def _lease(row: JobRow) -> Lease:
     assert row.lease_owner is not None
     assert row.lease_token is not None
     assert row.lease_until is not None
-    return Lease(job=_job(row), owner=row.lease_owner, token=row.lease_token, until=row.lease_until)
+    return Lease(
+        job=_job(row),
+        owner=row.lease_owner,
+        token=row.lease_token,
+        until=row.lease_until,
+        call=row.call or "",
+    )
 
 
 def _job(row: Any) -> Job:

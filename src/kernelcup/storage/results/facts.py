@@ -75,8 +75,8 @@ def reports(session: Session, run_ids: Collection[int]) -> dict[int, tuple[str, 
 
 def codes(session: Session, hashes: Collection[str]) -> Mapping[str, str]:
     """Return codes by their hashes."""
-    query = select(CodeRow.hash, CodeRow.text).where(CodeRow.hash.in_(hashes))
-    return {row.hash: row.text for row in session.execute(query)}
+    query = select(CodeRow.hash, CodeRow.files).where(CodeRow.hash.in_(hashes))
+    return {row.hash: "\n".join(row.files.values()) for row in session.execute(query)}
 
 
 def user_names(session: Session, user_ids: Collection[int]) -> dict[int, str]:

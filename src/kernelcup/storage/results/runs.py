@@ -53,6 +53,7 @@ def insert(
     duel: DuelOutcome = DuelOutcome.NONE,
     rival: int | None = None,
     judging: str = "",
+    lent: bool = False,
 ) -> Run:
     """Store a run, by default the one that counts for its job.
 
@@ -62,6 +63,7 @@ def insert(
         duel: The outcome of the duel.
         rival: The submission that it was measured against, or that it stands behind.
         judging: The hash of everything that judging it depended on; it ranks only if its leaderboard's is equal.
+        lent: Whether the operator does not vouch for the machine.
     """
     row = RunRow(
         job_id=job.id,
@@ -81,6 +83,7 @@ def insert(
         finished_at=finished_at,
         harness_hash=harness_hash,
         machine=machine,
+        lent=lent,
         report=to_json(report),
     )
     session.add(row)

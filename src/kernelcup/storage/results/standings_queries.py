@@ -70,7 +70,7 @@ def _with_runs(top: Subquery) -> Select[Any]:
     return (
         select(*whose)
         .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.comparable)
-        .add_columns(runs.c.score_s, *moved, top.c.duel)
+        .add_columns(runs.c.lent, runs.c.score_s, *moved, top.c.duel)
         .join(users, users.c.id == top.c.user_id)
         .join(submissions, submissions.c.id == top.c.submission_id)
         .join(runs, runs.c.id == top.c.run_id)
@@ -102,6 +102,7 @@ def entry_of(row: Any) -> Entry:
         file_name=row.file_name,
         trust=row.trust,
         comparable=row.comparable,
+        lent=row.lent,
         rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
         duel=DuelOutcome(row.duel),
     )

@@ -27,7 +27,7 @@ from kernelcup.storage.tables import (
     UserRow,
     table_of,
 )
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree, canonical_hash, from_json, to_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,31 +57,33 @@ def insert(
     *,
     board: Leaderboard,
     user_id: int,
-    code: str,
-    file_name: str,
+    code: SourceTree,
     mode: Mode,
     devices: Sequence[str],
     now: datetime,
     client: str = "",
     idempotency_key: str | None = None,
     request_hash: str | None = None,
+    profile: ProfileOptions | None = None,
 ) -> tuple[int, list[Job]]:
     """Store a submission with one queued job for each device, and return its id and the jobs.
 
     The user has to be locked, see :func:`find_author`: two concurrent files would get the same turn.
     """
     code_hash = hash_of(code)
-    insert_if_absent(session, CodeRow, hash=code_hash, text=code)
+    files = {"": code.code} if len(code.files) == 1 else code.files
+    insert_if_absent(session, CodeRow, hash=code_hash, files=files)
     values = {
         "leaderboard_id": board.id,
         "user_id": user_id,
         "code_hash": code_hash,
-        "file_name": file_name,
+        "file_name": code.entry,
         "mode": mode.value,
         "created_at": now,
         "client": client,
         "idempotency_key": idempotency_key,
         "request_hash": request_hash,
+        "profile": None if profile is None else to_json(profile),
     }
     submission_id: int = session.execute(_INSERT, values).scalar_one()
     queued = [
@@ -121,9 +123,11 @@ _OF_KEY = select(_TABLE.c.id, _TABLE.c.request_hash).where(
 )
 
 
-def hash_of(code: str) -> str:
-    """Return the hash under which a code is stored."""
-    return hashlib.sha256(code.encode()).hexdigest()
+def hash_of(code: SourceTree) -> str:
+    """Return the hash under which a code is stored: of one file its text's, of several also their names count."""
+    # No text has a NUL, so that none has the hash of several files.
+    text = code.code if len(code.files) == 1 else f"\0{canonical_hash(code)}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def priority_of(mode: Mode) -> Priority:
@@ -217,7 +221,7 @@ def newest(
     return _load(session, query if seen is None else _only(query, seen))
 
 
-def code(session: Session, submission_id: int) -> str:
+def code(session: Session, submission_id: int) -> SourceTree:
     """Return the code of a submission. Raise ``NotFound``: it may be deleted after it was found."""
     found = find_code(session, submission_id)
     if found is None:
@@ -225,14 +229,18 @@ def code(session: Session, submission_id: int) -> str:
     return found
 
 
-def find_code(session: Session, submission_id: int) -> str | None:
+def find_code(session: Session, submission_id: int) -> SourceTree | None:
     """Return the code of a submission, None if it does not exist."""
     query = (
-        select(CodeRow.text)
+        select(SubmissionRow.file_name, CodeRow.files)
         .join(SubmissionRow, SubmissionRow.code_hash == CodeRow.hash)
         .where(SubmissionRow.id == submission_id)
     )
-    return session.execute(query).scalar_one_or_none()
+    row = session.execute(query).one_or_none()
+    if row is None:
+        return None
+    entry, files = row
+    return SourceTree.of(files[""], entry) if "" in files else SourceTree(entry=entry, files=files)
 
 
 def delete_submission(session: Session, submission_id: int) -> None:
@@ -296,4 +304,5 @@ def _submission(row: Any, devices: Sequence[str]) -> Submission:
         code_hash=row.code_hash,
         created_at=row.created_at,
         client=row.client,
+        profile=None if row.profile is None else from_json(ProfileOptions, row.profile),
     )

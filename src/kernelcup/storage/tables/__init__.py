@@ -12,7 +12,14 @@ from kernelcup.storage.tables.boards import (
     MemberRow,
     TaskVersionRow,
 )
-from kernelcup.storage.tables.machines import CanaryRow, DeviceCalibrationRow, DeviceFaultRow
+from kernelcup.storage.tables.machines import (
+    BoardMachineRow,
+    CanaryRow,
+    DeviceCalibrationRow,
+    DeviceFaultRow,
+    MachineCallRow,
+    MachineRow,
+)
 from kernelcup.storage.tables.news import NewsRow, WebhookDeliveryRow, WebhookRow
 from kernelcup.storage.tables.people import IdentityRow, OneTimeCodeRow, TokenRow, UserRow
 from kernelcup.storage.tables.queue import ComparisonRow, DispatcherRow, JobRow, PaceRow
@@ -41,6 +48,7 @@ __all__ = [
     "AuditRow",
     "Base",
     "BestRow",
+    "BoardMachineRow",
     "CanaryRow",
     "CodeRow",
     "ComparisonRow",
@@ -61,6 +69,8 @@ __all__ = [
     "LeaderboardDeviceRow",
     "LeaderboardRow",
     "LimitRow",
+    "MachineCallRow",
+    "MachineRow",
     "MemberRow",
     "NewsRow",
     "OneTimeCodeRow",

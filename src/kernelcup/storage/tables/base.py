@@ -29,7 +29,7 @@ class Base(DeclarativeBase):
     """Root of the mapped classes."""
 
     metadata = MetaData(naming_convention=NAMING)
-    type_annotation_map = {datetime: UtcDateTime, str: Line, dict[str, Any]: JSON}  # noqa: RUF012
+    type_annotation_map = {datetime: UtcDateTime, str: Line, dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012
 
 
 def table_of(row: type[Base]) -> Table:

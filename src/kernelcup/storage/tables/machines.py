@@ -1,4 +1,4 @@
-"""Tables of devices: faults and calibrations."""
+"""Tables of machines: themselves, the calls of agents, faults and calibrations of devices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,61 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.storage.tables.base import NEVER_REUSE_IDS, Base
+
+
+class MachineRow(Base):
+    """A host that judges, or a provider that does so for us."""
+
+    __tablename__ = "machines"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    launcher: Mapped[str]
+    slots: Mapped[dict[str, Any]]
+    """The number of slots by device."""
+    facts: Mapped[dict[str, Any]]
+    labels: Mapped[list[Any]] = mapped_column(default=list, server_default="[]")
+    is_own: Mapped[bool]
+    """Whether the operator vouches for it: others may forge reports and read the jobs that they get."""
+    is_draining: Mapped[bool] = mapped_column(default=False)
+    trouble: Mapped[str] = mapped_column(default="")
+    token_hash: Mapped[str | None] = mapped_column(unique=True)
+    """Of an agent's token."""
+    agent: Mapped[str | None]
+    """The session of the agent that is connected."""
+    joined_at: Mapped[datetime]
+    seen_at: Mapped[datetime | None]
+    busy_s: Mapped[float] = mapped_column(default=0.0)
+    """The time that its slots worked on jobs, in all."""
+    price_per_hour: Mapped[float] = mapped_column(default=0.0)
+    """Of one busy slot."""
+
+
+class BoardMachineRow(Base):
+    """A machine that ranks a leaderboard."""
+
+    __tablename__ = "board_machines"
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    machine: Mapped[str] = mapped_column(ForeignKey("machines.name", ondelete="CASCADE"), primary_key=True)
+
+
+class MachineCallRow(Base):
+    """A job that an agent is to judge, or judges, and its report."""
+
+    __tablename__ = "machine_calls"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    machine: Mapped[str] = mapped_column(ForeignKey("machines.name", ondelete="CASCADE"), index=True)
+    device: Mapped[str]
+    order: Mapped[dict[str, Any]]
+    limit_s: Mapped[float]
+    state: Mapped[str]
+    events: Mapped[list[Any]] = mapped_column(default=list)
+    """Those that the dispatcher has not read."""
+    outcome: Mapped[dict[str, Any] | None]
+    created_at: Mapped[datetime]
 
 
 class DeviceFaultRow(Base):

@@ -67,6 +67,10 @@ class JobRow(Base):
     lease_owner: Mapped[str | None]
     lease_token: Mapped[str | None]
     lease_until: Mapped[datetime | None]
+    call: Mapped[str | None]
+    """The launcher's name for the running attempt, if it outlives the dispatcher."""
+    machine: Mapped[str | None]
+    """The machine that judges it, if that is not the dispatcher's."""
     reason: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime]
     queued_at: Mapped[datetime | None]

@@ -40,6 +40,8 @@ class RunRow(Base):
     finished_at: Mapped[datetime]
     harness_hash: Mapped[str]
     machine: Mapped[str]
+    lent: Mapped[bool] = mapped_column(default=False)
+    """Whether the operator did not vouch for the machine."""
     report: Mapped[dict[str, Any]]
     low_s: Mapped[float | None] = mapped_column("score_low_s")
     high_s: Mapped[float | None] = mapped_column("score_high_s")

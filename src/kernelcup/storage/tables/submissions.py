@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Text
+from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.storage.tables.base import NEVER_REUSE_IDS, Base
@@ -17,11 +17,12 @@ class CodeRow(Base):
     __tablename__ = "code"
 
     hash: Mapped[str] = mapped_column(primary_key=True)
-    text: Mapped[str] = mapped_column(Text)
+    files: Mapped[dict[str, Any]]
+    """Name to text; a single file has no name here, since equal texts are one code whatever their names."""
 
 
 class SubmissionRow(Base):
-    """One submitted file."""
+    """One submission."""
 
     __tablename__ = "submissions"
     __table_args__ = (
@@ -39,12 +40,15 @@ class SubmissionRow(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"))
     code_hash: Mapped[str] = mapped_column(ForeignKey("code.hash"), index=True)
     file_name: Mapped[str]
+    """The entry: the only file, or the one that has the kernel."""
     mode: Mapped[str]
     created_at: Mapped[datetime]
     client: Mapped[str] = mapped_column(default="", server_default="")
     idempotency_key: Mapped[str | None]
     request_hash: Mapped[str | None]
     """SHA-256 (hex) of the request with this key."""
+    profile: Mapped[dict[str, Any] | None]
+    """What to profile; null unless it was said."""
 
 
 class ScreeningRow(Base):

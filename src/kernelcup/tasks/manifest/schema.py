@@ -17,6 +17,7 @@ from kernelcup_harness.protocol import FEWEST_SEEDS, HarnessKind, Precision
 
 Timeout = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_S)]
 Name = Annotated[str, Field(min_length=1)]
+Tolerance = Annotated[float | None, Field(ge=0, strict=False, allow_inf_nan=False)]
 
 
 def _identifier(value: str) -> str:
@@ -50,6 +51,7 @@ class TaskShape(Shape):
 
     files: list[Any]
     lang: Annotated[Language, Field(strict=False)]
+    accepts: list[Annotated[Language, Field(strict=False)]] = []
     description: str = ""
     config: dict[str, Any] = {}
     templates: dict[Name, Name] = {}
@@ -64,6 +66,7 @@ class TaskShape(Shape):
     seed: int | None = None
     multi_gpu: bool = False
     libraries: list[Name] = []
+    environment: str = ""
     gpus: list[Name] = []
     harness: Annotated[HarnessKind | None, Field(strict=False)] = None
     seeds_below: Annotated[int | None, Field(ge=FEWEST_SEEDS)] = None
@@ -100,10 +103,12 @@ class PythonConfigShape(Shape):
 class CudaConfigShape(Shape):
     """``config`` of a ``lang: cu`` task."""
 
-    sources: Annotated[list[Name], Field(min_length=1)]
+    sources: list[Name] = []
     include_dirs: list[Name] = []
     defines: dict[Annotated[str, AfterValidator(_identifier)], Annotated[str, BeforeValidator(_define)]] = {}
     compile_flags: list[Annotated[str, AfterValidator(_flag)]] = []
+    rtol: Tolerance = None
+    atol: Tolerance = None
 
 
 class ProblemSetShape(Shape):

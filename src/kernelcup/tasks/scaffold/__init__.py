@@ -1,4 +1,4 @@
-"""Write a small working task as a starting point."""
+"""Write a small working task, or a copy of a shipped one, as a starting point."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from kernelcup.errors import InvalidValue
+from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.sources.files import LENT, lent_text
 from kernelcup.tasks.writer import claim
 
 FILES = (
@@ -46,3 +48,26 @@ def _text(file: str) -> str:
     for part in f"{file}{ENDING}".split("/"):
         place = place.joinpath(part)
     return place.read_text("utf-8")
+
+
+def copy_example(source: Path, directory: Path) -> list[Path]:
+    """Copy the shipped task at ``source`` into a new or empty folder; return the files.
+
+    Files that KernelCup lends to it are written too, so that the copy has everything that judges it.
+
+    Raise ``Conflict`` if the folder is not empty.
+    """
+    claim(directory)
+    written = []
+    folder = source if source.is_dir() else source.parent
+    for place in sorted(folder.rglob("*")):
+        if place.is_file() and "__pycache__" not in place.parts:
+            target = directory / place.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(place.read_bytes())
+            written.append(target)
+    named = load_task(source).sources
+    for name in sorted({name for name in LENT if name in named} - {each.name for each in written}):
+        (directory / name).write_text(lent_text(name), encoding="utf-8")
+        written.append(directory / name)
+    return written

@@ -50,27 +50,39 @@ def read_archive(path: Path) -> ArchiveTree:
     return unpack(path.name, content)
 
 
+class TooMuch(Exception):
+    """It unpacks to more than is allowed."""
+
+
 def unpack(name: str, content: bytes) -> ArchiveTree:
-    """Unpack zip bytes; ``name`` is their name in problem lines."""
+    """Unpack a task's zip; ``name`` is its name in problem lines."""
+    try:
+        return unpack_bounded(name, content, MAX_TASK_BYTES)
+    except TooMuch as error:
+        raise single_problem(name, f"unpacks to more than {MAX_TASK_BYTES // MIB} MiB") from error
+
+
+def unpack_bounded(name: str, content: bytes, most_bytes: int) -> ArchiveTree:
+    """Unpack a zip. Raise ``InvalidTask``, or :class:`TooMuch` for more than ``most_bytes`` unpacked."""
     if len(content) > MAX_ZIP_BYTES:
         raise single_problem(name, f"is larger than {MAX_ZIP_BYTES // MIB} MiB")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            _refuse_entries(name, entries)
-            return ArchiveTree(name, _read_all(name, archive, entries))
-    except InvalidTask:
+            _refuse_entries(name, entries, most_bytes)
+            return ArchiveTree(name, _read_all(name, archive, entries, most_bytes))
+    except (InvalidTask, TooMuch):
         raise
     except ZIP_FAILURES as error:
         raise single_problem(name, f"is not a zip that can be read: {error}") from error
 
 
-def _refuse_entries(name: str, entries: list[zipfile.ZipInfo]) -> None:
+def _refuse_entries(name: str, entries: list[zipfile.ZipInfo], most_bytes: int) -> None:
     """Check the zip's directory before any byte is unpacked."""
     if len(entries) > MAX_ZIP_ENTRIES:
         raise single_problem(name, f"has {len(entries)} entries; at most {MAX_ZIP_ENTRIES} are allowed")
-    if sum(entry.file_size for entry in entries) > MAX_TASK_BYTES:
-        raise _too_much(name)
+    if sum(entry.file_size for entry in entries) > most_bytes:
+        raise TooMuch
     problems = [
         Problem(file=f"{name}/{_printable(entry.orig_filename)}", text=text)
         for entry in entries
@@ -112,7 +124,9 @@ def _doubles(names: Iterable[str]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
 
 
-def _read_all(name: str, archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> dict[str, bytes]:
+def _read_all(
+    name: str, archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], most_bytes: int
+) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     total = 0
     for entry in entries:
@@ -120,8 +134,8 @@ def _read_all(name: str, archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo
             continue
         files[entry.filename] = content = _read_entry(name, archive, entry)
         total += len(content)
-        if total > MAX_TASK_BYTES:
-            raise _too_much(name)
+        if total > most_bytes:
+            raise TooMuch
     return files
 
 
@@ -134,10 +148,6 @@ def _read_entry(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
             if fault := _size_fault(len(content), entry.compress_size):
                 raise single_problem(f"{name}/{entry.filename}", fault)
     return bytes(content)
-
-
-def _too_much(name: str) -> InvalidTask:
-    return single_problem(name, f"unpacks to more than {MAX_TASK_BYTES // MIB} MiB")
 
 
 def _printable(text: str) -> str:

@@ -14,7 +14,8 @@ from kernelcup.tasks.manifest.yaml_text import Path, undecodable
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable, locate, reject_odd_target
 
 SUBMISSION = "@SUBMISSION@"
-SHARED_UTILS = "utils.py"
+LENT = ("utils.py", "eval.py", "utils.h", "eval.cu")
+"""Files that KernelCup has of its own, for tasks that name them and do not ship them."""
 
 
 @dataclass(slots=True)
@@ -26,6 +27,8 @@ class Sources:
     """Names for problem lines, by file name."""
     listed: dict[str, int] = field(default_factory=dict)
     """Every well-formed name in ``files`` with its index, readable or not."""
+    lent: set[str] = field(default_factory=set)
+    """Names of files that the task does not ship, and has from KernelCup."""
     submission_name: str | None = None
 
 
@@ -63,13 +66,19 @@ class SourceReader:
         try:
             path = locate(self.base, source)
             return self._decode(self.tree.read(path), self.tree.label(path))
-        except Absent as error:
-            if source == SHARED_UTILS and key[0] == "files":
-                return shared_utils()
-            self.findings.at_value(key, f"`{source}` {error}")
         except Unreadable as error:
             self.findings.at_value(key, f"`{source}` {error}")
         return None
+
+    def has(self, source: str) -> bool:
+        """Return whether the task ships ``source``, readable or not."""
+        try:
+            self.tree.read(locate(self.base, source))
+        except Absent:
+            return False
+        except Unreadable:
+            return True
+        return True
 
     def label(self, source: str) -> str:
         """Return the name of ``source`` in problem lines."""
@@ -89,9 +98,9 @@ class SourceReader:
         return text
 
 
-def shared_utils() -> str:
-    """Return the ``utils.py`` that KernelCup provides for tasks without their own."""
-    return resources.files("kernelcup.tasks").joinpath("shared", SHARED_UTILS).read_text("utf-8")
+def lent_text(name: str) -> str:
+    """Return the text of one of :data:`LENT`."""
+    return resources.files("kernelcup.tasks").joinpath("shared", name).read_text("utf-8")
 
 
 def _take_name(index: int, name: str, sources: Sources, findings: Findings) -> bool:
@@ -110,7 +119,11 @@ def _take_name(index: int, name: str, sources: Sources, findings: Findings) -> b
 
 def _take_source(index: int, entry: FileShape, sources: Sources, reader: SourceReader) -> None:
     key = ("files", index, "source")
-    if entry.source != SUBMISSION:
+    if entry.source in LENT and not reader.has(entry.source):
+        sources.texts[entry.name] = lent_text(entry.source)
+        sources.labels[entry.name] = reader.label(entry.source)
+        sources.lent.add(entry.name)
+    elif entry.source != SUBMISSION:
         text = reader.text(entry.source, key)
         if text is not None:
             sources.texts[entry.name] = text

@@ -7,8 +7,8 @@ import types
 
 import torch
 
-for name in ("reference", "utils", "eval", "task", "kernelcup_harness.judge.checks", "kernelcup_harness.judge.structure",
-             "kernelcup_harness.judge.main", "kernelcup_harness.judge.task"):
+for name in ("reference", "utils", "eval", "task", "kernelcup_harness.core.check", "kernelcup_harness.core.structure",
+             "kernelcup_harness.judge.main", "kernelcup_harness.core.task"):
     try:
         importlib.import_module(name)
     except BaseException:

@@ -16,7 +16,7 @@ for folder in (os.getcwd(), os.path.expanduser("~"), "/tmp", *sys.path):
                 file.write(TEXT)
         except OSError:
             pass
-for name in ("reference", "eval", "kernelcup_harness.judge.checks", "kernelcup_harness.judge.structure"):
+for name in ("reference", "eval", "kernelcup_harness.core.check", "kernelcup_harness.core.structure"):
     sys.modules[name] = types.ModuleType(name)
 sys.meta_path.insert(0, types.SimpleNamespace(find_spec=lambda *_args: None))
 

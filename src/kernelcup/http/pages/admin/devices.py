@@ -14,7 +14,7 @@ from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services import access
-from kernelcup.services.machines import calibrations, outages
+from kernelcup.services.machines import calibrations, machines, outages
 from kernelcup.services.queue.estimates import queue_status
 from kernelcup.services.rules import pauses
 from kernelcup.storage.rules.pauses import PauseScope
@@ -42,6 +42,7 @@ def show_devices(request: Request, platform: PlatformDep, db: Db, actor: ActorDe
         pauses={each.key: each for each in paused if each.scope is PauseScope.DEVICE},
         service=next((each for each in paused if each.scope is PauseScope.SERVICE), None),
         outages=outages.outages(db, now=now),
+        machines=machines.list_machines(db, actor, now=now),
         calibrations=newest,
         scale=TimeScale.of(each.found.canary_ns / 1e9 for each in newest),
     )
@@ -70,6 +71,27 @@ def show_calibrations(
         history=found,
         scale=TimeScale.of(each.found.canary_ns / 1e9 for each in found),
     )
+
+
+@router.post("/machines/{name}/drain")
+def drain(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Let a machine end its jobs and take no more."""
+    machines.change(db, name, is_draining=True, actor=actor, now=now)
+    return RedirectResponse(PAGE, 303)
+
+
+@router.post("/machines/{name}/resume")
+def resume(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Let a machine take jobs again."""
+    machines.change(db, name, is_draining=False, actor=actor, now=now)
+    return RedirectResponse(PAGE, 303)
+
+
+@router.post("/machines/{name}/remove")
+def remove(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Forget a machine."""
+    machines.remove(db, name, actor=actor, now=now)
+    return RedirectResponse(PAGE, 303)
 
 
 @router.post("/devices/{device}/pause")

@@ -118,7 +118,7 @@ def _page(
         status=status,
         review=review,
         submission=view.submission,
-        code=get_code(db, review.submission_id, viewer=actor),
+        code=get_code(db, review.submission_id, viewer=actor).text,
         findings=[each for each in _list(evidence.get("findings")) if isinstance(each, Mapping)],
         cases=cases,
         columns=[(name, words) for name, words in FIGURES if any(_time(each.get(name)) for each in cases)],

@@ -25,6 +25,7 @@ from kernelcup.reporting.finals import meeting_sentence, state_text
 from kernelcup.reporting.phrases import duel_remark
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
+from kernelcup.services.machines.placement import is_lent_only
 from kernelcup.services.results import duel_list, finals, overview, standings
 from kernelcup.services.results.facts import facts_of
 from kernelcup.services.results.overview import BoardSummary
@@ -78,6 +79,8 @@ class Head:
     masked: bool
     manages: bool
     frozen_since: datetime | None
+    lent_only: bool
+    """Whether the device is ranked on lent machines, without hidden cases."""
 
     @property
     def board(self) -> Leaderboard:
@@ -100,13 +103,15 @@ def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetim
     summary = overview.show_summary(db, name, viewer=viewer)
     board = summary.board
     since = visibility.hidden_since(board, viewer)
+    chosen = standings.board_device(board, device) if device else board.devices[0]
     return Head(
         summary=summary,
-        device=standings.board_device(board, device) if device else board.devices[0],
+        device=chosen,
         phase=wording.phase(board, now),
         masked=visibility.is_masked(board, viewer),
         manages=access.manages_board(viewer, board),
         frozen_since=since if since is not None and since <= now else None,
+        lent_only=is_lent_only(db, board.id, chosen),
     )
 
 

@@ -28,8 +28,9 @@ class Row:
 
     @property
     def clock(self) -> str:
-        """How its time was taken; empty if it was witnessed."""
-        return level_mark(self.place.trust)
+        """How its time was taken, and whose machine judged it; empty if it was witnessed on the operator's."""
+        marks = (level_mark(self.place.trust), "lent machine" if self.place.lent else "")
+        return ", ".join(mark for mark in marks if mark)
 
     @property
     def share(self) -> float | None:

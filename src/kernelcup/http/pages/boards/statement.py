@@ -15,6 +15,7 @@ from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.submissions.handout import hand_out
+from kernelcup.tasks.starter import find_template
 from kernelcup.tasks.writer import files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
 
@@ -85,7 +86,7 @@ def download_task(name: str, db: Db, actor: ActorDep) -> Response:
 def download_template(name: str, language: str, db: Db, actor: ActorDep) -> Response:
     """Send a starting point for a submission."""
     task = hand_out(db, name, actor).task
-    wanted = next((each for each in task.templates if each.lower() == language.lower()), None)
+    wanted = find_template(task, task.templates, language)
     if wanted is None:
         known = ", ".join(task.templates) or "none"
         raise NotFound(f"{task.name} has no template for {language!r}; it has {known}.")

@@ -24,7 +24,7 @@
   function faults(code, fileName, bytes) {
     const found = [];
     if (bytes > Number(largest)) found.push(`It has ${bytes.toLocaleString("en")} bytes; ${Number(largest).toLocaleString("en")} are allowed.`);
-    if (!endings.split(" ").some((each) => fileName.toLowerCase().endsWith(each))) found.push(`The name should end in ${endings.replace(" ", " or ")}.`);
+    if (!endings.split(" ").some((each) => fileName.toLowerCase().endsWith(each))) found.push(`The name should end in ${endings.replaceAll(" ", " or ")}.`);
     if (!code.trim()) found.push("It is empty.");
     const known = devices.toLowerCase().split(" ");
     for (const [at, line] of code.split("\n").entries()) {
@@ -36,14 +36,16 @@
       const where = `Line ${at + 1}`;
       if (/^leaderboard$/i.test(key) && values[0] && values[0].toLowerCase() !== board.toLowerCase()) found.push(`${where} names the leaderboard ${values[0]}; this is ${board}.`);
       else if (/^gpus?$/i.test(key)) for (const each of values) { if (!known.includes(each.toLowerCase())) found.push(`${where} names ${each}; this leaderboard has ${devices.replaceAll(" ", ", ")}.`); }
-      else if (!/^leaderboard$/i.test(key)) found.push(`${where}: only leaderboard and gpu follow !POPCORN.`);
+      else if (!/^(leaderboard|entry)$/i.test(key)) found.push(`${where}: only leaderboard, gpu and entry follow !POPCORN.`);
     }
     return found;
   }
   async function check() {
-    const file = upload.files[0];
+    const [file, ...others] = upload.files;
     const code = file ? await file.slice(0, 4096).text() : area.value;
-    const found = faults(code, file ? file.name : name.value, file ? file.size : size(area.value));
+    // What is in a zip or in several files only the server checks.
+    const several = others.length || (file && file.name.toLowerCase().endsWith(".zip"));
+    const found = several ? [] : faults(code, file ? file.name : name.value, file ? file.size : size(area.value));
     told.replaceChildren(...found.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
   }
 

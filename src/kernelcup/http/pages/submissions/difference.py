@@ -8,13 +8,14 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
+from kernelcup.clean_text import plain
 from kernelcup.domain import Run
 from kernelcup.http.pages.figures import MINUS, NS, TimeScale
 from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
 from kernelcup.reporting.insights import Lesson, lessons
 from kernelcup.services.submissions.submissions import SubmissionView
-from kernelcup_harness.protocol import CaseResult, StageName
+from kernelcup_harness.protocol import CaseResult, SourceTree, StageName
 
 MOST_LINES = 3000
 """Of longer files no difference is made: it would take long."""
@@ -59,6 +60,15 @@ class DevicePair:
     keys: tuple[str, ...]
     old: Run
     new: Run
+
+
+def files(old: SourceTree, new: SourceTree) -> dict[str, list[Line] | None]:
+    """Return the changes of each file that differs, by name; see :func:`lines`. Two single files are one file."""
+    if len(old.files) == len(new.files) == 1:
+        old = SourceTree.of(old.code, new.entry)
+    names = list(dict.fromkeys([*new.in_order, *old.in_order]))
+    pairs = {name: (plain(old.files.get(name, "")), plain(new.files.get(name, ""))) for name in names}
+    return {name: lines(*pair, name) for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def lines(old: str, new: str, file_name: str) -> list[Line] | None:

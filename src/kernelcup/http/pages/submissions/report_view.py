@@ -14,15 +14,39 @@ from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.close_up import CloseUp, close_up
 from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.reporting import columns
+from kernelcup.reporting.bottlenecks import explain, roofline
 from kernelcup.reporting.insights import Lesson, lessons
 from kernelcup.reporting.phrases import duel_sentence, times_as_fast, trust_text
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.submissions.submissions import JobView
-from kernelcup_harness.protocol import CaseResult, Mismatch, RunReport, StageReport, Verdict
+from kernelcup_harness.protocol import CaseResult, Counters, Mismatch, RunReport, StageReport, Verdict
 
 ENOUGH = 0.05
 """Phases of less than this share of the whole are told together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explained:
+    """A profile's counters as the page shows them."""
+
+    found: Counters
+    setting: str
+    sentences: Sequence[explain.Sentence]
+    rows: Sequence[explain.Row]
+    roofline: Markup
+
+    @classmethod
+    def of(cls, found: Counters) -> Explained:
+        """Work out everything that is shown of some counters."""
+        return cls(
+            found=found,
+            setting=explain.setting(found),
+            sentences=explain.sentences(found),
+            rows=explain.rows(found),
+            # Names are escaped there.
+            roofline=Markup(roofline.picture(found)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +150,12 @@ class JobPage:
         """The cases that were profiled."""
         stages = self.report.stages if self.report is not None else []
         return [case for stage in stages for case in stage.cases if case.profile or case.trace_gz64]
+
+    @property
+    def counters(self) -> Explained | None:
+        """What limits the kernels of a profile."""
+        found = self.report.counters if self.report is not None else None
+        return None if found is None else Explained.of(found)
 
     @property
     def seconds(self) -> float:

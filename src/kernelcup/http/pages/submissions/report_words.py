@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcup.domain import JobState
+from kernelcup.reporting.bottlenecks.explain import demangled
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -99,8 +100,10 @@ TRUST = {
     TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."
-THERE_AND_BACK = "By the wall clock. “There and back” is the time of a call that computes nothing, with an "
-"input and an answer of the same size. It is a part of each time and is never subtracted."
+THERE_AND_BACK = (
+    "By the wall clock. “There and back” is the time of a call that computes nothing, with an input and an answer of "
+    "the same size. It is a part of each time and is never subtracted."
+)
 
 STATES = {
     JobState.QUEUED: "waits",
@@ -186,6 +189,7 @@ FILTERS = {
     "state_text": state_text,
     "stage_text": stage_text,
     "case_text": case_text,
+    "kernel_name": demangled,
     "parameters_text": parameters_text,
     "off_by": off_by,
 }

@@ -13,7 +13,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import RedirectResponse
 
-from kernelcup.clean_text import plain
 from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
@@ -27,13 +26,14 @@ from kernelcup.reporting.made_of import made_of
 from kernelcup.services import access
 from kernelcup.services.boards import boards
 from kernelcup.services.queue import estimates
-from kernelcup.services.results import comparisons, standings
+from kernelcup.services.results import comparisons, profile_files, standings
 from kernelcup.services.results.leader import beside
 from kernelcup.services.submissions import events, withdrawal
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.events import Event
 from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup.storage.engine.database import Database
+from kernelcup_harness.protocol import SourceTree
 
 EARLIER = 6
 MOST_EVENTS = 500
@@ -86,8 +86,8 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         comparison=_comparison(db, view, actor),
         manages=_manages(db, view.submission, actor),
         code=code,
-        made_of=made_of(code) if code is not None else None,
-        shows_code=code is not None and len(code) <= LARGEST_COLOURED,
+        made_of=made_of(code.text) if code is not None else None,
+        shows_code=code is not None and len(code.text) <= LARGEST_COLOURED,
         earlier=_earlier(db, view.submission, actor) if follows else [],
     )
 
@@ -99,13 +99,13 @@ def show_difference(
     """Show what changed from an earlier submission of the same user to this one, in text and in time."""
     new, old = (service.show_submission(db, each, viewer=actor) for each in (number, earlier))
     _check_pair(new.submission, old.submission)
-    before, after = (plain(service.get_code(db, each, viewer=actor, now=now)) for each in (earlier, number))
+    before, after = (service.get_code(db, each, viewer=actor, now=now) for each in (earlier, number))
     return render(
         request,
         "difference.html",
         new=new.submission,
         old=old.submission,
-        lines=difference.lines(before, after, new.submission.file_name),
+        files=difference.files(before, after),
         most_lines=difference.MOST_LINES,
         devices=difference.times(old, new),
         own=actor.user_id is not None and actor.user_id == new.submission.user_id,
@@ -146,6 +146,18 @@ def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, act
         raise NotFound(f"The trace of submission {number} cannot be read.") from None
     told = {"Content-Disposition": f'attachment; filename="trace-{number}-{case}.json.gz"'}
     return Response(body, media_type="application/gzip", headers=told)
+
+
+@router.get("/s/{number}/profile/{job_id}/{name}")
+def download_profile(number: Number, job_id: Number, name: str, db: Db, actor: ActorDep) -> Response:
+    """Send a file of a profile."""
+    view = service.show_submission(db, number, viewer=actor)
+    run = next((each.run for each in view.jobs if each.job.id == job_id), None)
+    if run is None:
+        raise NotFound(f"Submission {number} has no such profile.")
+    body = profile_files.content(db, run.report, name)
+    told = {"Content-Disposition": f'attachment; filename="{number}-{name}"'}
+    return Response(body, media_type="application/octet-stream", headers=told)
 
 
 @router.post("/s/{number}/cancel")
@@ -222,7 +234,7 @@ def _live(view: SubmissionView, found: list[Event]) -> str:
     return f"/api/v1/submissions/{view.submission.id}/events?after={after}"
 
 
-def _code(db: Database, number: int, actor: Actor, now: datetime) -> str | None:
+def _code(db: Database, number: int, actor: Actor, now: datetime) -> SourceTree | None:
     try:
         return service.get_code(db, number, viewer=actor, now=now)
     except Forbidden:

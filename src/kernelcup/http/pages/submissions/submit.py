@@ -12,7 +12,7 @@ from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Role, Task
-from kernelcup.errors import KernelCupError, NotFound, SignInNeeded, UserError
+from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, SignInNeeded, UserError
 from kernelcup.http import errors
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
@@ -21,10 +21,11 @@ from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, 
 from kernelcup.services.boards import boards
 from kernelcup.services.submissions import handout
 from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions.admission import ENDINGS
-from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES, submit
+from kernelcup.services.submissions.submit import submit
 from kernelcup.storage.engine.database import Database
-from kernelcup_harness.protocol import Mode, canonical_hash
+from kernelcup.tasks.sources.submitted import LARGEST_BYTES, SUFFIXES, ZIP_NAME, is_zip, pack
+from kernelcup.tasks.starter import find_template
+from kernelcup_harness.protocol import Mode, SourceTree, canonical_hash
 
 STAY = "stay"
 
@@ -37,8 +38,7 @@ Known = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
 class Filled:
     """The content of the form."""
 
-    code: str
-    file_name: str
+    code: SourceTree
     devices: tuple[str, ...]
     mode: Mode
     is_template: bool = False
@@ -76,6 +76,7 @@ def show_form(
 def send(
     name: str,
     request: Request,
+    platform: PlatformDep,
     db: Db,
     actor: ActorDep,
     now: Now,
@@ -84,13 +85,23 @@ def send(
     code: Annotated[str, Form()] = "",
     file_name: Annotated[str, Form(max_length=1000)] = "",
     then: Annotated[str, Form(max_length=20)] = "",
-    upload: Annotated[UploadFile | None, File()] = None,
+    more_name: Annotated[list[str] | None, Form()] = None,
+    more_code: Annotated[list[str] | None, Form()] = None,
+    upload: Annotated[list[UploadFile | str] | None, File()] = None,
     form_key: Annotated[str, Form(max_length=100)] = "",
 ) -> Response:
     """Accept a submission, once however often it is sent; show a refusal beside the form."""
     board = boards.get_board(db, name, actor)
-    chosen_name, content = _sent(code, file_name, upload)
+    others = list(zip(more_name or (), more_code or (), strict=False))
+    # Browsers end the lines of a text area as mail does.
+    texts = [
+        (each, text.replace("\r\n", "\n")) for each, text in [(file_name or "submission.py", code), *others]
+    ]
+    chosen_name, content = "submission.py", b""
     try:
+        chosen_name, content = _sent(
+            texts, [each for each in upload or () if not isinstance(each, str) and each.filename]
+        )
         made = submit(
             db,
             user=actor,
@@ -102,15 +113,16 @@ def send(
             devices=device or (),
             idempotency_key=_key(form_key, board, chosen_name, content, mode, device or ()),
             client="web",
+            known_devices=platform.config.devices,
         )
     except UserError as error:
         if isinstance(error, NotFound):
             raise
+        shown = dict(texts)
+        if not shown[texts[0][0]] and not is_zip(chosen_name, content):
+            shown = {chosen_name: content.decode("utf-8", "replace")}
         filled = Filled(
-            code=content.decode("utf-8", "replace"),
-            file_name=chosen_name,
-            devices=tuple(device or ()),
-            mode=mode,
+            code=SourceTree(entry=next(iter(shown)), files=shown), devices=tuple(device or ()), mode=mode
         )
         task = handout.hand_out(db, name, actor).task
         return _render(request, board, task, filled, error=error)
@@ -119,13 +131,19 @@ def send(
     )
 
 
-def _sent(code: str, file_name: str, upload: UploadFile | None) -> tuple[str, bytes]:
-    """Return the name and content that were sent; a chosen file takes precedence over the text."""
-    if upload is not None and upload.filename:
-        return upload.filename, upload.file.read(LARGEST_FILE_BYTES + 1)
-    # Browsers end the lines of a text area as mail does.
-    text = code.replace("\r\n", "\n")
-    return file_name or "submission.py", text.encode("utf-8", "surrogatepass")
+def _sent(texts: Sequence[tuple[str, str]], uploads: Sequence[UploadFile]) -> tuple[str, bytes]:
+    """Return the name and content that were sent, several as a zip; chosen files take precedence over texts.
+
+    Raise ``InvalidFiles`` for a name that is used twice or that no zip can hold.
+    """
+    typed = [(name, text.encode("utf-8", "surrogatepass")) for name, text in texts]
+    sent = [(each.filename or "", each.file.read(LARGEST_BYTES + 1)) for each in uploads] or typed
+    if len(sent) == 1:
+        return sent[0]
+    files = dict(sent)
+    if len(files) < len(sent):
+        raise InvalidFiles("Two of the files have the same name.")
+    return ZIP_NAME, pack(files)
 
 
 def _key(
@@ -147,18 +165,18 @@ def _devices(board: Leaderboard, wanted: str) -> tuple[str, ...]:
 
 
 def _of_template(task: Task, wanted: str, *, devices: tuple[str, ...], mode: Mode) -> Filled:
-    language = wanted if wanted in task.templates else next(iter(task.templates), "")
+    # Without a choice, none in a language that the devices may lack.
+    language = find_template(task, task.templates, wanted or task.lang.value) or ""
     code = task.templates.get(language, "")
-    return Filled(
-        code=code, file_name=task.submission_name, devices=devices, mode=mode, is_template=not wanted
-    )
+    tree = SourceTree.of(code, task.submission_name_of(code))
+    return Filled(code=tree, devices=devices, mode=mode, is_template=not wanted)
 
 
 def _of_earlier(db: Database, number: int, actor: Actor, *, devices: tuple[str, ...], mode: Mode) -> Filled:
     """Fill the form with an earlier submission. Raises like showing that submission."""
     code = service.get_code(db, number, viewer=actor)
     earlier = service.show_submission(db, number, viewer=actor).submission
-    return Filled(code=code, file_name=earlier.file_name, devices=earlier.devices or devices, mode=mode)
+    return Filled(code=code, devices=earlier.devices or devices, mode=mode)
 
 
 def _render(
@@ -187,8 +205,9 @@ def _render(
             (Mode.PROFILE, "Profile", "where does the time go?"),
             (Mode.LEADERBOARD, "Ranked", "takes its place in the ranking"),
         ],
-        endings=ENDINGS[task.lang],
-        largest=min(board.max_file_bytes or LARGEST_FILE_BYTES, LARGEST_FILE_BYTES),
+        endings=[ending for each in task.accepted(board.harness) for ending in each.endings],
+        suffixes=SUFFIXES,
+        largest=min(board.max_file_bytes or LARGEST_BYTES, LARGEST_BYTES),
         error=told,
         followed=live,
         live_events=LIVE_EVENTS,

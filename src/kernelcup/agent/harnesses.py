@@ -1,0 +1,69 @@
+"""The harnesses that an agent has: the installed one, and those that it fetched by their hash."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kernelcup.errors import BadReport
+from kernelcup.launchers.bundle import PACKAGE, harness_hash
+from kernelcup.launchers.local.launcher import LocalLauncher
+
+Fetch = Callable[[str], bytes]
+"""Returns the zip of a harness. Raises ``UserError``, ``ServerUnavailable``."""
+
+
+class Harnesses:
+    """One launcher for each harness; the service names the one to judge with.
+
+    Args:
+        folder: Where fetched harnesses are kept.
+        make: Makes the launcher for a harness.
+    """
+
+    def __init__(self, folder: Path, make: Callable[[Path], LocalLauncher], fetch: Fetch) -> None:
+        self._folder = folder
+        self._make = make
+        self._fetch = fetch
+        self._launchers: dict[str, LocalLauncher] = {}
+
+    def __iter__(self) -> Iterator[LocalLauncher]:
+        return iter(self._launchers.values())
+
+    def launcher(self, wanted: str) -> LocalLauncher:
+        """Return the launcher for a harness; it is fetched if it is new.
+
+        Raises:
+            BadReport: The service sent another one.
+            UserError, ServerUnavailable: It cannot be fetched.
+        """
+        if wanted not in self._launchers:
+            package = PACKAGE if harness_hash() == wanted else self._fetched(wanted)
+            self._launchers[wanted] = self._make(package)
+        return self._launchers[wanted]
+
+    def close(self) -> None:
+        """End the warm processes of all."""
+        for launcher in self:
+            launcher.close()
+
+    def _fetched(self, wanted: str) -> Path:
+        home = self._folder / wanted
+        package = home / PACKAGE.name
+        if package.is_dir() and harness_hash(package) == wanted:
+            return package
+        fresh = self._folder / f"{wanted}.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            with zipfile.ZipFile(io.BytesIO(self._fetch(wanted))) as bundle:
+                bundle.extractall(fresh)
+        except (zipfile.BadZipFile, OSError) as error:
+            raise BadReport(f"the harness {wanted[:12]} cannot be unpacked: {error}") from error
+        if harness_hash(fresh / PACKAGE.name) != wanted:
+            raise BadReport(f"the service sent another harness than {wanted[:12]}")
+        shutil.rmtree(home, ignore_errors=True)
+        fresh.rename(home)
+        return package

@@ -1,0 +1,194 @@
+"""``kernelcup admin machines``: the hosts that judge."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.help import HelpGroup
+from kernelcup.cli.options import JsonOption
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kernelcup.services.machines.machines import MachineView
+
+app = typer.Typer(help="The machines that judge.", cls=HelpGroup, no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="Name of the machine.")]
+
+
+@app.command("list")
+@with_backend
+def list_machines(backend: Backend, as_json: JsonOption = False) -> None:
+    """List the machines: state, class, running jobs, last trouble, time and cost."""
+    from kernelcup.services.machines import machines
+    from kernelcup.services.machines.machines import MachineView
+
+    found = backend.ask(
+        lambda db: machines.list_machines(db, now=_now()),
+        lambda api: api.ask(reader(list[MachineView]), "GET", "/machines"),
+    )
+    if as_json:
+        typer.echo(json.dumps({"machines": [asdict(each) for each in found]}, default=str))
+        return
+    show(found)
+
+
+@app.command("add")
+@with_backend
+def add(
+    backend: Backend,
+    name: NameArgument,
+    own: Annotated[
+        bool,
+        typer.Option("--own", help="You vouch for it: it may get hidden cases, and its reports are trusted."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a machine whose agent will connect, and print the agent's token. It is shown only once."""
+    from kernelcup.services.machines import machines
+
+    token = backend.ask(
+        lambda db: machines.add_agent(db, name, is_own=own, now=_now()),
+        lambda api: api.ask(
+            lambda body: str(body["token"]), "POST", "/machines", json={"name": name, "is_own": own}
+        ),
+    )
+    if as_json:
+        typer.echo(json.dumps({"name": name, "token": token}))
+        return
+    typer.echo(token)
+    typer.echo(plain(f"On {name}: KERNELCUP_AGENT_TOKEN=... kernelcup runner agent SERVER"), err=True)
+
+
+@app.command("drain")
+@with_backend
+def drain(backend: Backend, name: NameArgument) -> None:
+    """Let a machine end its jobs and take no more."""
+    _change(backend, name, "drains", is_draining=True)
+
+
+@app.command("resume")
+@with_backend
+def resume(backend: Backend, name: NameArgument) -> None:
+    """Let a machine take jobs again."""
+    _change(backend, name, "takes jobs again", is_draining=False)
+
+
+@app.command("own")
+@with_backend
+def own(
+    backend: Backend,
+    name: NameArgument,
+    lent: Annotated[bool, typer.Option("--lent", help="You do not vouch for it any more.")] = False,
+) -> None:
+    """Vouch for a machine: it may get hidden cases, and its results are not marked as a lent one's."""
+    _change(backend, name, "is lent" if lent else "is yours", is_own=not lent)
+
+
+@app.command("price")
+@with_backend
+def price(
+    backend: Backend,
+    name: NameArgument,
+    per_hour: Annotated[float, typer.Argument(metavar="PER_HOUR", help="Cost of one busy slot for an hour.")],
+) -> None:
+    """Set what a machine costs."""
+    _change(backend, name, f"costs {per_hour:g} for each hour of a busy slot", price_per_hour=per_hour)
+
+
+@app.command("rank")
+@with_backend
+def rank(
+    backend: Backend,
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="Name of the leaderboard.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[MACHINE]...", help="The machines; none for all.")
+    ] = None,
+) -> None:
+    """Name the machines that rank a leaderboard.
+
+    If you vouch for one of them, only such ones rank it. If all are lent, it is ranked without hidden cases.
+    """
+    from kernelcup.services.machines import machines
+
+    chosen = names or []
+    backend.ask(
+        lambda db: machines.set_ranking(db, board, chosen, now=_now()),
+        lambda api: api.ask(
+            lambda _: None, "PUT", path_of("leaderboards", board, "machines"), json={"machines": chosen}
+        ),
+    )
+    typer.echo(plain(f"{board} is ranked by {', '.join(chosen) or 'all machines'}"))
+
+
+@app.command("remove")
+@with_backend
+def remove(backend: Backend, name: NameArgument) -> None:
+    """Forget a machine; its agent's token is void, and its jobs run again elsewhere."""
+    from kernelcup.services.machines import machines
+
+    backend.ask(
+        lambda db: machines.remove(db, name, now=_now()),
+        lambda api: api.ask(lambda _: None, "DELETE", path_of("machines", name)),
+    )
+    typer.echo(plain(f"{name} is removed"))
+
+
+def show(found: Sequence[MachineView]) -> None:
+    """Print machines for people."""
+    from kernelcup.cli.show import tables, terminal
+
+    if not found:
+        typer.echo("No machine has judged yet; `kernelcup serve` adds its own.")
+        return
+    columns = ("machine", "state", "launcher", "slots", "jobs", "whose", "busy", "cost", "class", "trouble")
+    table = tables.new_table(*columns, right=("busy", "cost"))
+    for each in found:
+        slots = ", ".join(f"{count} x {device}" for device, count in each.slots.items())
+        jobs = ", ".join(map(str, each.running))
+        whose = "yours" if each.is_own else "lent"
+        busy = f"{each.busy_s / 3600:.1f} h"
+        cells = (each.name, each.state.value, each.launcher, slots, jobs, whose, busy, f"{each.cost:.2f}")
+        table.add_row(*map(tables.cell, (*cells, each.host_class, each.trouble)))
+    drop = ("class", "cost", "launcher", "busy")
+    tables.print_table(terminal.console(), "Machines", table, drop=drop)
+
+
+def _change(
+    backend: Backend,
+    name: str,
+    said: str,
+    *,
+    is_own: bool | None = None,
+    is_draining: bool | None = None,
+    price_per_hour: float | None = None,
+) -> None:
+    from kernelcup.services.machines import machines
+
+    body = {"is_own": is_own, "is_draining": is_draining, "price_per_hour": price_per_hour}
+    backend.ask(
+        lambda db: machines.change(
+            db,
+            name,
+            is_own=is_own,
+            is_draining=is_draining,
+            price_per_hour=price_per_hour,
+            now=_now(),
+        ),
+        lambda api: api.ask(lambda _: None, "PATCH", path_of("machines", name), json=body),
+    )
+    typer.echo(plain(f"{name} {said}"))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,121 @@
+"""``kernelcup runner``: machines that judge for a service elsewhere."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.help import HelpGroup
+from kernelcup.cli.options import ConfigOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.config.settings import Config
+    from kernelcup.launchers.local.launcher import LocalLauncher
+
+app = typer.Typer(help="Machines that judge for a service elsewhere.", cls=HelpGroup, no_args_is_help=True)
+
+TOKEN = "KERNELCUP_AGENT_TOKEN"
+
+
+class Provider(StrEnum):
+    """Who starts machines for jobs."""
+
+    GITHUB = "github"
+    MODAL = "modal"
+
+
+@app.callback()
+def root() -> None:
+    """Machines that judge for a service elsewhere."""
+
+
+@app.command("agent")
+def agent(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="Address of the service.")],
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token", envvar=TOKEN, help="The machine's token, as `kernelcup admin machines add` prints it."
+        ),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Judge on this machine's devices for a service, which needs no way to reach this machine.
+
+    The agent connects out over HTTPS and runs until it is stopped; its jobs then run again elsewhere.
+    """
+    from kernelcup.agent.agent import Agent
+    from kernelcup.agent.connection import Connection
+    from kernelcup.agent.harnesses import Harnesses
+    from kernelcup.cli import logs, wiring
+    from kernelcup.client.transport import Client
+    from kernelcup.errors import InvalidValue
+    from kernelcup.launchers.machine_facts import facts_here
+
+    if not token:
+        raise InvalidValue(f"--token (or {TOKEN}): expected the machine's token")
+    logs.set_up()
+    settings = wiring.load_config(config)
+    wiring.check_devices(settings)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with Client(server, token) as client:
+        connection = Connection(client)
+        harnesses = Harnesses(
+            settings.data_dir / "harness",
+            lambda package: make_launcher(settings, package),
+            connection.fetch_harness,
+        )
+        devices = {device.name: device for device in settings.devices_here}
+        typer.echo(plain(f"judging for {client.server} on {', '.join(devices) or 'nothing'}"))
+        Agent(connection, harnesses, devices, facts=facts_here()).run(stop)
+
+
+def make_launcher(settings: Config, package: Path) -> LocalLauncher:
+    """Return this machine's launcher for a harness, with its warm processes."""
+    from kernelcup.launchers.local.launcher import make
+
+    launcher = make(settings, package=package)
+    launcher.keep_ready(settings.devices_here)
+    return launcher
+
+
+@app.command("deploy")
+def deploy(
+    provider: Annotated[Provider, typer.Argument(help="Where machines are to be started.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", help="For github: a checkout of the repository.", exists=True, file_okay=False
+        ),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Set a provider up to judge for this server: again after each upgrade of KernelCup.
+
+    For github it writes a workflow and the harness into a checkout, for you to commit and push. For modal it deploys
+    an app with a function for each device of the configuration; `modal setup` has to come first.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.errors import ConfigError, InvalidValue
+    from kernelcup.launchers.providers import modal_functions
+    from kernelcup.launchers.providers.deploy import deploy_github
+
+    if provider is Provider.GITHUB:
+        if folder is None:
+            raise InvalidValue("FOLDER: expected a checkout of the repository")
+        for path in deploy_github(folder):
+            typer.echo(plain(str(path.relative_to(folder))))
+        return
+    name, gpus, devices = modal_functions.read_options(wiring.load_config(config))
+    if not devices:
+        raise ConfigError('no device of the configuration has launcher = "modal"')
+    modal_functions.make_app(modal_functions.import_modal(), devices, gpus, app=name).deploy()
+    typer.echo(plain(f"{name}: {', '.join(map(modal_functions.function_name, devices))}"))

@@ -1,0 +1,160 @@
+"""Routes for the agents of machines, each of which has a token of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+from starlette.responses import FileResponse
+
+from kernelcup.errors import NotFound
+from kernelcup.http.api.forms import Form
+from kernelcup.http.auth import bearer
+from kernelcup.http.dependencies import Db, Now, PlatformDep
+from kernelcup.http.middleware import allow_body
+from kernelcup.http.state import Platform
+from kernelcup.launchers.bundle import kept_bundle
+from kernelcup.launchers.outcomes import LARGEST_REPORT_BYTES
+from kernelcup.services.machines import agents
+from kernelcup.services.machines.agents import Machine
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class AgentRoute(APIRoute):
+    """A route that knows its machine before it reads a body."""
+
+    def get_route_handler(self) -> Handler:
+        """Return the handler, preceded by authentication."""
+        handler = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            platform: Platform = request.app.state.platform
+            found = await run_in_threadpool(agents.authenticate, platform.db, bearer(request))
+            request.state.machine = found
+            allow_body(request.scope, most_bytes=LARGEST_REPORT_BYTES)
+            return await handler(request)
+
+        return answer
+
+
+# Not in the schema: it is between a service and agents of its own version, and no token of a person opens it.
+router = APIRouter(prefix="/agent", route_class=AgentRoute, include_in_schema=False)
+
+
+async def get_machine(request: Request) -> Machine:
+    """Return the machine whose agent asks."""
+    machine: Machine = request.state.machine
+    return machine
+
+
+MachineDep = Annotated[Machine, Depends(get_machine)]
+Session = Annotated[str, Field(min_length=8, max_length=100)]
+
+
+class HelloIn(Form):
+    """An agent that has started."""
+
+    session: Session
+    slots: dict[str, Annotated[int, Field(ge=0, le=1024)]]
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class HelloOut(BaseModel):
+    """The machine that an agent's token is for."""
+
+    machine: str
+
+
+class ByeIn(Form):
+    """An agent that ends."""
+
+    session: Session
+
+
+class ExchangeIn(Form):
+    """What an agent has to say."""
+
+    session: Session
+    running: list[str] = Field(default_factory=list, max_length=4096)
+    events: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    trouble: str = Field(default="", max_length=2000, description="Why it takes no jobs; empty if it does.")
+
+
+class JobOut(BaseModel):
+    """A job for an agent."""
+
+    call: str
+    device: str
+    spec: dict[str, Any]
+    harness_hash: str
+
+
+class ErrandOut(BaseModel):
+    """What an agent shall do."""
+
+    jobs: list[JobOut]
+    cancel: list[str]
+
+
+class ReportIn(Form):
+    """The outcome of a call."""
+
+    outcome: dict[str, Any]
+
+
+class TakenOut(BaseModel):
+    """Whether a report was taken; a late or second one is not."""
+
+    taken: bool
+
+
+@router.post("/hello")
+def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
+    """Begin a session; calls of an earlier session of this machine are lost."""
+    agents.connect(db, machine.name, agent=body.session, slots=body.slots, facts=body.facts, now=now)
+    return HelloOut(machine=machine.name)
+
+
+@router.post("/bye")
+def bye(body: ByeIn, machine: MachineDep, db: Db) -> HelloOut:
+    """End a session."""
+    agents.disconnect(db, machine.name, agent=body.session)
+    return HelloOut(machine=machine.name)
+
+
+@router.post("/exchange")
+def exchange(body: ExchangeIn, machine: MachineDep, db: Db, now: Now) -> ErrandOut:
+    """Send events, and receive jobs and cancellations; agents ask twice a second."""
+    errand = agents.exchange(
+        db,
+        machine,
+        agent=body.session,
+        running=body.running,
+        events=body.events,
+        trouble=body.trouble,
+        now=now,
+    )
+    jobs = [JobOut(**{name: getattr(each, name) for name in JobOut.model_fields}) for each in errand.jobs]
+    return ErrandOut(jobs=jobs, cancel=list(errand.cancel))
+
+
+@router.post("/calls/{call}/outcome")
+def report(call: str, body: ReportIn, machine: MachineDep, db: Db) -> TakenOut:
+    """Send the outcome of a call."""
+    return TakenOut(taken=agents.take_report(db, machine, call, body.outcome))
+
+
+@router.get("/harness/{harness_hash}", response_class=FileResponse)
+def harness(harness_hash: str, machine: MachineDep, platform: PlatformDep) -> FileResponse:  # noqa: ARG001
+    """Download a harness as a zip, by its hash."""
+    folder = platform.config.data_dir / "harness"
+    kept_bundle(folder)
+    names = {path.name: path for path in folder.glob("*.zip")}
+    if f"{harness_hash}.zip" not in names:
+        raise NotFound("This server has no harness with this hash.")
+    return FileResponse(names[f"{harness_hash}.zip"], media_type="application/zip")

@@ -1,0 +1,101 @@
+"""Routes for the machines that judge. For admins."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from kernelcup.http.api.forms import Form
+from kernelcup.http.dependencies import ActorDep, Db, Now
+from kernelcup.http.route import ApiRoute
+from kernelcup.services.machines import machines
+
+router = APIRouter(tags=["machines"], route_class=ApiRoute)
+
+
+class MachineOut(BaseModel):
+    """A machine that judges."""
+
+    name: str
+    launcher: str
+    state: machines.MachineState
+    host_class: str
+    slots: dict[str, int]
+    is_own: bool = Field(description="Whether the operator vouches for it; others never get hidden cases.")
+    running: list[int] = Field(description="The jobs that it judges now.")
+    trouble: str
+    busy_s: float
+    cost: float
+    ranks: list[str]
+    seen_at: datetime | None
+
+
+class MachineIn(Form):
+    """A machine whose agent will connect."""
+
+    name: str = Field(max_length=200)
+    is_own: bool = False
+
+
+class NewMachineOut(BaseModel):
+    """The token of a new machine's agent, shown once."""
+
+    name: str
+    token: str
+
+
+class MachineChange(Form):
+    """What to change of a machine."""
+
+    is_own: bool | None = None
+    is_draining: bool | None = None
+    price_per_hour: float | None = None
+
+
+class RankingIn(Form):
+    """The machines that rank a leaderboard; none for all."""
+
+    machines: list[str] = Field(max_length=1000)
+
+
+class Done(BaseModel):
+    """A change that was made."""
+
+    name: str
+
+
+@router.get("/machines")
+def list_machines(db: Db, actor: ActorDep, now: Now) -> list[MachineOut]:
+    """List the machines."""
+    found = machines.list_machines(db, actor, now=now)
+    return [MachineOut(**{name: getattr(each, name) for name in MachineOut.model_fields}) for each in found]
+
+
+@router.post("/machines", status_code=201)
+def add_machine(body: MachineIn, db: Db, actor: ActorDep, now: Now) -> NewMachineOut:
+    """Register a machine whose agent will connect, and create the agent's token."""
+    token = machines.add_agent(db, body.name, is_own=body.is_own, actor=actor, now=now)
+    return NewMachineOut(name=body.name, token=token)
+
+
+@router.patch("/machines/{name}")
+def change_machine(name: str, body: MachineChange, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Drain or resume a machine, vouch for it, or set its price."""
+    machines.change(db, name, actor=actor, now=now, **body.model_dump())
+    return Done(name=name)
+
+
+@router.delete("/machines/{name}")
+def remove_machine(name: str, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Forget a machine; its agent's token is void, and its jobs run again elsewhere."""
+    machines.remove(db, name, actor=actor, now=now)
+    return Done(name=name)
+
+
+@router.put("/leaderboards/{name}/machines")
+def rank_by(name: str, body: RankingIn, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Let only these machines rank a leaderboard."""
+    machines.set_ranking(db, name, body.machines, actor=actor, now=now)
+    return Done(name=name)

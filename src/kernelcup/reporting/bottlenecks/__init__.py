@@ -1,0 +1,1 @@
+"""What limits a kernel: rules over the counters of a profile. Deterministic, and nothing else reads counters."""

@@ -1,0 +1,142 @@
+"""The launcher for machines whose agents connect to us: calls wait in the database until their agent asks."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Device
+from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
+from kernelcup.launchers import outcomes
+from kernelcup.launchers.base import LauncherSettings, MachineReading, Order, Polled, limit_s
+from kernelcup.services.machines.machines import AGENT, SILENT, MachineState, state_of
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import calls, machines
+from kernelcup.storage.machines.calls import AgentCall, CallState
+from kernelcup.storage.machines.machines import Machine
+from kernelcup_harness.protocol import to_json
+
+FETCH_S = 60.0
+"""Time for an agent to fetch its job, to fetch a harness, and to send its report, beyond the limit of a job."""
+
+
+def utc_now() -> datetime:
+    """Return the current time, timezone-aware and in UTC."""
+    return datetime.now(UTC)
+
+
+class AgentLauncher:
+    """Gives each job to a machine with a free slot, for its agent to fetch."""
+
+    durable = True
+
+    def __init__(self, db: Database, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._db = db
+        self._clock = clock
+
+    def capacity(self, device: Device) -> int:
+        """Return the free slots of all machines that are up."""
+        with self._db.read() as session:
+            return sum(free for _, free in self._free(session, device))
+
+    def start(self, order: Order, *, wake: Callable[[], None]) -> str:  # noqa: ARG002
+        """Put a job down for the machine with the most free slots. Raise ``NoRoom``."""
+        name = secrets.token_hex(16)
+        with self._db.write() as session:
+            free = [
+                (slots, machine.name)
+                for machine, slots in self._free(session, order.device)
+                if slots > 0 and (order.machines is None or machine.name in order.machines)
+            ]
+            if not free:
+                raise NoRoom(f"no machine for {order.device.name} has a free slot")
+            call = AgentCall(
+                id=name,
+                machine=max(free)[1],
+                device=order.device.name,
+                order={"spec": to_json(order.spec), "harness_hash": order.harness_hash},
+                limit_s=limit_s(order.spec) + FETCH_S,
+                state=CallState.WAITING,
+                outcome=None,
+                created_at=self._clock(),
+            )
+            calls.add(session, call)
+        return name
+
+    def poll(self, calls_: Collection[str]) -> Mapping[str, Polled]:
+        """Return the news of calls."""
+        with self._db.read() as session:
+            found = {each.id: each for each in calls.some(session, calls_)}
+            known = {each.name: each for each in machines.every(session)}
+            has_events = calls.with_events(session, calls_)
+        events: Mapping[str, Sequence[dict[str, object]]] = {}
+        if has_events:
+            with self._db.write() as session:
+                events = calls.take_events(session, calls_)
+        news = {}
+        for name in calls_:
+            call = found.get(name)
+            if call is None:
+                news[name] = Polled(outcome=LaunchLost("its machine was removed, or the call is unknown"))
+                continue
+            call = self._ended_by_us(call, known[call.machine])
+            outcome = None if call.outcome is None else outcomes.decode(call.outcome, machine=call.machine)
+            news[name] = Polled(events=events.get(name, []), outcome=outcome, machine=call.machine)
+        return news
+
+    def cancel(self, call: str) -> None:
+        """Have the agent end a call; forget one that has ended or was not fetched."""
+        with self._db.write() as session:
+            running = [CallState.RUNNING]
+            if not calls.move(session, call, to=CallState.CANCELLED, among=running):
+                found = calls.find(session, call)
+                if found is not None and found.state is not CallState.CANCELLED:
+                    calls.remove(session, call)
+
+    def probe(self, devices: Sequence[Device]) -> list[MachineReading]:
+        """Return the machines that are up."""
+        with self._db.read() as session:
+            free: dict[str, dict[str, int]] = {}
+            for device in devices:
+                for machine, slots in self._free(session, device):
+                    free.setdefault(machine.name, {})[device.name] = slots
+            known = {each.name: each for each in self._machines(session)}
+        return [
+            MachineReading(name=name, slots=known[name].slots, free=free[name], facts=known[name].facts)
+            for name in sorted(free)
+        ]
+
+    def _machines(self, session: Session) -> list[Machine]:
+        return [each for each in machines.every(session) if each.launcher == AGENT]
+
+    def _free(self, session: Session, device: Device) -> Iterator[tuple[Machine, int]]:
+        """Yield the machines that are up with their free slots. GPUs that two devices share count for both."""
+        taken = calls.busy(session)
+        for machine in self._machines(session):
+            if state_of(machine, self._clock()) is MachineState.UP and device.name in machine.slots:
+                yield machine, machine.slots[device.name] - taken.get((machine.name, device.name), 0)
+
+    def _ended_by_us(self, call: AgentCall, machine: Machine) -> AgentCall:
+        """Return the call, ended if its machine fell silent or its limit is over."""
+        if call.outcome is not None:
+            return call
+        now = self._clock()
+        error: Exception
+        if machine.seen_at is None or now - machine.seen_at > SILENT:
+            error = LaunchLost(f"machine {machine.name} gives no sign of life")
+        elif now - call.created_at > timedelta(seconds=call.limit_s):
+            error = LaunchTimeout(f"{machine.name} made no report in time")
+        else:
+            return call
+        with self._db.write() as session:
+            calls.end(session, call.id, outcomes.encode(error))
+            return calls.find(session, call.id) or dataclasses.replace(call, outcome=outcomes.encode(error))
+
+
+def make(settings: LauncherSettings) -> AgentLauncher:
+    """Return the launcher for agents."""
+    return AgentLauncher(Database.open(settings.database_url))

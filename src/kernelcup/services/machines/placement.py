@@ -1,0 +1,82 @@
+"""Which machines may judge which jobs.
+
+Whoever owns a host can forge its reports, and read what the jobs there are given. So hidden cases go only to
+machines that the operator vouches for. A leaderboard may name the machines that rank it. If the operator vouches
+for one of them, only such ones rank it; if for none, they rank it without hidden cases. Practice runs anywhere,
+without hidden cases as soon as one of the machines is lent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import machines
+from kernelcup.storage.machines.machines import Machine
+from kernelcup_harness.protocol import JobSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """The machines that may judge a job, and whether it keeps its hidden cases there."""
+
+    machines: frozenset[str]
+    keeps_hidden: bool
+
+    def confine(self, spec: JobSpec) -> JobSpec:
+        """Return the job as it may be given to these machines."""
+        if self.keeps_hidden:
+            return spec
+        return dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
+
+
+def placement(serving: Sequence[Machine], named: Collection[str] | None, *, is_ranked: bool) -> Placement:
+    """Return where a job goes.
+
+    Args:
+        serving: The machines with its device, up or not.
+        named: The machines that rank its leaderboard; None for all.
+        is_ranked: Whether it ranks, or decides a rank.
+    """
+    chosen = [each for each in serving if not is_ranked or named is None or each.name in named]
+    own = [each for each in chosen if each.is_own]
+    keeps_hidden = bool(own) if is_ranked else len(own) == len(chosen)
+    usable = own if is_ranked and own else chosen
+    names = frozenset(each.name for each in usable if not each.is_draining)
+    return Placement(machines=names, keeps_hidden=keeps_hidden)
+
+
+class Fleet:
+    """The machines of one device, and which leaderboards name some."""
+
+    def __init__(self, machines: Sequence[Machine], named: Mapping[int, frozenset[str]]) -> None:
+        self._machines = machines
+        self._named = named
+
+    @classmethod
+    def read(cls, session: Session, *, launcher: str, device: str) -> Fleet:
+        """Read the machines of a launcher that serve a device."""
+        found = machines.every(session)
+        serving = [each for each in found if each.launcher == launcher and device in each.slots]
+        return cls(serving, machines.ranking(session))
+
+    def place(self, board_id: int, *, is_ranked: bool) -> Placement:
+        """Return where a leaderboard's jobs go."""
+        return placement(self._machines, self._named.get(board_id), is_ranked=is_ranked)
+
+    def full_for(self, board_ids: Collection[int], room: Collection[str]) -> list[int]:
+        """Return the leaderboards whose ranked jobs none of the machines with room may judge."""
+        return [board for board in board_ids if not self.place(board, is_ranked=True).machines & set(room)]
+
+
+def is_lent_only(db: Database, board_id: int, device: str) -> bool:
+    """Return whether a leaderboard ranks a device on lent machines, without hidden cases."""
+    with db.read() as session:
+        named = machines.ranking(session).get(board_id)
+        serving = [each for each in machines.every(session) if device in each.slots]
+    place = placement(serving, named, is_ranked=True)
+    return bool(serving) and not place.keeps_hidden

@@ -1,0 +1,100 @@
+"""How many jobs may start now, and of which leaderboards."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from kernelcup.domain import Device
+from kernelcup.errors import LaunchError
+from kernelcup.launchers.base import Launcher, MachineReading
+from kernelcup.services.machines import machines
+from kernelcup.services.machines.calibrations import Calibrations
+from kernelcup.services.machines.placement import Fleet
+from kernelcup.services.queue.under_way import UnderWay
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import backlog
+
+NOTED_EVERY_S = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Rooms:
+    """The free slots of a dispatcher's devices, and the machines behind them."""
+
+    def __init__(
+        self,
+        db: Database,
+        devices: Sequence[Device],
+        launchers: Mapping[str, Launcher],
+        *,
+        calibrations: Calibrations,
+        under_way: UnderWay,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._db = db
+        self._devices = devices
+        self._launchers = launchers
+        self._calibrations = calibrations
+        self._under_way = under_way
+        self._clock = clock
+        self._note_at = 0.0
+        self._resting: frozenset[str] = frozenset()
+        """Launchers whose machines all drain."""
+
+    def free(self, device: Device) -> int:
+        """Return how many jobs may start on a device now. Raise ``LaunchError``, ``OSError``."""
+        if self._calibrations.holds(device) or device.launcher in self._resting:
+            return 0
+        # The launcher's figure may not include a run that was started just now.
+        running = self._under_way.running(device)
+        return min(device.slots - running, self._launchers[device.launcher].capacity(device))
+
+    def in_use(self, device: Device) -> int:
+        """Return how many slots of a device are neither running our jobs nor free."""
+        running = self._under_way.running(device)
+        if self._calibrations.holds(device):
+            return device.slots - running
+        try:
+            free = self._launchers[device.launcher].capacity(device)
+        except (LaunchError, OSError):  # reported when a job is to start; the heartbeat must go on
+            return 0
+        return max(device.slots - running - free, 0)
+
+    def full_boards(self, device: Device) -> list[int]:
+        """Return the leaderboards whose ranked jobs none of the machines with room may judge."""
+        launcher = self._launchers[device.launcher]
+        if not launcher.durable:
+            return []
+        with_room = [
+            each.name
+            for each in launcher.probe([device])
+            if each.free is None or each.free.get(device.name, 0) > 0
+        ]
+        with self._db.read() as session:
+            fleet = Fleet.read(session, launcher=device.launcher, device=device.name)
+            return fleet.full_for(backlog.ranked_boards(session, device=device.name), with_room)
+
+    def note_machines(self) -> None:
+        """Store which machines the launchers reach, from time to time."""
+        if time.monotonic() < self._note_at:
+            return
+        self._note_at = time.monotonic() + NOTED_EVERY_S
+        found: dict[str, Sequence[MachineReading]] = {}
+        for name, launcher in self._launchers.items():
+            served = [device for device in self._devices if device.launcher == name]
+            try:
+                found[name] = launcher.probe(served)
+            except (LaunchError, OSError) as error:
+                logger.warning("launcher %s cannot list its machines: %s", name, error)
+                continue
+            if name != machines.AGENT:  # agents report themselves
+                own = not launcher.durable
+                machines.note_seen(self._db, found[name], launcher=name, is_own=own, now=self._clock())
+        draining = machines.draining(self._db)
+        self._resting = frozenset(
+            name for name, some in found.items() if some and all(each.name in draining for each in some)
+        )

@@ -1,0 +1,129 @@
+"""Machines, and the leaderboards that they rank."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.tables import BoardMachineRow, MachineRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """A host that judges, or a provider that does so for us."""
+
+    name: str
+    launcher: str
+    slots: Mapping[str, int]
+    """The number of slots by device."""
+    facts: Mapping[str, Any]
+    labels: Sequence[str]
+    is_own: bool
+    """Whether the operator vouches for it."""
+    is_draining: bool
+    trouble: str
+    joined_at: datetime
+    seen_at: datetime | None
+    busy_s: float
+    price_per_hour: float
+    """Of one busy slot."""
+
+
+def every(session: Session) -> list[Machine]:
+    """Return all machines by name."""
+    return [_machine(row) for row in session.scalars(select(MachineRow).order_by(MachineRow.name))]
+
+
+def find(session: Session, name: str) -> Machine | None:
+    """Return a machine."""
+    row = session.get(MachineRow, name, populate_existing=True)
+    return None if row is None else _machine(row)
+
+
+def is_lent(session: Session, name: str) -> bool:
+    """Return whether a machine is known, and the operator does not vouch for it."""
+    return session.scalar(select(MachineRow.is_own).where(MachineRow.name == name)) is False
+
+
+def of_token(session: Session, token_hash: str) -> Machine | None:
+    """Return the machine of an agent's token."""
+    row = session.scalar(select(MachineRow).where(MachineRow.token_hash == token_hash))
+    return None if row is None else _machine(row)
+
+
+def agent_of(session: Session, name: str) -> str | None:
+    """Return the session of the agent that is connected as a machine."""
+    return session.scalar(select(MachineRow.agent).where(MachineRow.name == name))
+
+
+def add(
+    session: Session, *, name: str, launcher: str, is_own: bool, token_hash: str | None, now: datetime
+) -> None:
+    """Add a machine that has not been seen yet; the name must be free."""
+    row = MachineRow(name=name, launcher=launcher, slots={}, facts={}, labels=[], is_own=is_own)
+    row.token_hash, row.joined_at = token_hash, now
+    session.add(row)
+    session.flush()
+
+
+def saw(
+    session: Session,
+    name: str,
+    *,
+    launcher: str,
+    slots: Mapping[str, int],
+    facts: Mapping[str, Any],
+    trouble: str,
+    is_own: bool,
+    now: datetime,
+) -> None:
+    """Store a machine's sign of life; ``is_own`` counts only if it is new."""
+    values = {"launcher": launcher, "slots": dict(slots), "facts": dict(facts), "trouble": trouble}
+    offer = upsert(session, MachineRow).values(
+        name=name, is_own=is_own, labels=[], joined_at=now, seen_at=now, **values
+    )
+    session.execute(offer.on_conflict_do_update(index_elements=["name"], set_={**values, "seen_at": now}))
+
+
+def change(session: Session, name: str, **values: object) -> bool:
+    """Change columns of a machine; return whether it exists."""
+    done = session.execute(
+        update(MachineRow).where(MachineRow.name == name).values(**values).returning(MachineRow.name)
+    )
+    return done.first() is not None
+
+
+def add_work(session: Session, name: str, seconds: float) -> None:
+    """Add to the time that a machine's slots worked."""
+    more = MachineRow.busy_s + seconds
+    session.execute(update(MachineRow).where(MachineRow.name == name).values(busy_s=more))
+
+
+def remove(session: Session, name: str) -> bool:
+    """Delete a machine with its calls; return whether it existed."""
+    gone = session.execute(delete(MachineRow).where(MachineRow.name == name).returning(MachineRow.name))
+    return gone.first() is not None
+
+
+def ranking(session: Session) -> dict[int, frozenset[str]]:
+    """Return the machines that rank each leaderboard that names some, by its id."""
+    found: dict[int, set[str]] = {}
+    for row in session.scalars(select(BoardMachineRow)):
+        found.setdefault(row.leaderboard_id, set()).add(row.machine)
+    return {board_id: frozenset(names) for board_id, names in found.items()}
+
+
+def set_ranking(session: Session, board_id: int, names: Collection[str]) -> None:
+    """Let only these machines rank a leaderboard; without names, all of the operator's do."""
+    session.execute(delete(BoardMachineRow).where(BoardMachineRow.leaderboard_id == board_id))
+    session.add_all([BoardMachineRow(leaderboard_id=board_id, machine=name) for name in sorted(set(names))])
+
+
+def _machine(row: MachineRow) -> Machine:
+    return Machine(**{name: getattr(row, name) for name in Machine.__slots__})

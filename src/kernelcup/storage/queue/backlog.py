@@ -1,0 +1,84 @@
+"""The waiting and running jobs of a device: their number, and the position of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, literal, select, tuple_
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Job, JobState, Priority
+from kernelcup.storage.queue.jobs import ORDER, QUEUED, RUNNING
+from kernelcup.storage.tables import JobRow, SubmissionRow
+from kernelcup_harness.protocol import Mode
+
+MOST_COUNTED = 1000
+"""The maximum number of jobs that are counted ahead of a waiting one; with more, its position is None."""
+
+
+def ahead(session: Session, job: Job) -> dict[Mode, int]:
+    """Return how many jobs are ahead of a waiting one, by mode; counting stops above ``MOST_COUNTED``."""
+    turn = session.execute(select(JobRow.turn).where(JobRow.id == job.id)).scalar_one()
+    earlier = tuple_(*ORDER) < tuple_(literal(job.priority), literal(turn), literal(job.id))
+    waiting = select(JobRow.mode).where(QUEUED, JobRow.device == job.device, earlier)
+    before = waiting.limit(MOST_COUNTED + 1).subquery()
+    query = select(before.c.mode, func.count()).group_by(before.c.mode)
+    return {Mode(mode): count for mode, count in session.execute(query)}
+
+
+def under_way(session: Session, *, device: str) -> list[tuple[Mode, datetime]]:
+    """Return the mode and the start of each job that runs on a device."""
+    query = select(JobRow.mode, JobRow.started_at).where(RUNNING, JobRow.device == device)
+    return [(Mode(mode), started_at) for mode, started_at in session.execute(query) if started_at is not None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """The waiting jobs of a device in one class of the queue."""
+
+    device: str
+    priority: Priority
+    count: int
+    oldest_queued_at: datetime
+    """The time since which the job with the lowest number waits."""
+
+
+def backlogs(session: Session) -> list[Backlog]:
+    """Return the backlogs of all devices and classes."""
+    groups = (
+        select(JobRow.device, JobRow.priority, func.count(), func.min(JobRow.id))
+        .where(QUEUED)
+        .group_by(JobRow.device, JobRow.priority)
+        .order_by(JobRow.device, JobRow.priority)
+    )
+    found = session.execute(groups).all()
+    first = [job_id for *_, job_id in found]
+    query = select(JobRow.id, JobRow.queued_at, JobRow.created_at).where(JobRow.id.in_(first))
+    since = {job_id: queued_at or created_at for job_id, queued_at, created_at in session.execute(query)}
+    return [
+        Backlog(device=device, priority=Priority(priority), count=number, oldest_queued_at=since[job_id])
+        for device, priority, number, job_id in found
+    ]
+
+
+def position(session: Session, job: Job) -> int | None:
+    """Return a job's position in the queue of its device, 1 for the next.
+
+    Return None if it is not waiting, or if more than ``MOST_COUNTED`` jobs are ahead.
+    """
+    if job.state is not JobState.QUEUED:
+        return None
+    before = sum(ahead(session, job).values())
+    return None if before > MOST_COUNTED else before + 1
+
+
+def ranked_boards(session: Session, *, device: str) -> list[int]:
+    """Return the leaderboards with ranked jobs that wait for a device."""
+    query = (
+        select(SubmissionRow.leaderboard_id)
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .where(QUEUED, JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
+        .distinct()
+    )
+    return list(session.scalars(query))

@@ -1,0 +1,7 @@
+"""What goes into a kernel of this task and what comes out."""
+
+import torch
+
+input_t = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+output_t = torch.Tensor
+BLOCK = 128

@@ -1,0 +1,11 @@
+"""Leaves the residual stream as it was."""
+
+import torch
+from task import EPSILON, input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    x, residual, weight = data
+    h = x.float() + residual.float()
+    y = torch.nn.functional.rms_norm(h, (h.shape[-1],), weight.float(), EPSILON)
+    return y.bfloat16(), residual.clone()

@@ -1,0 +1,279 @@
+"""The clean room of one job: opened before the import, used by the timed stage, or the reason why it is not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from kernelcup_harness.clocks.replay import mapping
+from kernelcup_harness.clocks.replay.clean_room import OPEN_S, CleanRoom
+from kernelcup_harness.clocks.replay.match import Match
+from kernelcup_harness.clocks.replay.stage import Around, results
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
+from kernelcup_harness.clocks.replay.witnessed import Witness
+from kernelcup_harness.clocks.sampling import Plans, TimedCase
+from kernelcup_harness.clocks.wall import WallClock
+from kernelcup_harness.core.answer import CallFailed
+from kernelcup_harness.core.call import Caller, Calls
+from kernelcup_harness.core.check import Checks
+from kernelcup_harness.core.judge import Judge
+from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
+from kernelcup_harness.core.requests import Line
+from kernelcup_harness.core.runner_line import RunnerLine
+from kernelcup_harness.core.task import TaskFault
+from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, to_json
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire import decode, values
+from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.messages import Dueled, Found, Surroundings
+
+NOT_IN_WINDOW = frozenset(
+    {
+        WhyNot.NO_WINDOW,
+        WhyNot.NO_IMAGES,
+        WhyNot.NO_TIMER,
+        WhyNot.HOST_INPUT,
+        WhyNot.HOST_OUTPUT,
+        WhyNot.VARIES,
+        WhyNot.MEMORY,
+    }
+)
+"""For these reasons calls go through the host's memory: the window is not there, too small, or does not fit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rival:
+    """A rival's process.
+
+    Args:
+        caller: For ordinary calls.
+        channel: For requests about the window.
+        load: Has the rival imported. Raises ``RivalFailed`` or ``NotHeld``.
+        error: How often equal submissions may be found different.
+    """
+
+    caller: Caller
+    channel: Channel
+    load: Callable[[], None]
+    error: float
+
+
+class Session:
+    """Reserves the window's addresses in the constructor, before PyTorch takes any.
+
+    Args:
+        timer: The channel to the timer.
+        runner: To the runner.
+        part: Share of the device's memory that this job may use.
+        witness: The channel to the witness, None without one.
+    """
+
+    def __init__(
+        self,
+        timer: Channel,
+        runner: RunnerLine,
+        part: float = 1.0,
+        witness: Channel | None = None,
+    ) -> None:
+        self._timer = TimerLine(timer)
+        self._witness = Witness(witness) if witness is not None else None
+        self._not_witnessed = ""
+        self._runner = runner
+        self._tell = runner.tell
+        self._room: CleanRoom | None = None
+        self._why: NotReplayed | None = None
+        self._match: Match | None = None
+        self._rooms: list[CleanRoom] = []
+        self._mapping: mapping.Mapping | None = None
+        try:
+            self._mapping = mapping.GpuMapping(part)
+        except NotReplayed as reason:
+            self._why = reason
+
+    @property
+    def finding(self) -> Finding | None:
+        """Why calls are made and not replayed, None if they are replayed or may still be."""
+        return None if self._why is None else Finding(code=NOT_REPLAYED, text=self._why.text)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the submission's processes, for their captures and for calls in the window."""
+        return self._rooms[0].waited_s if self._rooms else 0.0
+
+    @property
+    def has_met_hidden(self) -> bool:
+        """Whether what runs public cases has met hidden ones: all captured calls are replayed in one timer."""
+        return bool(self._rooms) and self._rooms[0].has_met_hidden
+
+    def open(
+        self,
+        *,
+        checks: Checks,
+        contestants: Mapping[str, tuple[Caller, Channel]],
+        chance: random.Random,
+        remaining: Callable[[], float],
+        record_type: decode.RecordType,
+        result_bytes: int,
+        rival: Rival | None = None,
+        clock: bool = True,
+    ) -> None:
+        """Share memory with contestants and timer, before any code of a submission runs."""
+        if self._mapping is None:
+            self._say()
+            return
+        make = partial(
+            CleanRoom,
+            self._mapping,
+            checks=checks,
+            timer=self._timer,
+            chance=chance,
+            remaining=remaining,
+            record_type=record_type,
+            result_bytes=result_bytes,
+        )
+        self._greet_witness()
+        self._room = make(
+            contestants={role: (caller, Line(channel)) for role, (caller, channel) in contestants.items()},
+            witness=self._witness,
+        )
+        self._rooms.append(self._room)
+        try:
+            with self._runner.phase("replay/open"):
+                self._room.open(clock=clock)
+            if rival is not None:
+                contestant = rival.caller, Line(rival.channel)
+                other = make(contestants={"rival": contestant}, witness=self._witness)
+                self._rooms.append(other)
+                other.open()
+                self._match = Match(self._room, other, rival.load, chance, rival.error)
+        except NotReplayed as reason:
+            self._leave(reason)
+        except CallFailed as failure:
+            # Only the harness's own code has run there.
+            self._leave(NotReplayed(WhyNot.NO_WINDOW, str(failure)[-500:]))
+
+    def _greet_witness(self) -> None:
+        """Go on without the witness if it cannot read the device's counters."""
+        if self._witness is None:
+            return
+        try:
+            self._not_witnessed = self._witness.greet(OPEN_S)
+        except TimerFailed as failed:
+            self._not_witnessed = str(failed)
+        if self._not_witnessed:
+            self._witness = None
+
+    def lay_out(self, stage: Stage) -> None:
+        """Lay out the inputs of a timed stage, before the submission is imported, so that calls can be timed there."""
+        if self._room is None or not stage.timed or stage.replayed is not None:
+            return
+        # What fails here fails again in the stage, where it belongs to a case.
+        with suppress(TaskFault, values.CannotCarry, torch.OutOfMemoryError, CallFailed):
+            try:
+                with self._runner.phase("replay/layout"):
+                    self._room.lay_out(stage)
+            except NotReplayed as reason:
+                self._leave(reason)
+
+    def calls(self, stage: Stage, case: PlannedCase) -> Calls | None:
+        """Return what makes the ordinary calls of a case in the window; None if they go through the host's memory."""
+        if not self._rooms or not stage.timed or stage.replayed is not None:
+            return None
+        if self._why is not None and self._why.reason in NOT_IN_WINDOW:
+            return None
+        return self._rooms[0].calls(case)
+
+    def results(
+        self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, around: Around
+    ) -> Generator[CaseResult, None, bool]:
+        """Yield the results of a timed stage. Return whether the stage is done; if not, its calls have to be made."""
+        if self._room is None:
+            return False
+        if self._match is not None:
+            around = replace(around, before_dismiss=self._match.prepare, when_timed=self._fight)
+        why = yield from results(self._room, stage, cases, judge, around)
+        if why is not None:
+            self._leave(why)
+            return False
+        self._say()
+        return True
+
+    @contextmanager
+    def replaying(self) -> Iterator[CleanRoom | None]:
+        """Give what replays a profiled call, None without it. What it raises is why the call is not replayed."""
+        try:
+            yield self._room
+        except NotReplayed as reason:
+            self._leave(reason)
+        else:
+            if self._room is not None:
+                self._tell(Surroundings(environment={"data_bytes": self._room.data_bytes}))
+                self._say()
+
+    def _fight(self, runs: Sequence[CaseCalls]) -> None:
+        assert self._match is not None
+        self._tell(Dueled(duel=self._match.fight(runs)))
+        if self._match.finding is not None:
+            self._tell(Found(finding=self._match.finding))
+
+    def _leave(self, why: NotReplayed) -> None:
+        self._room, self._why = None, why
+        self._say()
+
+    def close(self) -> None:
+        """Free shared memory and close descriptors."""
+        for room in self._rooms:
+            room.close()
+
+    def _say(self) -> None:
+        """Send for the report whether calls were replayed, and why not."""
+        told: dict[str, Any] = {"replayed": self._why is None}
+        if self._why is not None:
+            told |= {"reason": self._why.reason.value, "text": self._why.text}
+        if self._room is not None:
+            told |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
+        if self._not_witnessed:
+            told |= {"not_witnessed": self._not_witnessed[:500]}
+        ran = to_json(self._room.ran) if self._room is not None else []
+        self._tell(Surroundings(environment={"clean_room": told, "ran": ran}))
+
+
+class ReplayClock:
+    """Has calls captured and replayed; those that cannot be are timed by the wall clock.
+
+    Args:
+        session: The clean room, which is open.
+        plans: Makes the plans of the cases.
+        wall: The other clock.
+        around: What a replayed stage needs beside its calls.
+    """
+
+    def __init__(self, session: Session, plans: Plans, wall: WallClock, around: Around) -> None:
+        self._session = session
+        self._plans = plans
+        self._wall = wall
+        self._around = around
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the submission's processes."""
+        return self._session.waited_s
+
+    @property
+    def has_met_hidden(self) -> bool:
+        """Whether what runs public cases has met hidden ones."""
+        return self._session.has_met_hidden
+
+    def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
+        """Yield the result of each case."""
+        cases = self._plans.cases(stage)
+        if (yield from self._session.results(stage, cases, judge, self._around)):
+            return
+        finding = self._session.finding
+        yield from self._wall.results(stage, judge, [finding] if finding is not None else [])

@@ -1,0 +1,149 @@
+"""A timed stage in the clean room, from the first capture to the last case: the order of steps, no measuring."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from kernelcup_harness.clocks.replay.clean_room import CleanRoom
+from kernelcup_harness.clocks.sampling import TimedCase
+from kernelcup_harness.clocks.stage import Doubt, turns
+from kernelcup_harness.core.judge import Judge
+from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
+from kernelcup_harness.protocol import CaseResult, Timing
+from kernelcup_harness.window.reasons import NotReplayed
+
+Work = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Around:
+    """What a replayed stage needs beside its calls."""
+
+    phase: Callable[[str], AbstractContextManager[None]]
+    """Counts the seconds of a context towards a phase."""
+    dismiss: Work
+    """Has all contestants ended; returns when they are gone."""
+    doubt: Doubt
+    chance: random.Random
+    before_dismiss: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
+    """Does the work that needs contestants, once the submission's calls replay correctly."""
+    when_timed: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
+    """Does the work that follows when all cases are timed."""
+
+
+def results(
+    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], judge: Judge, around: Around
+) -> Generator[CaseResult, None, NotReplayed | None]:
+    """Yield the results of a stage; return why its calls have to be made instead, None if they were replayed."""
+
+    def attempt(name: str, case: CaseCalls | None, work: Work) -> CaseResult | None:
+        def counted() -> None:
+            with around.phase(f"replay/{name}"):
+                work()
+
+        return judge.attempt(stage, case, counted)
+
+    for case, name, work in preparing(room, stage, cases, around):
+        try:
+            failed = attempt(name, case, work)
+        except NotReplayed as reason:
+            # What was found in a hidden case could say what it is.
+            return NotReplayed(reason.reason) if case.case.hidden else reason
+        if failed is not None:
+            yield failed
+            return None
+    attempt("dismiss", None, around.dismiss)
+    room.contestant_is_gone()
+    timed: list[tuple[PlannedCase, Timing]] = []
+    for case, name, work in timing(room, cases, judge, around, timed):
+        failed = attempt(name, case, work)
+        if failed is not None:
+            yield failed
+            return None
+        if name == "samples":
+            judge.progress(stage, case)
+    beside = around.doubt.beside(stage, timed)
+    yield from [
+        judge.accepted(case, found, more) for case, (_, found), more in zip(cases, timed, beside, strict=True)
+    ]
+    return None
+
+
+def preparing(
+    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], around: Around
+) -> Generator[tuple[TimedCase, str, Work]]:
+    """Yield the steps that need the contestants: case, name, work. All those of public cases come first."""
+    if not cases:
+        return
+    yield cases[0], "layout", partial(room.lay_out, stage)
+    for hidden in (False, True):
+        group = [case for case in cases if case.case.hidden is hidden]
+        for case in group:
+            yield case, "capture", partial(room.capture, case)
+        for case in group[:1]:
+            yield case, "export", partial(room.load, case)
+        for case in group:
+            yield case, "verify", partial(charged, case, partial(room.verify, case))
+    yield cases[0], "rival", partial(around.before_dismiss, cases)
+
+
+def timing(
+    room: CleanRoom,
+    cases: Sequence[TimedCase],
+    judge: Judge,
+    around: Around,
+    timed: list[tuple[PlannedCase, Timing]],
+) -> Generator[tuple[TimedCase, str, Work]]:
+    """Yield the steps that need the timer: case, name, work. Times go to ``timed``."""
+    for case in turns(cases, around.chance):
+        yield case, "samples", partial(one, room, case, around.doubt)
+    for case in cases:
+        yield case, "series", partial(finished, room, case, judge, around.doubt, timed)
+    if cases:
+        yield cases[0], "duel", partial(around.when_timed, cases)
+
+
+def charged(case: TimedCase, work: Work) -> None:
+    """Do some work at the expense of a case's budget."""
+    began = time.monotonic()
+    work()
+    case.budget.charge(time.monotonic() - began)
+
+
+def one(room: CleanRoom, case: TimedCase, doubt: Doubt) -> None:
+    """Make the next call of a case, or have the next few watched."""
+    began = time.monotonic()
+    case.is_watched = room.watches(case)
+    if case.watch_is_due:
+        times_ns = room.watch(case)
+        _, slowed_down = doubt.look()
+        case.add_watched(times_ns, time.monotonic() - began, slowed_down=slowed_down)
+        return
+    sample, counts = case.next_sample()
+    answer = room.sample(case, case.use(sample, partial(room.has_twins, case)))
+    clock, slowed_down = doubt.look() if counts else (None, False)
+    case.add(
+        answer,
+        counts=counts,
+        spent_s=time.monotonic() - began,
+        clock_mhz=clock,
+        slowed_down=slowed_down,
+    )
+
+
+def finished(
+    room: CleanRoom,
+    case: TimedCase,
+    judge: Judge,
+    doubt: Doubt,
+    timed: list[tuple[PlannedCase, Timing]],
+) -> None:
+    """Have the time of a case doubted that has enough samples."""
+    found = case.timing(room.finish(case), offset_ns=room.offset_ns)
+    assert found is not None
+    timed.append((case.case, judge.doubted(found, doubt.findings(case.case, found))))

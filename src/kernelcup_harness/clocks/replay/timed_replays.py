@@ -1,0 +1,361 @@
+"""Times of replays: by the witness, by the start gun, and series by the timer's host clock.
+
+Where there is a witness its times rank, and the start gun's only check them: device code can reach what the gun
+measures with, and cannot reach the hardware's counters.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelcup_harness.clocks import trace
+from kernelcup_harness.clocks.replay.replays import Case, Replays
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed
+from kernelcup_harness.clocks.replay.witnessed import Round
+from kernelcup_harness.clocks.sampling import TimedCase
+from kernelcup_harness.core.answer import Answer, Forged, GuardBroken
+from kernelcup_harness.core.call import PLACES
+from kernelcup_harness.core.check import Wrong
+from kernelcup_harness.core.plan import CaseCalls
+from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
+from kernelcup_harness.window.messages import (
+    Check,
+    Checked,
+    FireEmpty,
+    Launch,
+    Launched,
+)
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire import guards
+
+FIRST_SERIES = 5 << 20
+"""Input numbers from here on are reserved for series."""
+SERIES_PASSES = (2, 10)
+"""Calls of a short and of a long series at each place."""
+SERIES_REPEATS = 3
+SERIES_SHARE, HELD_SHARE, SERIES_NS = 1.15, 1.25, 3_000.0
+"""How far the judge's time of back-to-back calls may exceed the start gun's, and from where on a person looks at it. By
+the timer's host it was at most 7 % for 14 kinds of calls on an H100, or 2.1 us if a launch takes the host longer than
+the call takes the device."""
+PATIENCE_S = 60.0
+"""Time for requests before the first stage begins."""
+EMPTIES = 48
+"""Empty graphs that are timed before anything is loaded: their mean is subtracted from every time of the gun."""
+LEAST_OFFSET_NS, MOST_OFFSET_NS = 500.0, 30_000.0
+"""An empty graph takes 3.2 to 3.7 us on an H200."""
+LATE_INPUTS = 1 << 17
+"""A call of a duel that was not ready in time is made again with an input that is so much further."""
+MOST_LATE = 3
+"""Calls of a case that may not be ready in time."""
+STAGED_SHARE = 0.05
+"""Share of the device's memory for the inputs of one watch, which are made before it."""
+MOST_ROUNDS = 8
+"""Calls in one watch."""
+WATCH_NS, ROUND_NS = 12e6, 1.2e6
+"""Time that the witness can see at once, and what a round takes beside the call."""
+LONGEST_WATCHED_NS = 10e6
+WALL_SLACK_NS = 150_000.0
+"""How far the judge's own time of a long call may exceed the gun's, an empty graph's subtracted from both."""
+NO_SERIES = Finding(
+    code="no_series", text="its calls one after another were not timed: the case's budget was used up"
+)
+LEAST_NS = 100.0
+"""Shorter times cannot be distinguished from zero: the scatter of the clock itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was copied after a watched call."""
+
+    sample: SampleName
+    data: Any
+    at: int
+    copies: dict[tuple[int, int], torch.Tensor]
+    """Memory of the answer and of the bands, by address and size."""
+    pattern: torch.Tensor
+
+
+class TimedReplays(Replays):
+    """Times the replays of one side; each answer that counts is checked."""
+
+    def measure_offset(self) -> None:
+        """Measure what the clock itself takes. No code of a submission is loaded yet, so none can change it.
+
+        Raise ``NotReplayed`` if the clock does not work.
+        """
+        found, walls = [], []
+        for _ in range(EMPTIES):
+            began = time.perf_counter_ns()
+            try:
+                found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+            except TimerFailed as failed:
+                raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
+            walls.append(float(time.perf_counter_ns() - began))
+        self.offset_ns, self._wall_offset_ns = estimates.robust(found), statistics.median(walls)
+        if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
+            raise NotReplayed(WhyNot.NO_TIMER, f"an empty graph takes {self.offset_ns:.0f} ns")
+
+    def sample(self, run: TimedCase, sample: SampleName) -> Answer:
+        """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`.
+
+        A call that was not ready in time is made again with another input; its answer is checked as well.
+        """
+        case = self._cases[run.case.index]
+        while True:
+            at = self._chance.randrange(case.layout.places)
+            answer = self._checked_replay(case, at, sample)
+            if not math.isnan(answer.ns):
+                return answer
+            case.late += 1
+            if case.late >= MOST_LATE:
+                raise TimerFailed(f"{case.late} calls of one case were not ready in time")
+            sample = run.current = run.fresh()
+
+    def _checked_replay(self, case: Case, at: int, sample: SampleName, load: int = 0) -> Answer:
+        """Return a right answer, whose time is not a number if the call was not ready in time. Raise ``Wrong``."""
+        answer, data, _ = self._replayed(case, at, sample, load=load)
+        fault = self._checks.fault(case.place, sample, data, answer)
+        if fault is not None:
+            raise Wrong(sample, fault)
+        return answer
+
+    def watches(self, run: CaseCalls) -> bool:
+        """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
+        case = self._cases[run.case.index]
+        return (
+            self._witness is not None
+            and not case.is_unseen
+            and bool(case.fired_ns)
+            and (statistics.median(case.fired_ns) <= LONGEST_WATCHED_NS)
+        )
+
+    def watch(self, run: TimedCase) -> list[float]:
+        """Have a few calls watched, each on a new input; return their nanoseconds.
+
+        Returns an empty list if the watch was unreadable. Raise ``Wrong``, or :class:`TimerFailed`.
+        """
+        assert self._witness is not None
+        self.learn(run, run.fresh())
+        case = self._cases[run.case.index]
+        staged = int(STAGED_SHARE * self._mapping.total_bytes() // max(1, case.layout.place_bytes))
+        most = min(staged, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
+        taken: list[Taken] = []
+        rounds = [
+            self.round_of(run, self._chance.randrange(case.layout.places), run.fresh(), taken)
+            for _ in range(max(1, min(MOST_ROUNDS, most)))
+        ]
+
+        def check() -> None:
+            for each in taken:
+                self.check_taken(run, each)
+
+        try:
+            return self._witness.watch(rounds, check)
+        except trace.NothingSeen:
+            case.is_unseen = True
+            return []
+
+    def learn(self, run: CaseCalls, sample: SampleName) -> None:
+        """Have the witness learn the judge's own work beside calls of a case, once."""
+        assert self._witness is not None
+        source = self._cases[run.case.index].source
+        if not self._witness.knows((source.role, run.case.index)):
+            self._witness.learn(self.round_of(run, 0, sample, []))
+
+    def check_taken(self, run: CaseCalls, taken: Taken) -> None:
+        """Check what was copied after a watched call. Raise ``Wrong`` or ``BrokenProtocol``."""
+        case = self._cases[run.case.index]
+        run.current = taken.sample
+        run.count += 1
+        if not all(guards.holds(taken.copies[band], taken.pattern) for band in case.layout.bands(taken.at)):
+            raise GuardBroken("memory beside an output was written")
+        answer = self._read(case, taken.at, view=lambda address, nbytes: taken.copies[address, nbytes])
+        fault = self._checks.fault(case.place, taken.sample, taken.data, answer)
+        if fault is not None:
+            raise Wrong(taken.sample, fault)
+
+    def round_of(
+        self, run: CaseCalls, at: int, sample: SampleName, taken: list[Taken], load: int = 0
+    ) -> Round:
+        """Return the parts of a watched call; what they took is added to ``taken``.
+
+        ``load`` says which of the loads of its capture is used.
+
+        The witness reads each microsecond of a watch slowly, so all that can be is prepared before.
+        """
+        assert self._witness is not None
+        witness, view, case = self._witness, self._mapping.view, self._cases[run.case.index]
+        data, pattern = self._checks.make_input(case.place, sample), self._pattern(case)
+        inputs = self._copies(case, data, at)
+        due = [view(*each) for each in [*case.layout.bands(at), *self._due(case, at)]]
+        described = case.answers[at]
+        parts = [
+            (address, entry["nbytes"])
+            for address, entry in zip(described.addresses, described.table, strict=True)
+            if entry["nbytes"]
+        ]
+        places = {part: view(*part) for part in [*parts, *case.layout.bands(at)]}
+        self._mapping.settle()
+
+        def before() -> None:
+            for target, source in inputs:
+                target.copy_(source)
+            for each in due:
+                guards.repeat(each, pattern)
+            witness.sweep()
+            self._mapping.settle()
+
+        def call() -> None:
+            self._asked(Launch(capture=case.source.loads[load], places=[case.first + at]), Launched)
+
+        def after() -> None:
+            copies = {part: place.clone() for part, place in places.items()}
+            self._mapping.settle()
+            taken.append(Taken(sample, data, at, copies, pattern))
+
+        return Round(
+            key=(case.source.role, run.case.index),
+            nodes=case.source.nodes[case.first],
+            before=before,
+            call=call,
+            after=after,
+        )
+
+    def finish(self, run: TimedCase) -> Audit:
+        """Return the audit with the ranked time of a sampled case.
+
+        Raise ``Wrong``, ``Forged`` or :class:`TimerFailed`.
+        """
+        case = self._cases[run.case.index]
+        times_ns = run.samples.gun_ns(self.offset_ns)
+        gun_ns = max(LEAST_NS, estimates.robust(times_ns))
+        self._asked(Check(), Checked)
+        score_ns, level, longer = gun_ns, TrustLevel.WITNESSED, None
+        watched_ns = run.samples.watched_ns
+        if watched_ns and (text := difference(watched_ns, times_ns)):
+            if gun_ns < estimates.robust(watched_ns):
+                raise Forged(text)
+            level, longer = TrustLevel.REPLAYED, Finding(code="witness_shorter", text=text)
+        elif watched_ns:
+            score_ns = estimates.robust(watched_ns)
+        elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
+            # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
+            wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns
+            score_ns = max(gun_ns, wall_ns - WALL_SLACK_NS)
+        else:
+            level = TrustLevel.REPLAYED
+            series_ns = self._series_ns(case, run)
+            longer = NO_SERIES if series_ns is None else longer_among_many(gun_ns, series_ns)
+        return Audit(
+            captured=True,
+            score_ns=max(LEAST_NS, score_ns),
+            level=level,
+            findings=[longer] if longer is not None else [],
+        )
+
+    def _series_ns(self, case: Case, run: TimedCase) -> float | None:
+        """Return the time of a call in a series; the order of places changes each time.
+
+        A series ends when the judge has its copy of the last answer, by the judge's clock. As many series are made as
+        the case's budget has time for; None if that is none.
+        """
+        places, slopes, kept = case.layout.places, [], not case.layout.writable_bytes
+        # Each lays its inputs once, twice where calls write them, and makes one again for the check.
+        repeat_s = run.budget.call_s * (places * (1 if kept else len(SERIES_PASSES)) + 1)
+        repeat_s += places * sum(SERIES_PASSES) * statistics.median(case.fired_ns) / 1e9
+        for number in range(min(SERIES_REPEATS, int(run.budget.left_s / max(repeat_s, 1e-9)))):
+            samples = [SampleName(input=FIRST_SERIES + number * PLACES + at) for at in range(places)]
+            walls, inputs = [], list[Any]()
+            for passes in SERIES_PASSES:
+                if inputs and kept:
+                    for at in range(places):
+                        self._spread(case, at, self._pattern(case))
+                    self._mapping.settle()
+                else:
+                    inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
+                order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
+                calls = [case.first + at for at in order]
+                began = time.perf_counter_ns()
+                self._asked(Launch(capture=case.source.loads[0], places=calls), Launched)
+                answer = self._read(case, order[-1])
+                self._mapping.settle()
+                walls.append(time.perf_counter_ns() - began)
+            slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
+            # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
+            if kept:
+                fault = self._checks.fault(case.place, samples[order[-1]], inputs[order[-1]], answer)
+                if fault is not None:
+                    raise Wrong(samples[order[-1]], fault)
+        return min(slopes, default=None)
+
+    def places_of(self, run: CaseCalls) -> int:
+        """Return the number of places of a case."""
+        return self._cases[run.case.index].layout.places
+
+    def fastest_ns(self, run: CaseCalls) -> float:
+        """Return the shortest time of a call so far, the clock's own share included."""
+        return min(self._cases[run.case.index].fired_ns)
+
+    def turn(self, run: CaseCalls, sample: SampleName, *, load: int, at: int) -> float:
+        """Return the nanoseconds of one call of a duel, the clock's own share included. Its answer is checked.
+
+        Args:
+            run: The case.
+            sample: An input that this side has not seen.
+            load: Which of the loads of its capture is used.
+            at: The place.
+
+        Raises:
+            Wrong, CallFailed, BrokenProtocol: The call has failed.
+            TimerFailed: The timer has.
+        """
+        case = self._cases[run.case.index]
+        for _ in range(MOST_LATE):
+            answer = self._checked_replay(case, at, sample, load)
+            if not math.isnan(answer.ns):
+                return answer.ns
+            sample = SampleName(input=sample.input + LATE_INPUTS)
+        raise TimerFailed("calls of a duel were not ready in time")
+
+
+def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:
+    """Return a finding if back-to-back calls take longer by the judge's clock than by the start gun.
+
+    Far longer ones are held for a review.
+    """
+    if series_ns <= SERIES_SHARE * score_ns + SERIES_NS:
+        return None
+    text = (
+        f"one after another its calls take {series_ns / 1e3:.2f} us each by the judge's clock, "
+        f"a single one {score_ns / 1e3:.2f} us"
+    )
+    held = series_ns >= HELD_SHARE * score_ns + SERIES_NS
+    return Finding(code="series_longer", text=text, quarantines=held)
+
+
+LOWER_NS, LOWER_SHARE = 300.0, 0.015
+HIGHER_NS, HIGHER_SHARE = 1_500.0, 0.05
+"""How far the gun's time may lie below and above the witness's. The gun also counts what a kernel has still to write
+when its last multiprocessor is done."""
+ERRORS = 3.0
+"""Standard errors that are added to both."""
+
+
+def difference(watched_ns: Sequence[float], gun_ns: Sequence[float]) -> str:
+    """Return in words how witness and gun disagree, empty if they agree."""
+    witness, gun = estimates.robust(watched_ns), estimates.robust(gun_ns)
+    scatter = ERRORS * math.hypot(
+        *(estimates.standard_error(each) for each in (watched_ns, gun_ns) if len(each) > 1)
+    )
+    lower = witness - LOWER_NS - LOWER_SHARE * witness - scatter
+    higher = witness + HIGHER_NS + HIGHER_SHARE * witness + scatter
+    if lower <= gun <= higher:
+        return ""
+    return f"by the hardware's counters a call takes {witness / 1e3:.2f} us, by the clock {gun / 1e3:.2f} us"

@@ -1,0 +1,1 @@
+"""The judge: one submission from its first call to its verdict. It imports ``wire`` and ``protocol`` only."""

@@ -1,0 +1,252 @@
+"""Decides about one submission: calls it with one input after the other, checks each answer, and finds the verdict.
+
+Every byte from the contestant is hostile. Each result goes to the runner at once, so that none is lost when the run is
+cut off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from kernelcup_harness.core.answer import CallFailed
+from kernelcup_harness.core.call import Caller
+from kernelcup_harness.core.check import Checks, Fault, Wrong
+from kernelcup_harness.core.plan import CaseCalls, Stage, ends_stage
+from kernelcup_harness.core.runner_line import MAX_MESSAGE, RunnerLine
+from kernelcup_harness.core.verdict import (
+    FAILURES,
+    Reservation,
+    RunEnds,
+    line_in,
+    of_channel,
+    of_others,
+)
+from kernelcup_harness.protocol import (
+    CaseResult,
+    Finding,
+    JobSpec,
+    Reason,
+    SampleName,
+    StageName,
+    Timing,
+    Verdict,
+    Work,
+)
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import CaseEnds, Found
+
+
+class Clock(Protocol):
+    """Times the cases of a stage: makes their calls, and has each answer checked."""
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the submission's processes, those of ordinary calls left out."""
+
+    @property
+    def has_met_hidden(self) -> bool:
+        """Whether what runs public cases has met hidden ones."""
+
+    def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
+        """Yield the result of each case as it finishes. All work is done in :meth:`Judge.attempt`."""
+
+
+class Deadline:
+    """When the current stage ends."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def begin(self, limit_s: float) -> None:
+        """Begin a stage."""
+        self._until = time.monotonic() + limit_s
+
+    def remaining(self) -> float:
+        """Return the seconds left of the stage."""
+        return max(0.0, self._until - time.monotonic())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """What is found beside the time of a case. It changes neither the time nor the verdict."""
+
+    findings: Sequence[Finding] = ()
+    work: Work | None = None
+    floor_ns: float | None = None
+    reference_ns: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """All that a judge needs, once the submission is loaded."""
+
+    spec: JobSpec
+    stages: Sequence[Stage]
+    runner: RunnerLine
+    checks: Checks
+    callers: Mapping[str, Caller]
+    """To the contestants with the submission, by role."""
+    clocks: Mapping[StageName, Clock]
+    """For the stages that are timed, or profiled in the timer."""
+    deadline: Deadline
+    reservation: Reservation | None
+    """The judge's part of the device's memory, None without a GPU."""
+
+
+class Judge:
+    """One job from its first stage to the last verdict."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._job = prepared
+
+    def judge(self) -> None:
+        """Run the stages and report each; the first one that is not accepted is the last."""
+        for stage in self._job.stages:
+            if not self._is_accepted(stage):
+                return
+
+    def _is_accepted(self, stage: Stage) -> bool:
+        """Run the cases of a stage and return whether all were accepted."""
+        self._job.runner.begin(stage.name, stage.limit_s, len(stage.cases))
+        self._job.deadline.begin(stage.limit_s)
+        for caller in self._job.callers.values():
+            caller.waited_s = 0.0
+        worst: CaseResult | None = None
+        try:
+            for result in self._results(stage):
+                self._job.runner.tell(CaseEnds(stage=stage.name, case=result))
+                if result.verdict is not Verdict.ACCEPTED and worst is None:
+                    worst = result
+                if ends_stage(stage, result.verdict):
+                    break
+        except RunEnds as end:
+            self._job.runner.end_with(stage.name, end, met_hidden=self._has_met_hidden)
+            return False
+        self._job.runner.end_of(stage, worst)
+        return worst is None
+
+    @property
+    def _has_met_hidden(self) -> bool:
+        return any(clock.has_met_hidden for clock in self._job.clocks.values())
+
+    def _results(self, stage: Stage) -> Iterator[CaseResult]:
+        if stage.name in self._job.clocks:
+            yield from self._job.clocks[stage.name].results(stage, self)
+            return
+        with self._job.runner.phase(stage.name.value):
+            for case in stage.cases:
+                yield self._called(stage, CaseCalls(case))
+
+    def _called(self, stage: Stage, calls: CaseCalls) -> CaseResult:
+        """Call a case that is not timed, each time with a new input, and return its result."""
+        samples = [SampleName(input=number) for number in range(self._job.spec.rules.checks)]
+        if stage.name is StageName.PROFILE:
+            samples = samples[:1]
+        for sample in [stage.replayed] if stage.replayed is not None else samples:
+            failed = self.attempt(stage, calls, partial(self._call, stage, calls, sample))
+            if failed is not None:
+                return failed
+            self.progress(stage, calls)
+        return self.accepted(calls)
+
+    def _call(self, stage: Stage, calls: CaseCalls, sample: SampleName) -> None:
+        """Call the contestant once and check its answer. Raise ``Wrong``."""
+        checks, profiled = self._job.checks, stage.name is StageName.PROFILE
+        place = checks.place(stage.name, calls.case)
+        if sample.twin and not checks.has_twins(place):
+            sample = SampleName(input=sample.input)
+        calls.current = sample
+        data, form = checks.make_input(place, sample), checks.form(place)
+        caller = self._job.callers[calls.case.role]
+        answer = caller.call(data, form, timeout_s=self._job.deadline.remaining(), profile=profiled)
+        calls.count += 1
+        calls.profile, calls.trace = answer.profile, answer.trace
+        fault = checks.fault(place, sample, data, answer) if not profiled else None
+        if fault is not None:
+            raise Wrong(sample, fault)
+
+    # What a clock needs of the judge
+
+    def attempt(self, stage: Stage, calls: CaseCalls | None, work: Callable[[], None]) -> CaseResult | None:
+        """Do ``work``, which talks to the contestants. Return the case's result if it fails. Raise ``RunEnds``."""
+        try:
+            work()
+        except Wrong as wrong:
+            assert calls is not None
+            calls.failed_on = wrong.sample
+            return self._result(calls, Verdict.WRONG_ANSWER, wrong.fault)
+        except CallFailed as failure:
+            assert calls is not None
+            calls.failed_on = calls.current
+            verdict, reason = FAILURES[failure.kind]
+            line = line_in(failure.text, self._job.spec)
+            return self._result(calls, verdict, Fault(reason=reason, text=failure.text), line=line)
+        except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            waited_s = sum(caller.waited_s for caller in self._job.callers.values())
+            waited_s += sum(clock.waited_s for clock in self._job.clocks.values())
+            raise of_channel(error, stage, waited_s, calls.case if calls is not None else None) from error
+        except Exception as error:
+            ends = of_others(error, self._job.reservation)
+            if ends is None:
+                raise
+            ends.role = ends.role if calls is None else calls.case.role
+            raise ends from error
+        if calls is not None and (text := calls.lacks_samples):
+            return self._result(calls, Verdict.TIME_LIMIT_EXCEEDED, Fault(reason=Reason.TIME, text=text))
+        return None
+
+    def accepted(
+        self, calls: CaseCalls, timing: Timing | None = None, beside: Beside = Beside()
+    ) -> CaseResult:
+        """Return the result of a case whose answers were all right."""
+        timing = timing or calls.timing()
+        return replace(
+            self._result(calls, Verdict.ACCEPTED, Fault(reason=Reason.NONE, text="")),
+            timing=timing and with_findings(timing, beside.findings),
+            work=beside.work,
+            floor_ns=beside.floor_ns,
+            reference_ns=beside.reference_ns,
+        )
+
+    def doubted(self, timing: Timing, findings: Sequence[Finding]) -> Timing:
+        """Return a time with further findings. What holds it is reported at once: the run may end before its cases."""
+        timing = with_findings(timing, findings)
+        for finding in timing.audit.findings if timing.audit is not None else ():
+            if finding.quarantines:
+                self._job.runner.tell(Found(finding=finding))
+        return timing
+
+    def progress(self, stage: Stage, calls: CaseCalls) -> None:
+        """Report that a case goes on."""
+        self._job.runner.progress(stage, calls)
+
+    def _result(
+        self, calls: CaseCalls, verdict: Verdict, fault: Fault, *, line: int | None = None
+    ) -> CaseResult:
+        return CaseResult(
+            index=calls.case.index,
+            parameters=calls.case.parameters,
+            hidden=calls.case.hidden,
+            verdict=verdict,
+            reason=fault.reason,
+            message=fault.text[:MAX_MESSAGE],
+            line=line,
+            met_hidden=calls.case.hidden or self._has_met_hidden,
+            mismatch=fault.mismatch,
+            failed_on=calls.failed_on,
+            timing=calls.timing(),
+            checks=calls.count,
+            profile=calls.profile,
+            trace_gz64=calls.trace,
+        )
+
+
+def with_findings(timing: Timing, findings: Sequence[Finding]) -> Timing:
+    """Return a time with further findings beside it; nothing else changes. A time that is not ranked has none."""
+    if timing.audit is None:
+        return timing
+    return replace(timing, audit=replace(timing.audit, findings=[*timing.audit.findings, *findings]))

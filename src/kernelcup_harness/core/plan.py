@@ -1,0 +1,153 @@
+"""The stages of a job, their cases, and the calls of a case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    Limits,
+    Mode,
+    Parameters,
+    ProfileWay,
+    SampleName,
+    StageName,
+    Timing,
+    Verdict,
+)
+
+SUBMISSION, HIDDEN = "submission", "hidden"
+"""Contestants with the submission: for public cases, and for hidden ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedCase:
+    """A case of a stage."""
+
+    index: int
+    parameters: Parameters
+    hidden: bool
+
+    @property
+    def role(self) -> str:
+        """The contestant that it is called in."""
+        return HIDDEN if self.hidden else SUBMISSION
+
+
+class CaseCalls:
+    """The calls of one case so far, whose answers are checked. A clock also keeps their times."""
+
+    def __init__(self, case: PlannedCase) -> None:
+        self.case = case
+        self.current: SampleName | None = None
+        """The input of the current or last call."""
+        self.failed_on: SampleName | None = None
+        """The input on which the case has failed; no calls follow."""
+        self.count = 0
+        """Number of calls made, of any kind."""
+        self.profile: str | None = None
+        self.trace: str | None = None
+
+    @property
+    def lacks_samples(self) -> str:
+        """Why a case whose time is up has no score, empty if it may have one."""
+        return ""
+
+    def timing(self) -> Timing | None:
+        """Return the measured times, None if there are none."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """A stage of the run."""
+
+    name: StageName
+    cases: list[PlannedCase]
+    limit_s: float
+    timed: bool
+    replayed: SampleName | None = None
+    """The only input to call with, if a sample of a finished run is judged again."""
+
+
+def plan(spec: JobSpec) -> list[Stage]:
+    """Return the stages of a job after the import, in order."""
+    stages = all_stages(spec)
+    return stages if spec.replay is None else [replayed(stages, spec)]
+
+
+def all_stages(spec: JobSpec) -> list[Stage]:
+    """Return the stages of a job's mode."""
+    limits: Limits = spec.limits
+    tests = cases_of(spec.tests, spec.hidden_tests)
+    benchmarks = cases_of(spec.benchmarks, spec.hidden_benchmarks)
+    test = Stage(name=StageName.TEST, cases=tests, limit_s=limits.test_s, timed=False)
+    stages = {
+        Mode.TEST: [test],
+        Mode.BENCHMARK: [
+            Stage(name=StageName.BENCHMARK, cases=benchmarks, limit_s=limits.benchmark_s, timed=True)
+        ],
+        Mode.PROFILE: [
+            Stage(name=StageName.PROFILE, cases=profiled(spec), limit_s=limits.profile_s, timed=False)
+        ],
+        Mode.LEADERBOARD: [
+            test,
+            Stage(name=StageName.RANKED, cases=benchmarks, limit_s=limits.ranked_s, timed=True),
+        ],
+    }
+    return stages[spec.mode]
+
+
+def profiled(spec: JobSpec) -> list[PlannedCase]:
+    """Return the benchmark to profile: the last one, unless another was asked for. Hidden ones never are."""
+    cases = cases_of(spec.benchmarks, [])
+    wanted = spec.profile.benchmark
+    return cases[-1:] if wanted is None else cases[wanted : wanted + 1]
+
+
+def captures(spec: JobSpec) -> bool:
+    """Return whether the calls of a job are to be captured and replayed."""
+    timed = spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
+    replays = timed or (spec.mode is Mode.PROFILE and spec.profile.way is ProfileWay.REPLAYED)
+    return replays and spec.backend is Backend.CUDA and spec.replay is None
+
+
+def meets_hidden(spec: JobSpec) -> bool:
+    """Return whether a job has hidden cases: they are called in a process of their own."""
+    return any(case.hidden for stage in all_stages(spec) for case in stage.cases)
+
+
+def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
+    """Return a stage of one case and one call. Raise ``LookupError`` if the job has no such case."""
+    wanted = spec.replay
+    assert wanted is not None
+    stage = next((each for each in stages if each.name is wanted.stage), None)
+    if stage is None or not 0 <= wanted.case < len(stage.cases):
+        raise LookupError(f"a {spec.mode.value} job has no case {wanted.case} of stage {wanted.stage.value}")
+    return Stage(
+        name=stage.name,
+        cases=[stage.cases[wanted.case]],
+        limit_s=stage.limit_s,
+        timed=stage.timed,
+        replayed=wanted.sample,
+    )
+
+
+def cases_of(public: list[Parameters], hidden: list[Parameters]) -> list[PlannedCase]:
+    """Number the public cases, then the hidden ones."""
+    return [
+        PlannedCase(index=index, parameters=parameters, hidden=index >= len(public))
+        for index, parameters in enumerate([*public, *hidden])
+    ]
+
+
+def ends_stage(stage: Stage, verdict: Verdict) -> bool:
+    """Return whether a case with this verdict ends its stage.
+
+    Tests go on, so that one run shows every failure, unless each would fill the memory again.
+    After a failure nothing more is measured.
+    """
+    if verdict is Verdict.ACCEPTED:
+        return False
+    return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED

@@ -1,0 +1,242 @@
+"""The task's code inside the judge: generator, reference and checker. Their failures are the task's faults."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+
+from kernelcup_harness.core import blanks, uses
+from kernelcup_harness.protocol import CheckStyle, Parameters
+from kernelcup_harness.wire import aliasing, decode, values
+
+MAX_TEXT = 4000
+
+
+class TaskFault(Exception):
+    """The task's own code failed: the submission is not to blame."""
+
+
+class TaskCode:
+    """``generate_input``, ``ref_kernel`` and ``check_implementation`` of one task.
+
+    Everything raised by them becomes :class:`TaskFault`.
+
+    Args:
+        module_name: The file of these functions, or its module.
+        style: How the checker is called.
+        folder: Has the task's files.
+        load: Returns what has the functions.
+        lacks: Returns what a failed reference lacks on this machine, from its error and its text; empty for nothing.
+    """
+
+    def __init__(
+        self,
+        module_name: str,
+        style: CheckStyle,
+        folder: Path,
+        *,
+        load: Callable[[str], Any] = importlib.import_module,
+        lacks: Callable[[str, str], str] = lambda _error, _text: "",
+    ) -> None:
+        self._name = module_name if PurePosixPath(module_name).suffix else f"{module_name}.py"
+        self._folder = folder
+        self._style = style
+        self._lacks = lacks
+        what = self._name if self._name == module_name else f"import of {self._name}"
+        self._module = self._guard(what, lambda: load(module_name))
+        self._generate = self._function("generate_input")
+        self._check = self._function("check_implementation")
+        self._reference: Callable[[Any], Any] | None = getattr(self._module, "ref_kernel", None)
+        self.in_place = False
+        """Whether the reference answers by writing into its input; known after its first call."""
+        self._written_only: dict[tuple[str, int], bool] = {}
+        self._names = list(inspect.signature(self._generate).parameters)
+        if style is CheckStyle.OUTPUT_REFERENCE and self._reference is None:
+            raise TaskFault(f"{self._name} defines no function ref_kernel")
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether the generator takes a seed, rather than relying on the global generators alone."""
+        return "seed" in self._names
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the task has a reference kernel beside its checker."""
+        return self._reference is not None
+
+    @property
+    def tolerance(self) -> tuple[float, float] | None:
+        """The checker's ``(rtol, atol)`` if it names them, as KernelCup's does."""
+        relative, absolute = getattr(self._check, "rtol", None), getattr(self._check, "atol", None)
+        if isinstance(relative, (int, float)) and isinstance(absolute, (int, float)):
+            return float(relative), float(absolute)
+        return None
+
+    def generate(self, parameters: Parameters, seed: int) -> Any:
+        """Return a fresh input. The seed also feeds the global generators, for tasks that use them.
+
+        Memory that the generator leaves unwritten holds noise if the reference only writes to it, else zeros.
+        """
+        data, left = self._generated(parameters, seed)
+        for number in left:
+            if self._only_writes(parameters, seed, number):
+                blanks.fill_with_noise(aliasing.leaves(data)[number], random.Random(f"{seed} {number}"))
+        return data
+
+    def _generated(self, parameters: Parameters, seed: int) -> tuple[Any, list[int]]:
+        """Return an input with zeros in unwritten memory, and the numbers of the unwritten tensors."""
+        arguments = dict(parameters)
+        if "seed" in self._names:
+            arguments["seed"] = seed
+        self._guard("seed", lambda: seed_everything(seed))
+        with blanks.Emptied() as emptied:
+            data = self._guard("generate_input", lambda: self._generate(**arguments))
+            left = emptied.left(data)
+        return data, left
+
+    def _only_writes(self, parameters: Parameters, seed: int, number: int) -> bool:
+        """Return whether the reference's answer does not depend on the contents of a tensor of the input."""
+        if self._reference is None:
+            return False
+        key = repr(sorted(parameters.items(), key=str)), number
+        if key not in self._written_only:
+            self._written_only[key] = self._is_same_with_noise(parameters, seed, number)
+        return self._written_only[key]
+
+    def _is_same_with_noise(self, parameters: Parameters, seed: int, number: int) -> bool:
+        plain, noisy = (self._generated(parameters, seed)[0] for _ in range(2))
+        used = uses.Uses(aliasing.leaves(plain))
+        try:
+            with used:
+                self.expected(plain)
+            if number in used.read:
+                return False
+            blanks.fill_with_noise(aliasing.leaves(noisy)[number], random.Random(seed))
+            answer = self.expected(noisy)
+            return not self.check(self._generated(parameters, seed)[0], answer)
+        except TaskFault:
+            return False
+
+    def expected(self, data: Any) -> Any:
+        """Return the reference's output for ``data``, which it may overwrite.
+
+        A reference that returns None works in place: its output is the input afterwards.
+        """
+        assert self._reference is not None
+        reference = self._reference
+        value = self._guard("ref_kernel", lambda: reference(data))
+        self.in_place = value is None
+        return data if value is None else value
+
+    def check(self, data: Any, output: Any) -> str:
+        """Return the fault of ``output``, empty if there is none. Do not use ``data`` afterwards."""
+        if self._style is CheckStyle.OUTPUT_REFERENCE:
+            expected = self.expected(data)
+            return verdict_text(self._guard("check_implementation", lambda: self._check(output, expected)))
+        return verdict_text(self._guard("check_implementation", lambda: self._check(data, output)))
+
+    def record_type(self, module: str, name: str) -> type:
+        """Find the class of a record, only among the task's own files."""
+        found = sys.modules.get(module)
+        origin = getattr(found, "__file__", None)
+        if found is None or origin is None or Path(origin).parent != self._folder:
+            raise values.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
+        return decode.importing_record_type(module, name)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._module, name, None)
+        if not callable(function):
+            raise TaskFault(f"{self._name} defines no function {name}")
+        return function  # type: ignore[no-any-return]
+
+    def _guard(self, what: str, call: Callable[[], Any]) -> Any:
+        # The creator's code may raise anything, SystemExit included; none of it is our own fault
+        # and none of it the contestant's.
+        try:
+            return call()
+        except BaseException as error:
+            lacked = self._lacks(str(error), self._text()) if isinstance(error, Exception) else ""
+            text = f"the task's {what} failed: {self._own_lines(error)}"
+            raise TaskFault(f"{lacked}\n{text}" if lacked else text) from error
+
+    def _text(self) -> str:
+        """Return the texts of the task's Python files."""
+        return "\n".join(each.read_text(encoding="utf-8") for each in sorted(self._folder.glob("*.py")))
+
+    def _own_lines(self, error: BaseException) -> str:
+        """Return the traceback's part in the task's files, named without their folder."""
+        if getattr(error, "is_for_people", False):
+            return str(error)[:MAX_TEXT]
+        frames = [
+            f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(self._folder))
+        ]
+        lines = traceback.format_list(frames[-5:]) + traceback.format_exception_only(error)
+        return "".join(lines).replace(f"{self._folder}/", "").strip()[-MAX_TEXT:]
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of random, torch and, where it is loaded, numpy."""
+    random.seed(seed)
+    # As torch.manual_seed does, which spends a millisecond on registering a callback for a later GPU.
+    torch.default_generator.manual_seed(seed)
+    if os.environ.get("KERNELCUP_BACKEND") == "cuda" or torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def verdict_text(answer: Any) -> str:
+    """Return the fault that a checker's answer names: a truth value, a text (empty: right), or both in a pair.
+
+    Raise :class:`TaskFault` for anything else: a dict or a triple is true, whatever it holds.
+    """
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, tuple) and len(answer) == 2 and is_text(answer[1]):
+        good, text = answer
+    else:
+        good, text = answer, None
+    if is_true(good):
+        return ""
+    lines = [text] if isinstance(text, str) else text or ()
+    return "\n".join(lines) or "the checker rejects the output"
+
+
+def is_text(value: Any) -> bool:
+    """Return whether the second part of a pair is a text, lines of a text, or None."""
+    lines = value if isinstance(value, (list, tuple)) else [value]
+    return value is None or all(isinstance(line, str) for line in lines)
+
+
+def is_true(answer: Any) -> bool:
+    """Return a truth value as a bool: Python's, NumPy's, or a tensor of one. Raise :class:`TaskFault` otherwise."""
+    numpy = sys.modules.get("numpy")
+    if isinstance(answer, torch.Tensor) and answer.dtype is torch.bool and answer.numel() == 1:
+        return bool(answer)
+    if isinstance(answer, bool) or (numpy is not None and isinstance(answer, numpy.bool_)):
+        return bool(answer)
+    raise TaskFault(
+        f"check_implementation returned {kind_of(answer)}; return a bool, a text (empty: right), or (bool, text)"
+    )
+
+
+def kind_of(answer: Any) -> str:
+    """Name the type of a checker's answer, with the types of a short tuple's items."""
+    if answer is None:
+        return "None"
+    name = type(answer).__name__
+    if isinstance(answer, tuple) and len(answer) <= 4:
+        return f"{name} ({', '.join(type(item).__name__ for item in answer)})"
+    if isinstance(answer, torch.Tensor):
+        return f"{name} of dtype {answer.dtype} and shape {list(answer.shape)}"
+    return name

@@ -1,0 +1,139 @@
+"""All that is measured and doubted beside the calls of a job: the device's state, the references, the floor.
+
+Nothing here accepts an answer or makes a time shorter: what is found is added to a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from kernelcup_harness.core.check import Checks
+from kernelcup_harness.core.judge import Beside
+from kernelcup_harness.core.plan import PlannedCase, Stage
+from kernelcup_harness.core.verdict import RunEnds
+from kernelcup_harness.doubt import findings, floor, references
+from kernelcup_harness.doubt.device_state import Watch, canary, device_name
+from kernelcup_harness.protocol import Calibration, Finding, JobSpec, Reason, Timing, Verdict, Work
+from kernelcup_harness.wire.messages import Calibrated, Message
+
+REFERENCE_SHARE = 0.03
+"""Share of the time for a stage that the references of all cases may take."""
+
+
+class Doubts:
+    """Doubts the times of one job.
+
+    Args:
+        spec: The job.
+        checks: Makes inputs, and calls the reference.
+        watch: Looks at the device.
+        processes: How many processes of the job use the device.
+        tell: Takes messages for the runner.
+        phase: Counts the seconds of a context towards a phase.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        *,
+        checks: Checks,
+        watch: Watch,
+        processes: int,
+        tell: Callable[[Message], None],
+        phase: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        self._spec = spec
+        self._checks = checks
+        self._watch = watch
+        self._expected = processes
+        self._tell = tell
+        self._phase = phase
+        self._canary_ns = 0.0
+        self._seen: list[int | None] = []
+        """How many processes used the device, each time that it was asked."""
+
+    def take_canary(self) -> None:
+        """Look at the device before any code of a submission runs. Raise ``RunEnds`` if it is not fit."""
+        with self._phase("canary"):
+            check = canary(self._spec)
+        self._canary_ns = check.canary_ns
+        self._tell(Calibrated(calibration=Calibration(canary_ns=check.canary_ns)))
+        if not check.fits and self._watch.gpu:
+            text = (
+                f"the device was not as usual before the job: its canary took {check.canary_ns / 1e3:.1f} us"
+            )
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+
+    @property
+    def gpu(self) -> bool:
+        """Whether the device is a GPU."""
+        return self._watch.gpu
+
+    def look(self) -> tuple[float | None, bool]:
+        """Return the device's clock in MHz, and whether it is slowed down."""
+        return self._watch.look()
+
+    def begin(self) -> None:
+        """Note the state of the device before ordinary calls are timed."""
+        self._seen = [self._watch.gauge.processes()]
+
+    def findings(self, case: PlannedCase, timing: Timing) -> list[Finding]:
+        """Return what speaks against a ranked time."""
+        assert timing.audit is not None
+        work, device = work_of(self._spec, case), self._spec.device
+        found = [
+            floor.finding(work, device, timing.audit.score_ns)
+            if work is not None and device is not None
+            else None,
+            findings.throttled(len(timing.samples_ns), len(timing.discarded_ns)),
+            findings.if_wide(timing, timing.audit, self._spec.backend),
+        ]
+        return [each for each in found if each is not None]
+
+    def beside(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[Beside]:
+        """Time the references, and report the state of the device."""
+        with self._phase(f"{stage.name.value}/reference"):
+            found_ns = self._references_ns(stage, timed)
+        busy, gauge = self._busy(), self._watch.gauge
+        found = Calibration(
+            canary_ns=self._canary_ns,
+            sm_clock_mhz=gauge.clock_mhz(),
+            temperature_c=gauge.temperature_c(),
+            device_name=device_name(gpu=self._watch.gpu),
+        )
+        self._tell(Calibrated(calibration=found))
+        return [
+            self._beside(case, busy, reference_ns)
+            for (case, _), reference_ns in zip(timed, found_ns, strict=True)
+        ]
+
+    def _beside(self, case: PlannedCase, found: list[Finding], reference_ns: float | None) -> Beside:
+        work, device = work_of(self._spec, case), self._spec.device
+        floor_ns = floor.floor_ns(work, device) if work is not None and device is not None else None
+        return Beside(findings=found, work=work, floor_ns=floor_ns, reference_ns=reference_ns)
+
+    def _references_ns(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[float | None]:
+        """Return the time of the reference for each case; with the overhead of a call if the case's time has it too."""
+        time_ns = references.CudaClock().time_ns if self._watch.gpu else references.host_ns
+        budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / max(1, len(timed))
+        found: list[float | None] = []
+        for case, timing in timed:
+            place = self._checks.place(stage.name, case)
+            found_ns = references.median_ns(self._checks, place, budget_s, time_ns)
+            is_called = timing.audit is None or not timing.audit.captured
+            overhead_ns = (timing.overhead_ns or 0.0) if is_called else 0.0
+            found.append(None if found_ns is None else found_ns + overhead_ns)
+        return found
+
+    def _busy(self) -> list[Finding]:
+        counts = [count for count in (*self._seen, self._watch.gauge.processes()) if count is not None]
+        busy = findings.busy_device(max(counts, default=None), self._expected)
+        return [busy] if busy is not None else []
+
+
+def work_of(spec: JobSpec, case: PlannedCase) -> Work | None:
+    """Return the work that the task declares for a case of the benchmarks."""
+    declared = spec.hidden_work if case.hidden else spec.work
+    place = case.index - (len(spec.benchmarks) if case.hidden else 0)
+    return declared[place] if 0 <= place < len(declared) else None

@@ -1,0 +1,124 @@
+"""The clocks of a job that is timed, made before any code of the submission runs."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from kernelcup_harness.clocks import reference_time
+from kernelcup_harness.clocks.replay.profiling import ProfileClock
+from kernelcup_harness.clocks.replay.rival import load
+from kernelcup_harness.clocks.replay.session import ReplayClock, Rival, Session
+from kernelcup_harness.clocks.replay.stage import Around
+from kernelcup_harness.clocks.sampling import Plans
+from kernelcup_harness.clocks.wall import WallClock
+from kernelcup_harness.core.call import Calls
+from kernelcup_harness.core.judge import Clock
+from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, PlannedCase, Stage
+from kernelcup_harness.core.verdict import MachineFailed, RunEnds
+from kernelcup_harness.device import devices, nvml
+from kernelcup_harness.doubt.device_state import Watch
+from kernelcup_harness.doubt.doubts import Doubts
+from kernelcup_harness.doubt.overhead import Overheads
+from kernelcup_harness.judge.load import Parts
+from kernelcup_harness.protocol import Backend, Mode, Reason, StageName, Verdict
+
+
+def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
+    """Return the clock of each timed stage: the last work on a device that is ours alone.
+
+    Args:
+        parts: What the clocks are made of.
+        chance: From the job's secret: decides which calls are timed and in which order.
+
+    Raise ``RunEnds`` if the device or a process of the harness fails.
+    """
+    spec, runner, session, gpu = parts.spec, parts.runner, parts.session, devices.on_gpu()
+    doubts = Doubts(
+        spec,
+        checks=parts.checks,
+        watch=Watch(gpu, nvml.gauge(gpu=gpu)),
+        # The judge, the timer and the contestants.
+        processes=2 + len(parts.callers),
+        tell=runner.tell,
+        phase=runner.phase,
+    )
+    if spec.replay is None and spec.mode is Mode.LEADERBOARD and spec.backend is not Backend.EMULATED:
+        doubts.take_canary()
+    if session is not None:
+        open_session(parts, session, chance)
+    calls_of = partial(made_by, parts)
+    overheads = measured(parts, Overheads(parts.checks, parts.callers, calls_of))
+    with runner.phase("reference"):
+        reference_s = reference_time.of_job(spec, parts.stages, parts.task, parts.checks)
+    plans = Plans(spec=spec, reference_s=reference_s, chance=chance, gpu=doubts.gpu)
+    wall = WallClock(
+        plans,
+        checks=parts.checks,
+        calls_of=calls_of,
+        overhead_ns=overheads.of,
+        remaining=parts.deadline.remaining,
+        doubt=doubts,
+        runner=runner,
+    )
+    clock: Clock = wall
+    if session is not None:
+        dismiss = partial(runner.dismiss, list(parts.channels))
+        around = Around(phase=runner.phase, dismiss=dismiss, doubt=doubts, chance=chance)
+        clock = ReplayClock(session, plans, wall, around)
+    return {stage.name: clock for stage in parts.stages if stage.timed}
+
+
+def made_by(parts: Parts, stage: Stage, case: PlannedCase) -> Calls:
+    """Return what makes the calls of a case: through the window if its inputs lie there."""
+    calls = parts.session.calls(stage, case) if parts.session is not None else None
+    return calls or parts.callers[case.role]
+
+
+def measured(parts: Parts, overheads: Overheads) -> Overheads:
+    """Measure what a call costs that computes nothing. Raise ``RunEnds`` if a process of the harness fails."""
+    if parts.spec.replay is not None:
+        return overheads
+    try:
+        with parts.runner.phase("overheads"):
+            overheads.measure(parts.stages)
+    except MachineFailed as error:
+        raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
+    return overheads
+
+
+def profiled(parts: Parts, session: Session, chance: random.Random) -> dict[StageName, Clock]:
+    """Return what replays the call of a profile job: the clock is not tried, under a profiler it would be slow."""
+    open_session(parts, session, chance, clock=False)
+    return {stage.name: ProfileClock(session) for stage in parts.stages}
+
+
+def open_session(parts: Parts, session: Session, chance: random.Random, *, clock: bool = True) -> None:
+    """Place the submission's memory where its calls can be replayed."""
+    submissions = [role for role in (SUBMISSION, HIDDEN) if role in parts.callers]
+    session.open(
+        rival=rival_of(parts),
+        checks=parts.checks,
+        contestants={role: (parts.callers[role], parts.channels[role]) for role in submissions},
+        chance=chance,
+        remaining=parts.deadline.remaining,
+        record_type=parts.task.record_type,
+        result_bytes=parts.spec.limits.result_bytes,
+        clock=clock,
+    )
+    for stage in parts.stages:
+        session.lay_out(stage)
+
+
+def rival_of(parts: Parts) -> Rival | None:
+    """Return the rival's process, None without one."""
+    spec = parts.spec
+    if "rival" not in parts.channels or spec.rival is None:
+        return None
+    channel = parts.channels["rival"]
+    return Rival(
+        caller=parts.callers["rival"],
+        channel=channel,
+        load=partial(load, channel, spec.rival.entry, spec.limits.import_s, parts.deadline.remaining),
+        error=spec.rival_error,
+    )

@@ -1,0 +1,111 @@
+"""Profiles: what is asked for, and what the profiler found. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+OPEN_COUNTERS = (
+    "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/kernelcup.conf"
+)
+"""Lets every user of a machine read the GPU's counters, after a reboot."""
+MOST_FILES_BYTES = 48 << 20
+"""Most bytes of a profile's files together, compressed; what is larger is left out, and the profile says so."""
+
+
+class ProfileWay(StrEnum):
+    """What is profiled."""
+
+    TRACE = "trace"
+    """The submission's process, by PyTorch's profiler: a timeline, and no counters."""
+    REPLAYED = "replayed"
+    """The timer, which replays the captured call: no host code of the submission runs under the profiler."""
+    CALLED = "called"
+    """The submission's process, where its call cannot be replayed: host code could change what is seen."""
+
+
+class Sections(StrEnum):
+    """Sets of sections of ``ncu``."""
+
+    BASIC = "basic"
+    DETAILED = "detailed"
+    FULL = "full"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileOptions:
+    """What is to be profiled."""
+
+    benchmark: int | None = None
+    """Index of the benchmark; None for the last one."""
+    kernel: str = ""
+    """A regular expression that a kernel's name has to contain; empty for all kernels."""
+    launches: int = 0
+    """Most launches to profile; 0 for all of the call."""
+    sections: Sections = Sections.FULL
+    way: ProfileWay = ProfileWay.TRACE
+    """Set by the runner, which profiles in several ways."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelCounters:
+    """One launch of a kernel, with the counters that rules read."""
+
+    name: str
+    grid: list[int]
+    block: list[int]
+    counters: dict[str, float]
+    """By the names of :data:`kernelcup_harness.profile.counters.COLUMNS`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RanKernel:
+    """A kernel of one timed call, from the export that the timer replays. Its name is the submission's choice."""
+
+    name: str
+    """As the compiler has mangled it."""
+    image: str
+    """The beginning of the SHA-256 of the machine code that it comes from."""
+    launches: int
+    """How often the call launches it in this form."""
+    grid: list[int]
+    block: list[int]
+    registers: int
+    """Of a thread."""
+    shared_bytes: int
+    """Of a block: what the compiler and the launch ask for together."""
+    local_bytes: int
+    """Of a thread: spilled registers and arrays."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileFile:
+    """A file of a profile."""
+
+    name: str
+    nbytes: int
+    sha256: str
+    gz64: str = ""
+    """Its content, gzip and base64; empty once it is in the file store."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counters:
+    """What ``ncu`` found about one call."""
+
+    case: int
+    """Index of the benchmark."""
+    options: ProfileOptions
+    tool: str = ""
+    """The name and version of the profiler; empty if it could not be started."""
+    trouble: str = ""
+    """Why there are no counters, empty if there are."""
+    not_replayed: str = ""
+    """Why the submission's own process was profiled, empty if the timer was."""
+    kernels: list[KernelCounters] = field(default_factory=list)
+    """All profiled launches, in their order."""
+    data_bytes: float = 0.0
+    """Bytes of the input and the answer; 0 if they are not known."""
+    files: list[ProfileFile] = field(default_factory=list)
+    seconds: float = 0.0
+    """How long the profile took, with the start of its processes."""

@@ -1,0 +1,1 @@
+"""Languages of submissions: files of a submission become something to call."""

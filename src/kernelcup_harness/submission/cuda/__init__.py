@@ -1,0 +1,1 @@
+"""Submissions in CUDA C++ behind the C interface of ``kernelcup.h``."""

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+
+import pytest
+from agent_bench import AgentBench
+
+from builders import make_device
+from kernelcup.client.core import NotReached
+from kernelcup.errors import Conflict, InvalidValue, LaunchLost, NoRoom, SignInNeeded
+from kernelcup.launchers.base import LaunchResult
+from kernelcup.launchers.bundle import harness_hash, write_bundle
+from kernelcup.services.machines import machines
+from kernelcup.services.machines.machines import SILENT, MachineState
+from kernelcup_harness.protocol import Backend
+from launcher_conformance import LauncherConformance, make_order, report_for
+from machine_bench import MachineBench
+
+DEVICE = make_device(backend=Backend.EMULATED, slots=2)
+
+
+@pytest.fixture
+def bench(platform, client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "machine"
+    folder.mkdir()
+    bench = AgentBench(platform, client, MachineBench(folder, monkeypatch), DEVICE)
+    yield bench
+    bench.close()
+
+
+class TestAgent(LauncherConformance):
+    """The agent of a machine obeys the rules of all launchers."""
+
+
+RULES = LauncherConformance()
+
+
+def begin(bench: AgentBench):
+    order = make_order()
+    return order, RULES.begin(bench, order)
+
+
+def test_a_job_goes_on_while_the_line_is_cut_and_its_report_comes_later(bench: AgentBench) -> None:
+    order, call = begin(bench)
+    bench.line.cut = True
+    bench.report(call, report_for(order))
+    while not bench.agent.look():
+        with pytest.raises(NotReached):
+            bench.agent.ask()
+    bench.line.cut = False
+    RULES.accepted(bench.launcher, call, order)
+
+
+def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(bench: AgentBench) -> None:
+    order, call = begin(bench)
+    bench.report(call, report_for(order, message="first"))
+    while not bench.agent.look():
+        pass
+    bench.line.loses_answers = True
+    with pytest.raises(NotReached):
+        bench.agent.ask()
+    bench.line.loses_answers = False
+    assert RULES.accepted(bench.launcher, call, order).message == "first"
+
+
+def test_a_job_whose_hand_over_was_lost_is_given_again(bench: AgentBench) -> None:
+    order = make_order()
+    call = bench.launcher.start(order, wake=lambda: None)
+    bench.line.loses_answers = True
+    with pytest.raises(NotReached):
+        bench.agent.ask()
+    bench.line.loses_answers = False
+    bench.begun(call)
+    bench.report(call, report_for(order))
+    RULES.accepted(bench.launcher, call, order)
+
+
+def test_a_removed_machine_is_refused_and_its_jobs_are_lost(bench: AgentBench) -> None:
+    _, call = begin(bench)
+    machines.remove(bench.platform.db, "lab", now=bench.platform.clock())
+    with pytest.raises(SignInNeeded):
+        bench.agent.ask()
+    bench.is_off = True
+    assert isinstance(RULES.poll(bench.launcher, call).outcome, LaunchLost)
+
+
+def test_an_agent_whose_token_is_void_ends_its_jobs(bench: AgentBench) -> None:
+    _, call = begin(bench)
+    machines.remove(bench.platform.db, "lab", now=bench.platform.clock())
+    bench.agent._connect = lambda stop: None
+    with pytest.raises(SignInNeeded):
+        bench.agent.run(threading.Event())
+    bench.is_off = True
+    assert RULES.soon(lambda: not bench.is_running(call))
+
+
+def test_calls_of_an_agent_that_was_killed_are_lost_when_it_starts_again(bench: AgentBench) -> None:
+    order, call = begin(bench)
+    bench.platform.clock.advance(SILENT.total_seconds())
+    bench.agent = bench.new_agent()
+    outcome = RULES.outcome(bench.launcher, call, order)
+    assert isinstance(outcome, LaunchLost)
+    assert "was started again" in str(outcome)
+
+
+def test_a_second_agent_with_the_same_token_has_to_wait(bench: AgentBench) -> None:
+    with pytest.raises(Conflict, match="Another agent is connected as 'lab'"):
+        bench.new_agent()
+
+
+def test_an_agent_that_was_replaced_is_refused(bench: AgentBench) -> None:
+    bench.platform.clock.advance(SILENT.total_seconds())
+    bench.new_agent()
+    with pytest.raises(Conflict, match="Another agent has connected"):
+        bench.agent.ask()
+
+
+def test_the_token_of_a_person_is_not_that_of_a_machine(bench: AgentBench, person) -> None:
+    with pytest.raises(SignInNeeded):
+        bench.new_agent(person("ada").token)
+
+
+def test_an_agent_cannot_report_for_another_machine(bench: AgentBench) -> None:
+    _, call = begin(bench)
+    other = machines.add_agent(bench.platform.db, "other", now=bench.platform.clock())
+    thief = bench.new_agent(other)
+    assert thief._connection.report(call, {"error": "LaunchError", "text": "mine"}) is False
+    assert RULES.poll(bench.launcher, call).outcome is None
+
+
+def test_a_machine_that_drains_ends_its_jobs_and_gets_no_more(bench: AgentBench) -> None:
+    order, call = begin(bench)
+    machines.change(bench.platform.db, "lab", is_draining=True, now=bench.platform.clock())
+    assert bench.launcher.capacity(DEVICE) == 0
+    with pytest.raises(NoRoom):
+        bench.launcher.start(make_order(job_id="2.1"), wake=lambda: None)
+    bench.report(call, report_for(order))
+    RULES.accepted(bench.launcher, call, order)
+    machines.change(bench.platform.db, "lab", is_draining=False, now=bench.platform.clock())
+    bench.launcher.cancel(call)
+    assert bench.launcher.capacity(DEVICE) == 2
+
+
+def test_a_job_goes_to_the_machines_that_may_judge_it_only(bench: AgentBench) -> None:
+    order = dataclasses.replace(make_order(), machines=frozenset({"elsewhere"}))
+    with pytest.raises(NoRoom):
+        bench.launcher.start(order, wake=lambda: None)
+
+
+def test_a_machine_is_down_once_it_is_silent(bench: AgentBench) -> None:
+    def state() -> MachineState:
+        (found,) = machines.list_machines(bench.platform.db, now=bench.platform.clock())
+        return found.state
+
+    bench.step()
+    assert state() is MachineState.UP
+    bench.platform.clock.advance(SILENT.total_seconds() + 1)
+    assert state() is MachineState.DOWN
+
+
+def test_an_agent_fetches_a_harness_that_it_does_not_have(
+    bench: AgentBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old" / "kernelcup_harness"
+    old.mkdir(parents=True)
+    (old / "__init__.py").write_text("# yesterday's\n")
+    wanted = harness_hash(old)
+    folder = bench.platform.config.data_dir / "harness"
+    folder.mkdir(parents=True)
+    write_bundle(folder / f"{wanted}.zip", old)
+    order = make_order()
+    object.__setattr__(order, "harness_hash", wanted)
+    call = RULES.begin(bench, order)
+    bench.report(call, report_for(order))
+    outcome = RULES.outcome(bench.launcher, call, order)
+    assert isinstance(outcome, LaunchResult), outcome
+    assert outcome.harness_hash == wanted
+
+
+def test_a_harness_that_nobody_has_is_a_failed_launch(bench: AgentBench) -> None:
+    order = make_order()
+    object.__setattr__(order, "harness_hash", "0" * 64)
+    call = bench.launcher.start(order, wake=lambda: None)
+    outcome = RULES.outcome(bench.launcher, call, order)
+    assert "no harness with this hash" in str(outcome)
+
+
+def test_a_machine_needs_a_name(bench: AgentBench) -> None:
+    for name in ("", "a/b", "x" * 101, "a\nb"):
+        with pytest.raises(InvalidValue):
+            machines.add_agent(bench.platform.db, name, now=bench.platform.clock())

@@ -1,0 +1,3 @@
+namespace mine {
+int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) { return 0; }
+}

@@ -1,0 +1,1 @@
+int kernel_of_mine(int a) { return a; }

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kernelcup.cli import wiring
+from kernelcup.cli.app import app
+from kernelcup.cli.operate import doctor
+from kernelcup.errors import LaunchError
+
+MACHINES = ["admin", "machines"]
+
+
+@pytest.fixture
+def ask(tmp_path: Path):
+    """Return a function that runs a command on a database of its own and returns its output."""
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, list(words), env={"KERNELCUP_HOME": str(tmp_path)})
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+def test_a_machine_is_added_changed_listed_and_removed(ask) -> None:
+    token = json.loads(ask(*MACHINES, "add", "lab", "--json"))["token"]
+    assert token.startswith("kc_")
+    ask(*MACHINES, "own", "lab")
+    ask(*MACHINES, "price", "lab", "2.5")
+    assert "lab drains" in ask(*MACHINES, "drain", "lab")
+    (found,) = json.loads(ask(*MACHINES, "list", "--json"))["machines"]
+    assert (found["name"], found["state"], found["is_own"]) == ("lab", "down", True)
+    ask(*MACHINES, "resume", "lab")
+    ask(*MACHINES, "own", "lab", "--lent")
+    assert "lent" in ask(*MACHINES, "list")
+    ask(*MACHINES, "remove", "lab")
+    assert "No machine has judged yet" in ask(*MACHINES, "list")
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "gpus", "trouble", "blind", "level", "fit"),
+    [
+        ({"kind": "bubblewrap"}, 1, "", "", "witnessed", True),
+        ({"kind": "bubblewrap"}, 1, "", "not permitted", "replayed", True),
+        ({"kind": "landlock"}, 1, "error 304", "", "none", False),
+        ({"kind": "bubblewrap"}, 0, "", "", "wall clock", True),
+        ({"kind": "none", "why": "no namespaces"}, 1, "", "", "none", False),
+    ],
+)
+def test_the_doctor_says_which_trust_level_results_will_have(
+    monkeypatch, sandbox, gpus: int, trouble: str, blind: str, level: str, fit: bool
+) -> None:
+    monkeypatch.setattr(wiring, "describe_harness", lambda: {"sandbox": sandbox, "gpu_trouble": trouble})
+    monkeypatch.setattr(wiring, "counters_trouble", lambda: blind)
+    monkeypatch.setattr("kernelcup.launchers.gpu_health.probe.gpus_here", lambda: [("0", "H100")] * gpus)
+    found = {each.name: each for each in doctor.look_at_runner()}
+    assert found["level"].text.startswith(level)
+    assert (found["level"].state == "ok") is fit
+
+
+def test_the_doctor_says_that_nothing_can_be_judged_without_a_harness(monkeypatch) -> None:
+    def fail():
+        raise LaunchError("no torch")
+
+    monkeypatch.setattr(wiring, "describe_harness", fail)
+    found = {each.name: each for each in doctor.look_at_runner()}
+    assert found["sandbox"].text == "no torch"
+    assert found["level"].text.startswith("none")

@@ -1,0 +1,74 @@
+"""``kernelcup profile``: what it refuses, and what it prints and keeps once the run has ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import make_case, make_report, make_stage
+from kernelcup.cli.compete import profile
+from kernelcup.cli.show import render
+from kernelcup.errors import NotFound
+from kernelcup_harness.protocol import Counters, Mode, ProfileFile, RunReport, StageName, from_json
+
+CALLS = json.loads((Path(__file__).parents[2] / "data/profiles/calls-h100.json").read_text())
+
+
+def profiled(name: str = "matmul", **changes: Any) -> RunReport:
+    found = dataclasses.replace(from_json(Counters, CALLS[name]), **changes)
+    stage = make_stage([make_case(None, profile="a table")], name=StageName.PROFILE)
+    return dataclasses.replace(make_report(mode=Mode.PROFILE, stages=[stage]), counters=found)
+
+
+def backend(report: RunReport | None, body: bytes = b"") -> Any:
+    """A server that has one submission."""
+    job = SimpleNamespace(report=report, run=7)
+    api = SimpleNamespace(artifact=lambda run, name: body if (run, name) == (7, "profile.ncu-rep") else b"?")
+    return SimpleNamespace(
+        submission=lambda _number: SimpleNamespace(jobs=[job]), ask=lambda _here, there: there(api)
+    )
+
+
+def test_what_limits_a_kernel_is_printed_with_the_report() -> None:
+    out = Console(record=True, width=120)
+    render.report(out, profiled())
+    text = out.export_text()
+    assert "its tensor cores work at 71 % of their rate" in text
+    assert "one call, replayed without the submission's host code" in text
+
+
+def test_files_are_kept_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ProfileFile(name="../profile.ncu-rep", nbytes=6, sha256="0" * 64)
+    report = profiled(files=[dataclasses.replace(file, name="profile.ncu-rep")])
+    profile.follow_up(backend(report, b"report"), 3, [], tmp_path)
+    assert (tmp_path / "3-profile.ncu-rep").read_bytes() == b"report"
+    assert "wrote" in capsys.readouterr().out
+
+
+def test_a_files_name_cannot_leave_the_folder(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    report = profiled(files=[ProfileFile(name="../../evil", nbytes=1, sha256="0" * 64)])
+    profile.follow_up(backend(report, b"x"), 3, [], inner)
+    assert [each.name for each in inner.iterdir()] == ["3-evil"]
+
+
+def test_changes_since_another_profile_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    before = profile.counters_of(backend(profiled("aten")), 1)
+    profile.follow_up(backend(profiled("triton")), 2, before, None)
+    out = capsys.readouterr().out
+    assert "Since then:" in out
+    assert "all kernels: 53.5 -> 21.2 µs (-60.3%)" in out
+    assert "no more: unfused (the call)" in out
+
+
+@pytest.mark.parametrize("report", [None, make_report(), profiled(kernels=[], trouble="no ncu")])
+def test_a_submission_without_counters_cannot_be_compared_with(report: RunReport | None) -> None:
+    with pytest.raises(NotFound, match="Submission 1 has no profile with counters"):
+        profile.counters_of(backend(report), 1)

@@ -1,0 +1,100 @@
+"""The store of files beside the database, and what profiles put there."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import hashlib
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from builders import NOW, make_report
+from kernelcup.errors import NotFound
+from kernelcup.services.results import profile_files
+from kernelcup.storage.engine import file_store
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.engine.file_store import FileStore
+from kernelcup_harness.protocol import Counters, ProfileFile, ProfileOptions, RunReport
+
+BODY = b"a report " * 100
+
+
+def report_with(file: ProfileFile) -> RunReport:
+    counters = Counters(case=0, options=ProfileOptions(), tool="ncu 1", files=[file])
+    return dataclasses.replace(make_report(), counters=counters)
+
+
+def file_of(body: bytes, sha256: str | None = None) -> ProfileFile:
+    packed = base64.b64encode(gzip.compress(body, mtime=0)).decode()
+    return ProfileFile(
+        name="profile.ncu-rep",
+        nbytes=len(body),
+        sha256=sha256 or hashlib.sha256(body).hexdigest(),
+        gz64=packed,
+    )
+
+
+def test_content_leaves_the_report_and_comes_back_by_its_name(db: Database) -> None:
+    kept = profile_files.keep(db, report_with(file_of(BODY)))
+    assert kept.counters is not None
+    assert [each.gz64 for each in kept.counters.files] == [""]
+    assert profile_files.content(db, kept, "profile.ncu-rep") == BODY
+    with pytest.raises(NotFound, match="no file 'other'"):
+        profile_files.content(db, kept, "other")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        file_of(BODY, sha256="0" * 64),
+        dataclasses.replace(file_of(BODY), gz64="no base64!"),
+        dataclasses.replace(file_of(BODY), gz64=base64.b64encode(b"no gzip").decode()),
+        dataclasses.replace(file_of(BODY), gz64=file_of(BODY).gz64[:40]),
+    ],
+)
+def test_a_damaged_file_is_left_out(db: Database, file: ProfileFile) -> None:
+    kept = profile_files.keep(db, report_with(file))
+    assert kept.counters is not None
+    assert kept.counters.files == []
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_store, "LARGEST_BYTES", 1 << 20)
+    assert FileStore(tmp_path).put(gzip.compress(bytes(2 << 20))) is None
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("digest", ["../../etc/passwd", "0" * 64, ""])
+def test_only_hashes_are_looked_up(tmp_path: Path, digest: str) -> None:
+    assert FileStore(tmp_path).get(digest) is None
+
+
+def test_equal_files_are_kept_once(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    assert store.put(gzip.compress(BODY)) == store.put(gzip.compress(BODY, 1))
+    assert len(list(tmp_path.glob("??/*"))) == 1
+
+
+def test_old_files_are_deleted_and_their_absence_says_why(db: Database) -> None:
+    kept = profile_files.keep(db, report_with(file_of(BODY)))
+    (path,) = db.files._folder.glob("??/*")
+    stored = NOW.timestamp()
+    os.utime(path, (stored, stored))
+    assert profile_files.prune(db, NOW + timedelta(days=89)) == 0
+    assert profile_files.prune(db, NOW + timedelta(days=91)) == 1
+    with pytest.raises(NotFound, match="kept for 90 days"):
+        profile_files.content(db, kept, "profile.ncu-rep")
+
+
+def test_the_oldest_go_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FileStore(tmp_path)
+    digests = [store.put(gzip.compress(os.urandom(1000))) for _ in range(3)]
+    for number, digest in enumerate(digests):
+        os.utime(store._path(str(digest)), (number + 1, number + 1))
+    monkeypatch.setattr(file_store, "MOST_BYTES", 2500)
+    assert store.prune(NOW - timedelta(days=36500)) == 1
+    assert [store.get(str(each)) is not None for each in digests] == [False, True, True]

@@ -1,0 +1,58 @@
+"""The files that start an agent are well formed. No systemd, Slurm or Kubernetes is asked."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from kernelcup.cli.app import app
+
+FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "agent"
+COMMAND = re.compile(r"kernelcup\"? runner agent (https://\S+)")
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_a_file_starts_the_agent_with_a_command_that_exists(file: Path) -> None:
+    (address,) = COMMAND.findall(file.read_text())
+    done = CliRunner().invoke(app, ["runner", "agent", address.strip('"')], env={"KERNELCUP_AGENT_TOKEN": ""})
+    assert "expected the machine's token" in str(done.exception)
+
+
+def test_no_file_holds_a_token() -> None:
+    assert not any("kc_" in each.read_text() for each in FOLDER.iterdir())
+
+
+def test_the_systemd_unit_has_its_sections() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(FOLDER / "kernelcup-agent.service")
+    assert unit.sections() == ["Unit", "Service", "Install"]
+    assert unit["Service"]["Restart"] == "always"
+    assert unit["Service"]["Delegate"] == "yes"
+
+
+def test_the_slurm_script_is_bash_with_its_options_first() -> None:
+    file = FOLDER / "kernelcup-agent.sbatch"
+    subprocess.run(["bash", "-n", file], check=True)
+    lines = file.read_text().splitlines()
+    commands = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
+    options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH --")]
+    assert len(options) >= 8
+    assert max(options) < min(commands)
+
+
+def test_the_daemon_set_selects_its_own_pods_and_mounts_what_it_names() -> None:
+    found = YAML(typ="safe").load(FOLDER / "kernelcup-agent.yaml")
+    assert (found["apiVersion"], found["kind"]) == ("apps/v1", "DaemonSet")
+    template = found["spec"]["template"]
+    assert found["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    (container,) = template["spec"]["containers"]
+    volumes = {each["name"] for each in template["spec"]["volumes"]}
+    assert {each["name"] for each in container["volumeMounts"]} == volumes
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
