@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 
 from builders import NOW, make_actor, make_board, make_report, make_submission, make_task
-from kernelcup.domain import OPERATOR, Role, TrustRule
+from kernelcup.domain import NOBODY, OPERATOR, Role, TrustRule
 from kernelcup.errors import Forbidden
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.boards.rank_changes import rank_changes
+from kernelcup.services.news import stream
 from kernelcup.services.people import audit_log
 from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.standings import standings
+from kernelcup.services.results.rejudge import rejudge_board
+from kernelcup.services.results.standings import count_waiting, standings
+from kernelcup.storage.news.news import NewsKind
 from kernelcup_harness.protocol import TrustLevel
 
 REPLAYED = BoardChanges(trust=TrustRule.REPLAYED)
@@ -43,6 +46,33 @@ def ranks(db, device: str = "H100") -> dict[str, int]:
 def moves(db, **wanted) -> list[tuple[str, int | None, int | None]]:
     found = rank_changes(db, OPERATOR, "double", now=NOW, **wanted)
     return [(each.user, each.old_rank, each.new_rank) for device in found for each in device.moves]
+
+
+def test_users_without_a_place_since_the_task_changed_are_counted_and_told_until_judged_again(
+    db, judged, clock
+) -> None:
+    judged("ada", 2000)
+    judged("bob", 3000)
+    judged("eve", 1000, device="A100")
+    assert count_waiting(db, "double", "H100") == 0
+    update_board(db, OPERATOR, "double", task=make_task(tests=[{"size": 32, "seed": 1}]), now=clock())
+    judged("bob", 2500)
+    assert (ranks(db), count_waiting(db, "double", "H100")) == ({"bob": 1}, 1)
+    told = [(item.kind, item.text) for item in stream.items(db, make_actor(db, "ada"))]
+    lost = "Your result in double on H100 lost its rank when the leaderboard was changed."
+    assert (NewsKind.RANK_LOST, lost) in told
+    assert NewsKind.RANK_LOST not in [item.kind for item in stream.items(db, NOBODY)]
+    rejudge_board(db, OPERATOR, "double", device="H100", now=clock())
+    while lease := lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=clock()):
+        lifecycle.finish(db, lease, report=make_report([2000]), harness_hash="", machine="box", now=clock())
+    assert (set(ranks(db)), count_waiting(db, "double", "H100")) == ({"ada", "bob"}, 0)
+    assert count_waiting(db, "double", "A100") == 1
+
+
+def test_who_keeps_a_place_under_other_rules_is_told_nothing(db, judged, clock) -> None:
+    judged("ada", 2000)
+    update_board(db, OPERATOR, "double", changes=REPLAYED, now=clock())
+    assert NewsKind.RANK_LOST not in [item.kind for item in stream.items(db, make_actor(db, "ada"))]
 
 
 def test_a_stricter_rule_names_those_who_leave_and_those_who_move(db, judged) -> None:

@@ -15,7 +15,7 @@ import pytest
 from competition import enter, gray_task
 from looks import check_page
 
-from builders import NOW, make_board
+from builders import NOW, make_board, make_task
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live
 from kernelcup.services.boards.changes import BoardChanges, update_board
@@ -100,6 +100,16 @@ def test_times_that_do_not_rank_stand_below_with_the_reason(client, db, competit
     assert ("niklaus" in ranking, "niklaus" in apart) == (False, True)
     assert "by the wall clock" in apart
     assert "This leaderboard ranks replayed times only." in apart
+
+
+def test_results_of_an_earlier_version_wait_below_the_ranking_with_the_command(
+    client, db, competition
+) -> None:
+    assert "rejudge" not in client.get("/b/grayscale").text
+    update_board(db, OPERATOR, "grayscale", now=NOW, task=make_task())
+    page = client.get("/b/grayscale").text
+    assert "users were judged against an earlier version of the task" in page
+    assert "kernelcup admin rejudge grayscale" in page
 
 
 def test_own_row_is_marked_and_the_latest_failure_is_told(client, ada, signed_in) -> None:

@@ -200,6 +200,12 @@ class Api(Calls):
             found = self._client.request("GET", path, params={"limit": 1})
             return [standing_of_json(each) for each in found["unranked"]]
 
+    def count_waiting(self, board: str, device: str) -> int:
+        """Return how many users have no place until an earlier result is judged again."""
+        path = f"{_board(board)}/standings/{quote(device, safe='')}"
+        with self._reading():
+            return int(self._client.request("GET", path, params={"limit": 1})["waiting"])
+
     def my_place(self, board: str, device: str) -> Standing | None:
         """Return the user's own place, None while there is none."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}/me"

@@ -88,6 +88,20 @@ def frozen_text(since: datetime, what: str = "later results are") -> str:
     return f"Frozen since {since:%Y-%m-%d %H:%M:%S} UTC; {what} not shown until the end."
 
 
+def waiting_text(count: int, command: str) -> str:
+    """Return that users have no place until their earlier results are judged again, and the command for that."""
+    whose = "1 user's result was" if count == 1 else f"the results of {count} users were"
+    return (
+        f"Not ranked: {whose} judged against an earlier version of the task. To judge them again, the "
+        f"leaderboard's managers run: {command}"
+    )
+
+
+def rejudge_command(board: str, option: str = "") -> str:
+    """Return the command that judges a leaderboard's results again; the option names a server."""
+    return f"kernelcup admin rejudge {board}{option}"
+
+
 def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | None = None) -> str:
     """Return why a result does not rank, or ranks behind a slower one; empty if it ranks by its score.
 

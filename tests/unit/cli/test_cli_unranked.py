@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from test_cli_commands import Command, command, home
 
-from builders import NOW, make_board, make_report, make_submission, make_wall_report
-from kernelcup.domain import TrustRule
+from builders import NOW, make_board, make_report, make_submission, make_task, make_wall_report
+from kernelcup.domain import OPERATOR, TrustRule
+from kernelcup.services.boards.changes import update_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.storage.engine.database import Database
 
@@ -40,3 +41,14 @@ def test_standings_as_json_have_times_by_the_wall_clock_apart(command: Command, 
     body = command("standings", "double", "--json").body
     assert [each["user"] for each in body["standings"]["H100"]] == ["bob"]
     assert [(each["user"], each["trust"]) for each in body["unranked"]["H100"]] == [("ada", "wall clock")]
+
+
+def test_standings_say_that_results_of_an_earlier_version_wait_and_for_which_command(
+    command: Command, home: Path, strict
+) -> None:
+    with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as db:
+        update_board(db, OPERATOR, "double", task=make_task(tests=[{"size": 32, "seed": 1}]), now=NOW)
+    told = " ".join(command("standings", "double").out.split())
+    assert "Not ranked: 1 user's result was judged against an earlier version of the task." in told
+    assert "kernelcup admin rejudge double" in told
+    assert command("standings", "double", "--json").body["waiting"] == {"H100": 1}

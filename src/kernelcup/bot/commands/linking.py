@@ -28,11 +28,12 @@ def register(tree: groups.Tree, parts: Parts) -> None:
         await answer(interaction, "🔗 Your Discord account is no longer linked to that account.")
 
     @tree.command(
-        name="direct-messages", description="Whether you get a direct message when your result is overtaken"
+        name="direct-messages",
+        description="Whether you get a direct message when your result is overtaken or loses its rank",
     )
     @app_commands.describe(wanted="True: send direct messages. False: send none")
     async def direct_messages(interaction: discord.Interaction, wanted: bool) -> None:
         await think(interaction)
         await parts.api.send("PATCH", "/me", who(interaction), json={"direct_messages": wanted})
         told = "🔔 You get a direct message" if wanted else "🔕 You get no direct message"
-        await answer(interaction, f"{told} when one of your results is overtaken.")
+        await answer(interaction, f"{told} when one of your results is overtaken or loses its rank.")

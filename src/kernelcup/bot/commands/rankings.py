@@ -60,6 +60,7 @@ async def page(
         link=link,
         frozen=frozen,
         unranked=found["unranked"],
+        waiting=found["waiting"],
         final=found["final"],
     )
     number = board["devices"].index(device)

@@ -40,6 +40,7 @@ MARKS = {
     "final": "🏁",
     "official": "🏆",
     "overtaken": "⏩",
+    "rank_lost": "↩️",
 }
 HOW_TO_STOP = "\n-# `/direct-messages wanted:False` stops these."
 OPEN_KINDS = ("opened", "first_place", "unveiled", "final", "official")

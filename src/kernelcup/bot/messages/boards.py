@@ -11,7 +11,15 @@ import discord
 from kernelcup.bot.messages import texts
 from kernelcup.domain import DuelOutcome, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
-from kernelcup.reporting.phrases import duration, level_mark, percent, rank_text, ranking_levels, trust_text
+from kernelcup.reporting.phrases import (
+    duration,
+    level_mark,
+    percent,
+    rank_text,
+    ranking_levels,
+    trust_text,
+    waiting_text,
+)
 
 Json = Mapping[str, Any]
 
@@ -53,6 +61,7 @@ def ranking_embed(
     link: str | None = None,
     frozen: str = "",
     unranked: Sequence[Json] = (),
+    waiting: int = 0,
     final: Json | None = None,
 ) -> discord.Embed:
     """Return a page of a ranking, fastest first.
@@ -60,6 +69,7 @@ def ranking_embed(
     Args:
         frozen: A note for frozen standings, else empty.
         unranked: Results of a level that the leaderboard does not rank.
+        waiting: The number of users without a place until an earlier result is judged again.
         final: The final of a closed leaderboard, with its official order.
     """
     page = offset // PAGE + 1
@@ -72,6 +82,9 @@ def ranking_embed(
     )
     if final is not None:
         embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
+    if waiting:
+        told = waiting_text(waiting, f"/admin rejudge leaderboard_name:{board}")
+        embed.add_field(name="Earlier results", value=texts.plain(told, 600), inline=False)
     if unranked:
         told = "This leaderboard does not rank times of these levels; the author's report says why."
         embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)

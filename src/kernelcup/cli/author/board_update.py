@@ -106,7 +106,9 @@ def change(
 
 def left_standings(names: Sequence[str], option: str) -> str:
     """Warn that results left the standings, and show how to bring them back."""
-    lines = "\n".join(f"  kernelcup admin rejudge {name}{option}" for name in names)
+    from kernelcup.reporting.phrases import rejudge_command
+
+    lines = "\n".join(f"  {rejudge_command(name, option)}" for name in names)
     return (
         "Earlier results are not comparable with new ones. They are out of the standings until judged again:\n"
         + lines

@@ -133,6 +133,9 @@ class Backend(Protocol):
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank: a hundred at most."""
 
+    def count_waiting(self, board: str, device: str) -> int:
+        """Return how many users have no place until an earlier result is judged again."""
+
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze whose standings the user sees, None if they are live."""
 

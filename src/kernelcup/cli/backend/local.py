@@ -160,6 +160,10 @@ class LocalBackend:
         """Return results of a level that the leaderboard does not rank."""
         return standings.unranked_standings(self._db, board, device)
 
+    def count_waiting(self, board: str, device: str) -> int:
+        """Return how many users have no place until an earlier result is judged again."""
+        return standings.count_waiting(self._db, board, device)
+
     def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
         """Return None: the local database always shows the current standings."""
         return None

@@ -145,6 +145,10 @@ class ServerBackend:
         """Return results of a level that the leaderboard does not rank."""
         return self._api.unranked_standings(board, device)
 
+    def count_waiting(self, board: str, device: str) -> int:
+        """Return how many users have no place until an earlier result is judged again."""
+        return self._api.count_waiting(board, device)
+
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze whose standings the user sees, None if they are live."""
         return self._api.frozen_since(board, device)

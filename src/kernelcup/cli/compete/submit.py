@@ -200,21 +200,25 @@ def standings(
     """Show a leaderboard's standings, one table for each device."""
     from kernelcup.cli.show import ranking, terminal
     from kernelcup.cli.show.boards import moment
-    from kernelcup.reporting.phrases import frozen_text
+    from kernelcup.reporting.phrases import frozen_text, rejudge_command, waiting_text
 
     found = backend.board(only_board(backend) if board is None else board)
     devices = [board_device(found, device)] if device is not None else list(found.devices)
     tables = {name: backend.standings(found.name, name, limit=limit) for name in devices}
     unranked = {name: backend.unranked_standings(found.name, name) for name in devices}
+    waiting = {name: backend.count_waiting(found.name, name) for name in devices}
     since = None if found.freeze_at is None else backend.frozen_since(found.name, devices[0])
     if as_json:
         lists = {"standings": tables, "unranked": unranked}
-        told = {"leaderboard": found.name, "frozen_since": None if since is None else since.isoformat()}
+        told: dict[str, object] = {"leaderboard": found.name, "waiting": waiting}
+        told["frozen_since"] = None if since is None else since.isoformat()
         typer.echo(json.dumps(told | {name: ranking.places_objects(its) for name, its in lists.items()}))
         return
     out = terminal.console()
     for name, places in tables.items():
         ranking.standings(out, found, name, places)
+        if waiting[name]:
+            typer.echo(waiting_text(waiting[name], rejudge_command(found.name, backend.option)))
         ranking.print_unranked(out, found, name, unranked[name][:limit])
     if since is not None:
         typer.echo(frozen_text(since))

@@ -63,7 +63,7 @@ class MeOut(UserOut):
 
     scopes: list[Scope]
     direct_messages: bool = Field(
-        description="Whether bots write to you when one of your results is overtaken."
+        description="Whether bots write to you when one of your results is overtaken or loses its rank."
     )
 
     @classmethod
@@ -146,7 +146,7 @@ def show_me(db: Db, actor: ActorDep) -> MeOut:
 
 @router.patch("/me", tags=["account"])
 def change_me(body: MePatch, db: Db, actor: ActorDep) -> MeOut:
-    """Set whether bots may write to you when one of your results is overtaken."""
+    """Set whether bots may write to you when one of your results is overtaken or loses its rank."""
     return MeOut.seen_by(actor, accounts.set_direct_messages(db, actor, body.direct_messages))
 
 

@@ -38,6 +38,10 @@ class StandingsPage(Page[StandingOut]):
         description="The newest final of a closed leaderboard, with its official order; null without one, and on "
         "later pages."
     )
+    waiting: int = Field(
+        description="Users without a place whose results were judged against an earlier version of the task or by "
+        "another harness, and rank once they are judged again; 0 on later pages."
+    )
     unranked: list[StandingOut] = Field(
         description="Each user's best of a level that the leaderboard does not rank (see its `trust`), with ranks "
         "among themselves: at most 100, with the first page only."
@@ -60,6 +64,7 @@ def show_standings(
         next=offset + limit if len(found) > limit else None,
         frozen_since=since,
         final=None if final is None else FinalOut.of(final),
+        waiting=0 if offset else standings.count_waiting(db, name, device, viewer=actor),
         unranked=[StandingOut.of(each) for each in unranked],
     )
 

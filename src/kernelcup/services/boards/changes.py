@@ -26,7 +26,7 @@ from kernelcup.storage.boards import boards, task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.queue import job_durations, jobs
-from kernelcup.storage.results import frozen_standings, runs
+from kernelcup.storage.results import frozen_standings
 from kernelcup.storage.submissions import events
 from kernelcup_harness.protocol import Mode, canonical_hash
 
@@ -356,13 +356,13 @@ def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, n
         told = f"{'; '.join(preview.reveals)}: {actor.name} changed that on {now:%Y-%m-%d %H:%M} UTC."
         boards.add_notice(session, board.id, f"{told[0].upper()}{told[1:]}")
     task_versions.save(session, plan.task, now=now)
-    boards.replace(session, changed)
+    boards.replace(session, changed, now)
     if changed.freeze_at != board.freeze_at:
         news_of_results.unveil(session, board, now)
         frozen_standings.set_freeze(session, board.id, changed.freeze_at)
     ranks_by = attrgetter(*RANKS_BY)
     if ranks_by(changed) != ranks_by(board):
-        runs.choose_all(session, board_id=board.id, now=now)
+        news_of_results.choose_all(session, changed, now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)
     task_versions.delete_unused(session, board.task_hash)

@@ -197,12 +197,12 @@ def _sentence(found: News, user: str, whose: str) -> str:
             return f"{found.board} is open" + (f" until {closes}." if closes else ".")
         case NewsKind.DEADLINE:
             return f"{found.board} closes in 24 hours, at {closes}."
-        case NewsKind.FIRST_PLACE if found.tied:
-            return f"{user} shares the first place of {where}{time}."
         case NewsKind.FIRST_PLACE:
-            return f"{user} takes the first place of {where}{time}."
+            return f"{user} {'shares' if found.tied else 'takes'} the first place of {where}{time}."
         case NewsKind.OVERTAKEN:
             return f"{whose} result in {where} was overtaken by {user}{time}."
+        case NewsKind.RANK_LOST:
+            return f"{whose} result in {where} lost its rank when the leaderboard was changed."
         case NewsKind.UNVEILED:
             return f"The standings of {found.board} are shown again, with all results."
         case NewsKind.FINAL:

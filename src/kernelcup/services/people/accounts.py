@@ -157,7 +157,7 @@ def change(
 
 
 def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
-    """Store whether bots may message the actor when one of their results is overtaken.
+    """Store whether bots may message the actor when one of their results is overtaken or loses its rank.
 
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.

@@ -16,7 +16,7 @@ from kernelcup.domain import Leaderboard
 from kernelcup.services.results.places import PLACES
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import Fact, NewsKind
-from kernelcup.storage.results import finals, frozen_standings, standings
+from kernelcup.storage.results import finals, frozen_standings, runs, standings
 from kernelcup.storage.results.finals import StoredFinal
 from kernelcup.storage.results.standings import Leader, Ranked
 from kernelcup.storage.submissions import submissions
@@ -66,6 +66,19 @@ def note(session: Session, before: Before, now: datetime) -> None:
         stood_ahead = before.ranked_s is None or top[at].entry.ranked_s < before.ranked_s
         if stood_ahead and ranks[at] > ranks[place]:
             news.add(session, _overtaken(board, device, by=top[place], whom=top[at], now=now), now)
+
+
+def choose_all(session: Session, board: Leaderboard, now: datetime) -> None:
+    """Choose all bests again after a change of the leaderboard, and record whose place it took."""
+    before = {device: _submissions(session, board, device) for device in board.devices}
+    runs.choose_all(session, board_id=board.id, now=now)
+    if is_frozen(board, now):
+        return
+    for device, places in before.items():
+        after = _submissions(session, board, device)
+        for user_id, submission_id in places.items():
+            if user_id not in after:
+                news.add(session, _rank_lost(board, device, user_id, submission_id, now), now)
 
 
 def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
@@ -167,3 +180,22 @@ def _overtaken(board: Leaderboard, device: str, *, by: Ranked, whom: Ranked, now
         other_submission_id=whom.entry.submission_id,
         recipient_id=whom.user_id,
     )
+
+
+def _rank_lost(board: Leaderboard, device: str, user_id: int, submission_id: int, now: datetime) -> Fact:
+    return Fact(
+        key=f"lost:{board.id}:{device}:{submission_id}:{now.isoformat()}",
+        kind=NewsKind.RANK_LOST,
+        at=now,
+        board_id=board.id,
+        device=device,
+        submission_id=submission_id,
+        other_id=user_id,
+        recipient_id=user_id,
+    )
+
+
+def _submissions(session: Session, board: Leaderboard, device: str) -> dict[int, int]:
+    """Return the submission that stands for each user by id."""
+    found = standings.bests(session, board_id=board.id, device=device)
+    return {each.user_id: each.submission_id for each in found}

@@ -179,6 +179,19 @@ def unranked_standings(
         return _among_themselves(session, found, page, viewer)
 
 
+def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
+    """Return how many users have no place until a result of an earlier version of the task is judged again.
+
+    None are counted while a freeze hides it. It raises what :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        if shows_copy(session, found, viewer):
+            return 0
+        return ranking.count_waiting(session, board_id=found.id, device=name)
+
+
 def history(
     db: Database,
     board: str,

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -65,8 +65,9 @@ def insert(
     return row.id
 
 
-def replace(session: Session, board: Leaderboard) -> None:
+def replace(session: Session, board: Leaderboard, now: datetime) -> None:
     """Replace all settings of a leaderboard except name, creator and time of creation."""
+    since = case((LeaderboardRow.judging == board.judging, LeaderboardRow.judging_since), else_=now)
     session.execute(
         update(LeaderboardRow)
         .where(LeaderboardRow.id == board.id)
@@ -74,6 +75,7 @@ def replace(session: Session, board: Leaderboard) -> None:
             task_hash=board.task_hash,
             harness=board.harness.value,
             judging=board.judging,
+            judging_since=since,
             seeds_below=board.seeds_below,
             **_columns(board),
         )

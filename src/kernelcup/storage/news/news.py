@@ -32,6 +32,8 @@ class NewsKind(StrEnum):
     DEADLINE = "deadline"
     FIRST_PLACE = "first_place"
     OVERTAKEN = "overtaken"
+    RANK_LOST = "rank_lost"
+    """A change of the leaderboard took a user's place; only the user is told."""
     UNVEILED = "unveiled"
     FINAL = "final"
     OFFICIAL = "official"
@@ -40,7 +42,7 @@ class NewsKind(StrEnum):
     @property
     def is_of_result(self) -> bool:
         """Whether it reveals the state of a ranking, which a freeze hides."""
-        return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN)
+        return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN, NewsKind.RANK_LOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,14 +89,16 @@ class News:
 def add(session: Session, fact: Fact, now: datetime) -> bool:
     """Store a fact and queue it for the leaderboard's webhooks; return whether it is new.
 
+    Webhooks do not get lost ranks: one update may take all of them.
+
     Take all other locks before: until the transaction ends, no other news get a number.
     """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ORDER_LOCK})
     values = {name: getattr(fact, name) for name in Fact.__slots__ if name not in ("board_id", "kind")}
     made = insert_or_none(session, NewsRow, **values, kind=fact.kind.value, leaderboard_id=fact.board_id)
-    if made is None:
-        return False
+    if made is None or fact.kind is NewsKind.RANK_LOST:
+        return made is not None
     rows = [
         {"webhook_id": webhook_id, "news_id": made.id, "next_at": now}
         for webhook_id in session.scalars(_RECEIVERS, {"board_id": fact.board_id})

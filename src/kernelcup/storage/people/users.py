@@ -31,7 +31,7 @@ class User:
     created_at: datetime
     identities: tuple[Identity, ...]
     direct_messages: bool = True
-    """Whether bots message them when one of their results is overtaken."""
+    """Whether bots message them when one of their results is overtaken or loses its rank."""
 
 
 def name_key(name: str) -> str:

@@ -36,8 +36,11 @@ _TAKES = or_(
     and_(LeaderboardRow.trust == TrustRule.REPLAYED.value, RunRow.trust == TrustLevel.REPLAYED.value),
     RunRow.trust == TrustLevel.WITNESSED.value,
 )
-RANKS = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES, JUDGED_ALIKE)
+_MAY_RANK = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES)
+RANKS = and_(_MAY_RANK, JUDGED_ALIKE)
 """The condition for runs that rank now."""
+WAITS = and_(_MAY_RANK, not_(JUDGED_ALIKE))
+"""The condition for runs that would rank, if they had not been judged by another version of the task or harness."""
 
 SCORE = tuple(each.name for each in dataclasses.fields(Score))
 """The columns of a score."""

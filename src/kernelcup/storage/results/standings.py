@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome
 from kernelcup.scoring import Entry, Placed
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import RANKS
+from kernelcup.storage.results.ranking_query import RANKS, WAITS
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
@@ -116,6 +116,31 @@ def unranked(session: Session, *, board_id: int, device: str, limit: int) -> lis
     """Return each user's best among results of a level that the leaderboard does not rank, fastest first."""
     query = standings_queries.unranked(board_id, device).limit(limit)
     return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
+
+
+def count_waiting(session: Session, *, board_id: int, device: str) -> int:
+    """Return how many users have no place although a result from before the task or harness changed would rank.
+
+    It reads the history of the ranking only where something changed.
+    """
+    query = (
+        select(func.count(RecordRow.user_id.distinct()))
+        .join(RunRow, RunRow.id == RecordRow.run_id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
+        .outerjoin(
+            BestRow,
+            and_(
+                BestRow.leaderboard_id == RecordRow.leaderboard_id,
+                BestRow.device == RecordRow.device,
+                BestRow.user_id == RecordRow.user_id,
+            ),
+        )
+        .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
+        .where(RecordRow.at <= LeaderboardRow.judging_since, BestRow.user_id.is_(None))
+        .where(WAITS)
+    )
+    return session.execute(query).scalar_one()
 
 
 def scores(

@@ -53,6 +53,8 @@ class LeaderboardRow(Base):
     duel: Mapped[bool] = mapped_column(default=False, server_default=false())
     judging: Mapped[str] = mapped_column(default="", server_default="")
     """The hash of everything that judging depends on: only runs with an equal value rank."""
+    judging_since: Mapped[datetime | None]
+    """When that last changed; None if it never did."""
     notice: Mapped[str] = mapped_column(default="", server_default="")
     """Notices for participants about changes."""
     seeds_below: Mapped[int | None] = mapped_column(BigInteger)

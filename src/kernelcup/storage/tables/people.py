@@ -24,7 +24,7 @@ class UserRow(Base):
     banned_at: Mapped[datetime | None]
     ban_reason: Mapped[str] = mapped_column(default="", server_default="")
     direct_messages: Mapped[bool] = mapped_column(default=True, server_default=true())
-    """Whether bots message them when one of their results is overtaken."""
+    """Whether bots message them when one of their results is overtaken or loses its rank."""
     created_at: Mapped[datetime]
 
 

@@ -22,7 +22,7 @@ from kernelcup.http.pages.files import in_pieces
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.finals import meeting_sentence, state_text
-from kernelcup.reporting.phrases import duel_remark
+from kernelcup.reporting.phrases import duel_remark, rejudge_command, waiting_text
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.machines.placement import is_lent_only
@@ -150,6 +150,7 @@ def show_board(
         unranked=()
         if after
         else standings.unranked_standings(db, head.board.name, head.device, viewer=actor),
+        waiting=_waiting(db, head, actor),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor),
         final_state=state_text,
         meeting_sentence=meeting_sentence,
@@ -259,6 +260,13 @@ def _table(db: Database, head: Head, viewer: Actor, own: Standing | None, after:
         reference_s=next(each.reference_s for each in head.summary.devices if each.device == device),
         follows=follows,
     )
+
+
+def _waiting(db: Database, head: Head, viewer: Actor) -> str:
+    """Return that users have no place until earlier results are judged again; empty if there are none."""
+    name = head.board.name
+    count = standings.count_waiting(db, name, head.device, viewer=viewer)
+    return waiting_text(count, rejudge_command(name)) if count else ""
 
 
 def _own_place(db: Database, head: Head, viewer: Actor) -> Standing | None:
