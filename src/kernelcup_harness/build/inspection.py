@@ -6,12 +6,12 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import environments, processes, sandbox
-from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
+from kernelcup_harness.protocol import HarnessKind, JobSpec, ProtocolError, from_json
 from kernelcup_harness.protocol.compiled import Compiled
 from kernelcup_harness.submission.cuda import libraries, options
 
@@ -34,17 +34,17 @@ def inspect(spec: JobSpec, architectures: Sequence[str], listings: Sequence[str]
 def in_sandbox(spec: JobSpec, folder: Path, wanted: tuple[str, str]) -> Compiled:
     """Compile in a process of its own, in a sandbox where there is one."""
     files = folder / "files"
-    public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
-    surroundings.write_files(files, {**public, **spec.submission.files})
+    entry, asked, hidden = what_is_compiled(spec)
+    lent = {name: text for name, text in spec.sources.items() if name not in hidden}
+    surroundings.write_files(files, {**lent, **spec.submission.files})
     boxed = sandbox.is_there()
     memory_bytes = surroundings.memory_limit(spec)
     clean = processes.clean_environment(None if boxed else folder / "caches", os.environ)
-    asked = libraries.of_job(spec, os.environ) | options.of_submission(spec.cuda)
-    arguments = (surroundings.parent_id(boxed=boxed), str(memory_bytes), spec.submission.entry, *wanted)
+    arguments = (surroundings.parent_id(boxed=boxed), str(memory_bytes), entry, *wanted)
     child = processes.start(
         processes.python_argv("kernelcup_harness.submission.cuda.inspection", "main", *arguments),
         cwd=files,
-        environment=clean | asked,
+        environment=clean | libraries.of_job(spec, os.environ) | asked,
         fds=[],
         keep_output=MOST_OUTPUT,
         cap_output=MOST_OUTPUT,
@@ -61,3 +61,17 @@ def in_sandbox(spec: JobSpec, folder: Path, wanted: tuple[str, str]) -> Compiled
     except (ValueError, ProtocolError):
         return Compiled(trouble=f"the compiler's process ended with {child.wait(0.0)}: {log[-2000:]}")
     return found
+
+
+def what_is_compiled(spec: JobSpec) -> tuple[str, dict[str, str], Collection[str]]:
+    """Return the file to compile, the variables that ask for it, and which files of the task it does not see.
+
+    That is the submission; the task's functions, where they are handed in as one; or, under a harness of
+    the task's own, the program that includes the submission.
+    """
+    if spec.harness is HarnessKind.OWN and spec.main is not None:
+        return spec.main, options.of_program(spec.cuda), ()
+    entry = spec.submission.entry
+    if entry == spec.reference_module:
+        return entry, options.of_leaderboard(spec.cuda, spec.submission.code), ()
+    return entry, options.of_submission(spec.cuda), spec.private_files

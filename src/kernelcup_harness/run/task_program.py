@@ -7,10 +7,9 @@ It is compiled together with the submission in the build sandbox, once; then it 
 from __future__ import annotations
 
 import dataclasses
-import json
 
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.protocol import JobSpec, SourceTree, Verdict, to_json
+from kernelcup_harness.protocol import JobSpec, SourceTree, Verdict
 from kernelcup_harness.run.task_harness import Laid, OwnHarness
 from kernelcup_harness.run.task_harness_results import EXIT_VERDICTS, Invocation
 from kernelcup_harness.submission import languages
@@ -42,9 +41,8 @@ class OwnProgram(OwnHarness):
         return processes.python_argv("kernelcup_harness.submission.cuda.program", "main", *named)
 
     def _compiling(self) -> dict[str, str]:
-        asked = {options.OPTIONS: json.dumps(to_json(self._spec.cuda), sort_keys=True)}
         linked = {libraries.VARIABLE: ",".join(self._spec.libraries)} if self._spec.libraries else {}
-        return super()._compiling() | linked | asked | {options.PROGRAM: "1"}
+        return super()._compiling() | linked | options.of_program(self._spec.cuda)
 
     def _whose_exit(self, invocation: Invocation, code: int, _deadline: float) -> tuple[Verdict, str]:
         """Return the verdict of an exit before the first case: no other submission compiles that would tell whose."""

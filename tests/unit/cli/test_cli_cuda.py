@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from kernelcup.cli.app import app
 from kernelcup.errors import InvalidValue, LaunchError
 from kernelcup.launchers.local import compiling
+from kernelcup_harness.build import inspection
 from kernelcup_harness.protocol.compiled import Compiled, CompiledFor, Diagnostic, KernelResources
 
 Call = Callable[..., Result]
@@ -44,8 +45,8 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> Callable[[Compiled], list[dict[
     def answer(found: Compiled) -> list[dict[str, Any]]:
         asked: list[dict[str, Any]] = []
 
-        def compile_only(_spec: Any, **more: Any) -> Compiled:
-            asked.append(more)
+        def compile_only(spec: Any, **more: Any) -> Compiled:
+            asked.append({**more, "entry": spec.submission.entry, "with": inspection.what_is_compiled(spec)})
             return found
 
         monkeypatch.setattr(compiling, "compile_only", compile_only)
@@ -119,3 +120,39 @@ def test_an_environment_that_is_not_there_is_not_exported(call: Call) -> None:
     assert isinstance(error, InvalidValue)
     assert "no environment 'plain'" in str(error)
     assert "none but the default one" in call("env", "list").output
+
+
+def test_a_cuda_task_is_checked_without_a_gpu_by_compiling_its_files(call: Call, compiles: Any) -> None:
+    asked = compiles(GOOD)
+    done = call("task", "check", "vectoradd_cuda")
+
+    assert done.exit_code == 0, done.output
+    assert "reference.cu: compiled, not run: no GPU here; template CUDA: compiled" in done.output
+    leaderboards = {each["entry"] for each in asked if "KERNELCUP_CUDA_LEADERBOARD" in each["with"][1]}
+    assert leaderboards == {"reference.cu"}
+    assert "submission.cu" in {each["entry"] for each in asked}
+
+
+def test_a_reference_that_does_not_compile_is_a_problem_with_its_line(call: Call, compiles: Any) -> None:
+    compiles(BAD)
+    done = call("task", "check", "vectoradd_cuda")
+
+    assert done.exit_code == 3
+    assert "reference.cu:3:1: reference.cu: submission.cu(3): error: nope" in done.output
+
+
+def test_what_this_machine_lacks_for_compiling_is_no_problem_of_the_task(call: Call, compiles: Any) -> None:
+    compiles(Compiled(trouble="the default environment lacks the library 'cublas'"))
+    done = call("task", "check", "matmul_cuda")
+
+    assert done.exit_code == 0, done.output
+    assert "reference.cu: not decided here: the default environment lacks the library 'cublas'" in done.output
+
+
+def test_a_harness_of_the_tasks_own_is_compiled_with_the_submission(call: Call, compiles: Any) -> None:
+    asked = compiles(GOOD)
+    done = call("run", "identity_cuda", "submission.cu")
+
+    assert done.exit_code == 18, done.output
+    entry, variables, hidden = asked[0]["with"]
+    assert (entry, variables["KERNELCUP_CUDA_PROGRAM"], hidden) == ("eval.cu", "1", ())

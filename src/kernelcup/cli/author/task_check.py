@@ -109,6 +109,8 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None) -> O
     settings = wiring.load_config(config)
     device = wiring.pick_device(settings, None)
     task = load_task(place, harness=harness)
+    if lacks_gpu(task, settings):
+        return None
     spec = trial_spec(task, device.backend, limit_s=NULL_RUN_S)
     slots = Slots(settings.runtime_dir, settings.slot_gpus)
     with working(f"{task.name}: inputs, reference and null submissions on {device.name}"):
@@ -127,6 +129,15 @@ def can_run(place: Path, harness: HarnessKind | None) -> bool:
     if is_problem_set(place) or find_spec("torch") is None:
         return False
     return load_task(place, harness=harness).harness is HarnessKind.STANDARD
+
+
+def lacks_gpu(task: Task, settings: Config) -> bool:
+    """Return whether a task's own code needs a GPU that this machine does not have."""
+    from kernelcup.cli import wiring
+    from kernelcup.services.boards.judgeable import needs_nvcc
+    from kernelcup_harness.protocol import Backend
+
+    return needs_nvcc(task) and wiring.pick_device(settings, None).backend is not Backend.CUDA
 
 
 def is_problem_set(place: Path) -> bool:
@@ -177,6 +188,8 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
     if find_spec("torch") is None:
         return [], "nothing was run: PyTorch is not installed here"
     settings = wiring.load_config(config)
+    if lacks_gpu(task, settings):
+        return [], "there is no GPU here: its files are only compiled"
     report = null_run(task, settings)
     if report.verdict is Verdict.WRONG_ANSWER:
         return [], "every input and expected output was made once"
@@ -209,6 +222,8 @@ def try_files(
     task = dataclasses.replace(task, harness=harness or task.harness)
     waiting = [*task_solutions.templates_of(task, place), *task_solutions.solutions_of(task, place)]
     done = [task_solutions.judged(task, each, settings) for each in waiting]
+    if lacks_gpu(task, settings) and (reference := task_solutions.reference_of(task, place)):
+        done.insert(0, task_solutions.compiled_only(task, *reference, settings))
     return [problem for problem, _ in done if problem], [text for problem, text in done if not problem]
 
 

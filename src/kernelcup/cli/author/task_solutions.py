@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelcup.errors import Problem
-from kernelcup_harness.protocol import Mode, SourceTree, Verdict
+from kernelcup_harness.protocol import HarnessKind, Mode, SourceTree, Verdict
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -100,16 +100,45 @@ def judged(task: Task, candidate: Candidate, settings: Config) -> tuple[Problem 
     entry = Path(candidate.place if candidate.place.endswith(candidate.name) else task.submission_name).name
     tree = SourceTree.of(candidate.text, entry)
     if compiled.lacks_gpu(tree, device):
-        made = compiled.compile_here(task, tree, (), settings)
-        if made.error and candidate.wanted is not Verdict.COMPILE_ERROR and not candidate.is_wrong:
-            return Problem(file=candidate.place, text=f"{candidate.name}: {made.error}"), ""
-        return None, f"{candidate.name}: {Verdict.COMPILE_ERROR.value if made.error else compiled.NOT_RUN}"
+        return compiled_only(task, candidate, tree, settings)
     with working(f"{task.name}: {candidate.name} on {device.name}"):
         report = judge(task, tree, Mode.TEST, device, settings=settings, quiet=True)
     fault = fault_of(candidate, report)
     if fault:
         return Problem(file=candidate.place, text=f"{candidate.name}: {fault}"), ""
     return None, f"{candidate.name}: {report.verdict.value}"
+
+
+def reference_of(task: Task, place: Path) -> tuple[Candidate, SourceTree] | None:
+    """Return a task's functions in CUDA C++, as a file that can be compiled; None under a harness of its own."""
+    from kernelcup.tasks.manifest import c_interface
+
+    name = c_interface.reference_of(task.sources)
+    if name is None or task.harness is HarnessKind.OWN:
+        return None
+    text = task.sources[name]
+    tree = SourceTree(entry=name, files=dict(task.sources))
+    return Candidate(name=name, text=text, place=str(place / name), wanted=Verdict.ACCEPTED), tree
+
+
+def compiled_only(
+    task: Task, candidate: Candidate, tree: SourceTree, settings: Config
+) -> tuple[Problem | None, str]:
+    """Compile a file that only a GPU can run. Return a problem, or what came of it.
+
+    What a machine lacks, such as a library's headers, is no problem of the task.
+    """
+    from kernelcup.cli.compete import compiled
+    from kernelcup.errors import LaunchError
+
+    try:
+        made = compiled.compile_here(task, tree, (), settings)
+    except LaunchError as error:
+        return None, f"{candidate.name}: not decided here: {error}"
+    if made.error and candidate.wanted is not Verdict.COMPILE_ERROR and not candidate.is_wrong:
+        line = made.diagnostics[0].line if made.diagnostics else 1
+        return Problem(file=candidate.place, line=line, text=f"{candidate.name}: {made.error}"), ""
+    return None, f"{candidate.name}: {Verdict.COMPILE_ERROR.value if made.error else compiled.NOT_RUN}"
 
 
 def fault_of(candidate: Candidate, report: RunReport) -> str:

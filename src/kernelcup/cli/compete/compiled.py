@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,9 @@ def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: C
     if not needs_gpu(code):
         raise InvalidValue("--show: only CUDA C++ (.cu, .cuh) is compiled before it runs")
     spec = build_job_spec(task, job_id="local", submission=code, mode=Mode.TEST, backend=Backend.CUDA)
+    if code.entry == spec.reference_module:
+        # All files of the task are in it already, and a submission would get the name that the task imports.
+        spec = dataclasses.replace(spec, submission=code, sources={}, private_files=[], shown_files={})
     found = compile_only(
         spec, environments=settings.environments_dir, listings=kinds, environ=settings.environ
     )

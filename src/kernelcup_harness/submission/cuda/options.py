@@ -44,6 +44,11 @@ def of_leaderboard(build: CudaBuild, text: str) -> dict[str, str]:
     return {OPTIONS: json.dumps(to_json(build), sort_keys=True), LEADERBOARD: " ".join(named)}
 
 
+def of_program(build: CudaBuild) -> dict[str, str]:
+    """Return the variables for compiling a harness of the task's own together with a submission."""
+    return {OPTIONS: json.dumps(to_json(build), sort_keys=True), PROGRAM: "1"}
+
+
 def read(environ: Mapping[str, str]) -> CudaBuild:
     """Return what the variables ask for."""
     text = environ.get(OPTIONS)
