@@ -43,10 +43,12 @@ from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Reas
 HERE = Path(__file__).parent
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
 
+# Cases end by their number of samples, not by their time: a machine that is busy with other tests takes long for each.
+PATIENT: dict[str, Any] = {"case_budget_s": 8.0, "stage_budget_s": 16.0}
 # Enough calls that what acts at random moments does act, and that counting calls is worth trying.
-RULES: dict[str, Any] = {"warmups": 1, "min_samples": 8, "max_samples": 12, "case_budget_s": 1.0}
-# As in real jobs, but for two cases instead of five.
-CLOCK_RULES: dict[str, Any] = {"stage_budget_s": 2.4}
+RULES: dict[str, Any] = {**PATIENT, "warmups": 1, "min_samples": 8, "max_samples": 12}
+# The numbers of samples are those of real jobs.
+CLOCK_RULES: dict[str, Any] = PATIENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,14 +148,20 @@ def made(folder: Path, values: dict[str, Any]) -> Attack:
 
 
 def job(attack: Attack, task: Task, file: str, backend: Backend, job_id: str) -> JobSpec:
-    """Return the job that judges a file of the attack's folder under the attack's task, limits and rules."""
+    """Return the job that judges a file of the attack's folder under the attack's task, limits and rules.
+
+    Limits of time are for the attack: its honest twin has those of the task, which a busy machine keeps.
+    """
+    limits = {
+        name: value for name, value in attack.limits.items() if file != attack.honest or not name.endswith("_s")
+    }
     tree = SourceTree.of(attack.text(file), f"submission{Path(file).suffix}")
     spec = build_job_spec(
         task, job_id=job_id, submission=tree, mode=attack.mode, backend=backend, harness=attack.harness
     )
     return dataclasses.replace(
         spec,
-        limits=dataclasses.replace(spec.limits, **attack.limits),
+        limits=dataclasses.replace(spec.limits, **limits),
         rules=dataclasses.replace(
             spec.rules, **{**(CLOCK_RULES if attack.clock else RULES), **attack.rules}
         ),
