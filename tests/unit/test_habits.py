@@ -111,6 +111,25 @@ def test_modules_that_import_each_other_are_found(tmp_path: Path) -> None:
     assert HOUSE["circles"](tmp_path) == [["kernelcup.one", "kernelcup.two"]]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'NOTE = "Begins here, "\n"and ends here."\n',
+        'x = 1\nprint(x)\n"""Too late."""\n',
+        'if True:\n    f"{1}"\n',
+    ],
+)
+def test_a_string_that_is_a_statement_is_found(tmp_path: Path, text: str) -> None:
+    (tmp_path / "some.py").write_text(text)
+    (fault,) = HOUSE["stray_strings"](tmp_path)
+    assert fault.startswith("some.py:")
+
+
+def test_docstrings_may_stand_alone(tmp_path: Path) -> None:
+    (tmp_path / "some.py").write_text('''"""Module."""\nx = 1\n"""A name."""\ny: str = ("a"\n"b")\n''')
+    assert HOUSE["stray_strings"](tmp_path) == []
+
+
 def test_what_is_too_large_is_found(tmp_path: Path) -> None:
     lines = "    x = 1\n"
     assert sizes_of(tmp_path, "def short():\n" + 40 * lines) == {}

@@ -11,6 +11,7 @@ from kernelcup.reporting.phrases import (
     percent,
     rank_text,
     significant,
+    times_as_fast,
     with_interval,
 )
 from kernelcup_harness.protocol import DuelResult
@@ -18,6 +19,20 @@ from kernelcup_harness.protocol import DuelResult
 
 def told(**values: object) -> str:
     return duel_sentence(DuelResult(**({"blocks": 20} | values)), "A", "B")
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [
+        (4.02, "4.02 times as fast as A"),
+        (1.0, "1.00 times as fast as A"),
+        (0.97, "3.1 % slower than A"),
+        (0.8, "25 % slower than A"),
+        (0.25, "4 times slower than A"),
+    ],
+)
+def test_what_is_slower_is_not_called_some_times_as_fast(factor: float, text: str) -> None:
+    assert times_as_fast(factor, "A") == text
 
 
 def test_a_duel_that_was_won_says_by_how_much() -> None:

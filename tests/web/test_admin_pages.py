@@ -209,6 +209,7 @@ def test_the_log_has_what_was_done_and_comes_in_pages(client, people, signed_in,
     second = client.get(older.replace("&amp;", "&")).text
     assert "user:user-54" in first
     assert "user:user-0<" in second
+    assert ">role participant</td>" in first
     assert len(audit_log.entries(db, OPERATOR, action="user.create", limit=100)) == 55
 
 

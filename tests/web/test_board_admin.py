@@ -101,9 +101,22 @@ def test_a_board_is_made_from_a_zip_once_its_errors_are_gone(visitor, people, db
     assert (made.creator, made.devices) == ("grace", ("H100",))
 
 
+def test_while_a_task_is_tried_the_page_says_so_and_counts(visitor, people) -> None:
+    page = visitor(people["grace"]).open("/admin/boards/new")
+    page.evaluate("document.addEventListener('submit', event => event.preventDefault())")
+    page.get_by_label("Task (.zip of its folder)").set_input_files(packed(TASK))
+    button = page.get_by_role("button", name="Make the leaderboard")
+    button.click()
+    told = page.locator("form[data-busy] [role=status]").first
+    expect(told).to_contain_text(re.compile(r"The task is being tried.*[1-9] s so far"))
+    expect(button).to_be_disabled()
+    page.evaluate("dispatchEvent(new Event('pageshow'))")
+    expect(button).to_be_enabled()
+
+
 def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     page = visitor(people["grace"], javascript=False).open("/admin/boards/double")
-    page.get_by_label("Deadline").fill("2030-01-31")
+    page.get_by_label("Deadline").fill("2030-01-31T23:30")
     page.get_by_label("Who sees it").select_option("closed")
     page.get_by_role("button", name="Show what changes").first.click()
     expect(page.get_by_role("region", name="Rules that change").get_by_role("row")).to_have_count(3)
@@ -112,7 +125,7 @@ def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     page.get_by_role("button", name="Change it").click()
     changed = boards.get_board(db, "double")
     assert changed.visibility is Visibility.CLOSED
-    assert f"{changed.deadline:%Y-%m-%d %H:%M:%S}" == "2030-01-31 23:59:59"
+    assert f"{changed.deadline:%Y-%m-%d %H:%M:%S}" == "2030-01-31 23:30:00"
 
 
 def test_a_form_that_says_what_is_changes_nothing(visitor, people) -> None:
@@ -129,6 +142,7 @@ def test_a_new_task_shows_who_leaves_the_ranking_and_judges_again(visitor, peopl
     page.get_by_role("button", name="Show what changes").last.click()
     moving = page.get_by_role("region", name="Ranks that change on H100")
     expect(moving.get_by_role("row").nth(1)).to_contain_text(re.compile(r"ada\s*1\s*leaves"))
+    expect(page.get_by_text("a case was changed")).to_contain_text("size 1024, seed 2 → size 4096, seed 3")
     check_page(page)
     assert [each.user for each in standings(db, "double", "H100")] == ["ada"]
     page.get_by_role("button", name="Change it").click()

@@ -19,7 +19,7 @@ from builders import NOW, make_board, make_task
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live
 from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results import standings
+from kernelcup.services.results import comparisons, standings
 
 PAGES = (
     "/",
@@ -118,6 +118,31 @@ def test_own_row_is_marked_and_the_latest_failure_is_told(client, ada, signed_in
     assert page.count('class="mine ') == 1
     assert "<b>gray_vec16.py</b>, is not ranked: wrong answer" in page
     assert "3 of 9" in page
+
+
+def test_a_comparison_is_not_the_readers_latest(client, db, ada, signed_in) -> None:
+    client.cookies.update(signed_in(ada))
+    first = enter(db, "ada", 30.0, at=NOW + timedelta(minutes=1))
+    other = enter(db, "ada", 30.1, at=NOW + timedelta(minutes=2))
+    comparisons.start(db, ada.actor, first, other, device="H100", now=NOW + timedelta(minutes=3))
+    page = client.get("/b/grayscale").text
+    assert "kernel.py" in page
+    assert "compare-" not in page
+
+
+@pytest.mark.parametrize("width", [390, 1000, 1280, 1920])
+def test_no_column_of_the_ranking_is_cut_off(visitor, db, competition, width) -> None:
+    enter(db, "a-name-that-is-long", 40.0, file_name="a_kernel_with_a_long_name_v12.py")
+    page = visitor(width=width).open("/b/grayscale")
+    region = page.get_by_role("region", name="Ranking on H100")
+    assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+    assert "by the wall clock" in region.inner_text()
+
+
+def test_a_closed_board_without_a_final_does_not_say_final(client, competition) -> None:
+    lead = client.get("/b/prefixsum").text.partition('<p class="lead">')[2].partition("</p>")[0]
+    assert "closed" in lead
+    assert "final" not in lead
 
 
 def test_readers_without_account_see_no_row_of_their_own(client, competition) -> None:
@@ -269,6 +294,7 @@ def test_change_of_the_ranking_is_seen_without_reload(visitor, db, monkeypatch) 
     page.locator("tbody tr").nth(1).wait_for()
     assert "grace" in page.locator("tbody tr").first.inner_text()
     assert "ada" in page.locator("tbody tr").last.inner_text()
+    assert page.get_by_role("navigation", name="Leaderboard").get_by_text("H100 · 2").is_visible()
 
 
 def test_change_before_the_stream_begins_is_told_by_it(http, db) -> None:

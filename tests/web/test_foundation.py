@@ -68,6 +68,7 @@ def test_unknown_address_is_a_page_for_browsers_and_json_for_programs(client) ->
     assert (page.status_code, told.status_code) == (404, 404)
     assert "not_found" in page.text
     assert "<h1>" in page.text
+    assert "Bearer" not in page.text + client.get("/account", headers=HTML).text
     assert told.json()["error"]["code"] == "not_found"
     assert client.get("/api/v1/nowhere", headers=HTML).json()["error"]["code"] == "not_found"
 

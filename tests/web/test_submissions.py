@@ -364,6 +364,9 @@ def test_stages_without_a_time_list_their_cases(db, client, ada) -> None:
     assert "1 of 5 right" in page
     assert "3 not run" in page
     assert "boom" in page
+    listed = re.findall(r"<li.*?</li>", page.partition('<ul class="cases">')[2])
+    right, wrong, *_ = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", each)).strip() for each in listed]
+    assert (right, wrong) == ("0 ✓ height 1, width 33: right", "1 ✗ n 2: runtime error")
 
 
 def test_old_report_without_a_map_has_its_table(db, client, ada) -> None:

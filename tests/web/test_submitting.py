@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from looks import check_page
 from builders import NOW, SUBMISSION, make_board, make_submission, make_task
 from kernelcup.domain import OPERATOR, Language
 from kernelcup.http.pages.assets import assets
+from kernelcup.services.people import accounts
 from kernelcup.services.rules import pauses
 from kernelcup.services.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import HarnessKind, Mode
@@ -94,6 +96,18 @@ def test_refusal_is_shown_with_its_code_and_the_text_is_kept(
     assert text in answer.text
     assert 'value="profile" checked' in answer.text
     assert list_views(db) == []
+
+
+def test_closed_board_and_banned_user_get_the_reason_in_place_of_the_form(db, client, ada, clock) -> None:
+    make_board(db, name="over", deadline=NOW + timedelta(hours=1))
+    clock.advance(7200)
+    closed = client.get("/b/over/submit", headers={"Accept": "text/html"})
+    assert (closed.status_code, "<textarea" in closed.text) == (403, False)
+    assert "closed at" in closed.text
+    accounts.ban(db, OPERATOR, "ada", reason="shared a token", now=NOW)
+    banned = client.get(FORM, headers={"Accept": "text/html"})
+    assert (banned.status_code, "<textarea" in banned.text) == (403, False)
+    assert "shared a token" in banned.text
 
 
 def test_refused_text_is_escaped(client, ada) -> None:

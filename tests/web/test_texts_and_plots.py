@@ -13,6 +13,7 @@ from builders import NOW
 from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, strips
 from kernelcup.http.pages.figures import TimeScale, behind_text, bytes_text, speedup_text
 from kernelcup.http.pages.texts import LARGEST_COLOURED, code, coloured, markdown
+from kernelcup.http.pages.wording import value_text
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,27 @@ def test_long_code_has_one_colour() -> None:
     assert "<span" not in coloured("x = 1\n" * LARGEST_COLOURED, "a.py")
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"size": 16, "seed": 1}, "size 16, seed 1"),
+        (
+            {"settings": {"deadline": [None, "2026-12-01"]}, "force": False},
+            "settings deadline (none, 2026-12-01), force no",
+        ),
+        (["H100"], "H100"),
+        ([], "none"),
+    ],
+)
+def test_data_are_words_for_people(value, text) -> None:
+    assert value_text(value) == text
+
+
 def test_times_of_a_column_have_one_unit_and_as_many_decimals() -> None:
     scale = TimeScale.of([27.0249e-6, 108.5e-6, None])
     assert (scale.text(27.0249e-6), scale.text(108.5e-6), scale.unit) == ("27.02", "108.50", "µs")
     assert scale.within(26.97e-6, 27.07e-6) == "± 0.05"
-    assert scale.within(27.024e-6, 27.025e-6) == "< 0.01"
+    assert scale.within(27.024e-6, 27.025e-6) == "± <0.01"
     assert scale.within(None, 1.0) == ""
     assert TimeScale.of([]).text(None) == "–"
     assert TimeScale.of([2.5e-9]).unit == "ns"

@@ -204,11 +204,18 @@ class Submission:
     code_hash: str
     created_at: datetime
     client: str = ""
-    """The client it came from: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``."""
+    """The client it came from: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``; ``compare`` or ``final`` if it measures
+    two others in turns.
+    """
     profile: ProfileOptions | None = None
     """What to profile; None for the defaults."""
     new_jobs: tuple[Job, ...] = field(default=(), compare=False)
     """Its new jobs, if it was accepted just now; otherwise jobs are looked up."""
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether it measures two others in turns."""
+        return self.client in ("compare", "final")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

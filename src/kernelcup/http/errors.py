@@ -98,9 +98,11 @@ def answer(
     """Return an error response, for browsers as a page."""
     if status == 503:
         request.app.state.metrics.unavailable(body["code"])
-    told = {**next_step(body["code"]), **body, "request_id": getattr(request.state, "request_id", "")}
+    body = {**body, "request_id": getattr(request.state, "request_id", "")}
     if wants_page(request):
-        return error_page(request, status, clean_json(told), headers)
+        # The general next steps are for programs: they speak of headers and commands.
+        return error_page(request, status, clean_json(body), headers)
+    told = {**next_step(body["code"]), **body}
     return JSONResponse({"error": clean_json(told)}, status_code=status, headers=headers)
 
 

@@ -182,10 +182,13 @@ def is_compared(duel: DuelResult | None) -> bool:
 
 
 def times_as_fast(factor: float, whom: str) -> str:
-    """Return a speedup in words; far below 1, how many times slower it is."""
-    if factor >= HALF:
-        return f"{factor:.2f} times as fast as {whom}"
-    return f"{slower(factor)} than {whom}"
+    """Return a speedup in words; below 1, how much slower it is."""
+    if factor < HALF:
+        return f"{slower(factor)} than {whom}"
+    more = percent(1 / factor - 1)
+    if factor < 1 and more != percent(0):
+        return f"{more} slower than {whom}"
+    return f"{factor:.2f} times as fast as {whom}"
 
 
 def slower(factor: float) -> str:

@@ -140,7 +140,7 @@ def test_a_report_teaches_what_is_left_to_gain() -> None:
     assert (
         "score 10 µs, 95 % interval 9.826 to 10.18 (last of the benchmarks, raw 12.4 µs, witnessed)" in text
     )
-    assert "0.80 times as fast as the best, #7" in text
+    assert "25 % slower than the best, #7" in text
 
 
 def test_a_stored_score_is_shown_as_it_was_stored() -> None:
@@ -153,7 +153,7 @@ def test_a_stored_score_is_shown_as_it_was_stored() -> None:
     assert isinstance(out.file, io.StringIO)
     text = out.file.getvalue()
     assert "score 1.414 µs, 95 % interval 1.4 to 1.43 (witnessed)" in text
-    assert "0.71 times as fast as the best, #7" in text
+    assert "41 % slower than the best, #7" in text
 
 
 def test_what_earns_no_score_is_shown_with_none() -> None:

@@ -39,6 +39,12 @@ def test_nobody_signs_in_under_a_name_of_mixed_alphabets(name: str) -> None:
         check_account_name(name)
 
 
+@pytest.mark.parametrize("name", ["<script>", "ada lovelace", "a&b", "a/b", "a\\b", 'a"b', "a@b"])
+def test_an_account_has_letters_digits_and_three_signs(name: str) -> None:
+    with pytest.raises(InvalidValue, match="letters, digits"):
+        check_account_name(name)
+
+
 @pytest.mark.parametrize("name", ["ада", "Ἀδα", "Zoë-2", "名前ada", "ada.42_x"])
 def test_a_name_of_one_alphabet_is_taken(name: str) -> None:
     assert check_account_name(name)

@@ -44,11 +44,9 @@ class TimeScale:
             return ""
         half = (high_s - low_s) / 2 * NS / self.size_ns
         smallest = 10.0**-self.decimals
-        return (
-            f"± {half:.{self.decimals}f}"
-            if half >= smallest / 2 or not half
-            else f"< {smallest:.{self.decimals}f}"
-        )
+        if half and half < smallest / 2:
+            return f"± <{smallest:.{self.decimals}f}"
+        return f"± {half:.{self.decimals}f}"
 
 
 def behind_text(seconds: float, first_s: float) -> str:

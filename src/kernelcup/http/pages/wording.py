@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -57,6 +58,23 @@ def verdict_kind(verdict: str) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return ``1 person`` or ``41 people``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def value_text(value: object) -> str:
+    """Return data as a person reads it: ``size 1024, seed 7``; nested data in parentheses."""
+    if isinstance(value, Mapping):
+        named = (f"{str(name).replace('_', ' ')} {_nested(each)}" for name, each in value.items())
+        return ", ".join(named) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_nested, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None or value == "" else str(value)
+
+
+def _nested(value: object) -> str:
+    inner = value_text(value)
+    return f"({inner})" if isinstance(value, Mapping | list | tuple) and len(value) > 1 else inner
 
 
 def wait_text(seconds: float | None) -> str:
@@ -196,4 +214,5 @@ FILTERS = {
     "verdict_text": verdict_text,
     "verdict_kind": verdict_kind,
     "plural": plural,
+    "value_text": value_text,
 }

@@ -11,7 +11,12 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.services import access
-from kernelcup.services.people.user_names import LONGEST_NAME, check_account_name, is_account_name
+from kernelcup.services.people.user_names import (
+    LONGEST_NAME,
+    as_account_name,
+    check_account_name,
+    is_account_name,
+)
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log, identities, users
 from kernelcup.storage.people.identities import Identity
@@ -292,7 +297,7 @@ def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
 
 
 def _make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
-    plain = "".join("-" if letter in "/\\" else letter for letter in identity.login)
+    plain = as_account_name(identity.login)
     stem = plain if is_account_name(plain) else f"{plain}-1"
     if not is_account_name(stem):
         stem = identity.provider

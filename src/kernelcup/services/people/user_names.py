@@ -72,16 +72,22 @@ def check_user_name(name: str) -> str:
 def check_account_name(name: str) -> str:
     """Return the normalised name for a user who can sign in. Raise ``InvalidValue``.
 
-    In addition to the rules for all names, it must be usable in a URL and not be reserved for the audit log.
+    In addition to the rules for all names, it has letters, digits and ``-``, ``_``, ``.`` only, and is not reserved for
+    the audit log.
     """
     normal = check_user_name(name)
-    if "/" in normal or "\\" in normal:
-        raise InvalidValue(f"User name {name!r}: a slash is not allowed.")
+    if not all(map(_is_of_names, normal)):
+        raise InvalidValue(f"User name {name!r}: expected letters, digits, '-', '_' and '.'.")
     if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
         raise InvalidValue(f"User name {name!r}: it mixes letters of several alphabets, which look alike.")
     if users.name_key(normal) in _RESERVED:
         raise InvalidValue(f"User name {name!r} is reserved; choose another.")
     return normal
+
+
+def as_account_name(text: str) -> str:
+    """Return a text with a ``-`` in place of each character that no account's name has."""
+    return "".join(letter if _is_of_names(letter) else "-" for letter in text)
 
 
 def has_invisible(name: str) -> bool:
@@ -96,6 +102,11 @@ def is_account_name(name: str) -> bool:
     except InvalidValue:
         return False
     return True
+
+
+def _is_of_names(letter: str) -> bool:
+    """Return whether a character may be in an account's name; marks are parts of the letters of many scripts."""
+    return letter.isalnum() or letter in "-_." or unicodedata.category(letter).startswith("M")
 
 
 def _scripts(name: str) -> set[str]:

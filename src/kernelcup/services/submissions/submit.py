@@ -22,7 +22,7 @@ from kernelcup.services import access
 from kernelcup.services.people.user_names import check_user_name
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
-from kernelcup.services.submissions.admission import NewSubmission, admit, check_author
+from kernelcup.services.submissions.admission import NewSubmission, admit, check_author, check_open
 from kernelcup.services.submissions.directives import find_entry, parse_directives
 from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database
@@ -59,6 +59,19 @@ class _Request:
         if self.profile is not None:
             said.append(to_json(self.profile))
         return canonical_hash([*said, sorted(device.lower() for device in self.devices)])
+
+
+def check_may_submit(db: Database, person: Actor, board: Leaderboard, *, now: datetime) -> None:
+    """Raise what would refuse any submission of a person to a leaderboard, before it is written.
+
+    Raises:
+        SignInNeeded, Banned, NotOpenYet, DeadlinePassed: As for a submission.
+    """
+    if person.role is Role.NOBODY:
+        raise SignInNeeded("Sign in first: a submission needs an account.")
+    with db.read() as session:
+        check_author(session, person)
+        check_open(session, board, person=person, mode=Mode.TEST, now=now)
 
 
 def submit(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -41,5 +40,4 @@ def show_audit(
     older = ""
     if len(found) > PER_PAGE:
         older = address("/admin/audit", target=target, action=action, before=str(shown[-1].id))
-    rows = [(each, json.dumps(each.detail, ensure_ascii=False) if each.detail else "") for each in shown]
-    return render(request, "admin/audit.html", rows=rows, target=target, action=action, older=older)
+    return render(request, "admin/audit.html", rows=shown, target=target, action=action, older=older)

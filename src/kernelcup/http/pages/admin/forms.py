@@ -45,8 +45,11 @@ def text_of(fields: FormData, name: str) -> str:
 
 
 def moment_field(when: datetime | None) -> str:
-    """Return a moment as it is typed in."""
-    return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    """Return a moment as a browser's picker has it and sends it back: seconds only where there are some."""
+    if when is None:
+        return ""
+    at = when.astimezone(UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}" if at.second else f"{at:%Y-%m-%dT%H:%M}"
 
 
 def values_of_board(board: Leaderboard) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from kernelcup.http.pages.admin.forms import (
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.pages.wording import value_text
 from kernelcup.http.state import Platform
 from kernelcup.services import access
 from kernelcup.services.boards import boards, changes
@@ -236,18 +237,12 @@ def _preview_page(
         "admin/board_preview.html",
         board=board,
         found=found,
-        settings=[(name, _shown(old), _shown(new)) for name, (old, new) in found.settings.items()],
+        settings=[
+            (name, value_text(as_json(old)), value_text(as_json(new)))
+            for name, (old, new) in found.settings.items()
+        ],
         moving=moving,
         scale=TimeScale.of(move.score_s for each in moving for move in each.moves),
         hidden=hidden,
         needs_force=bool(found.removed_in_use or found.reveals),
     )
-
-
-def _shown(value: object) -> str:
-    plain = as_json(value)
-    if isinstance(plain, list):
-        return ", ".join(map(str, plain)) or "none"
-    if isinstance(plain, bool):
-        return "yes" if plain else "no"
-    return "none" if plain is None or plain == "" else str(plain)

@@ -36,6 +36,8 @@ PAGE = 50
 MOST_IN_CSV = 100_000
 CLOSED_AT_ONCE = 30
 RECORDS = 50
+RECENT = 10
+"""Among so many submissions of the reader's the latest is looked for; the others are comparisons."""
 
 router = APIRouter(route_class=PageRoute)
 
@@ -292,10 +294,11 @@ def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wo
     """Return the state of the reader's latest submission, if the ranking does not show it."""
     if viewer.user_id is None:
         return None
-    views = list_views(db, viewer=viewer, user=viewer.name, board=head.board.name, limit=1)
-    return (
-        wording.own_result(views[0], head.board, head.device, own, since=head.frozen_since) if views else None
-    )
+    views = list_views(db, viewer=viewer, user=viewer.name, board=head.board.name, limit=RECENT)
+    latest = next((each for each in views if not each.submission.is_comparison), None)
+    if latest is None:
+        return None
+    return wording.own_result(latest, head.board, head.device, own, since=head.frozen_since)
 
 
 def _points(

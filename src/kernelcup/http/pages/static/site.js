@@ -62,6 +62,24 @@ function follow(body) {
   addEventListener("pagehide", () => stream.close());
 }
 
+// <form data-busy="What the server does">: while the answer is awaited, its status says so and counts the seconds.
+function showBusy(form) {
+  const told = form.querySelector("[role=status]");
+  const began = Date.now();
+  const tell = () => { told.textContent = `${form.dataset.busy} ${Math.floor((Date.now() - began) / 1000)} s so far.`; };
+  const buttons = [...form.querySelectorAll("button")];
+  tell();
+  const ticking = setInterval(tell, 1000);
+  // After this event, so that the button which was pressed is still sent; back on this page all is as before.
+  setTimeout(() => { for (const each of buttons) each.disabled = true; });
+  addEventListener("pageshow", () => {
+    clearInterval(ticking);
+    told.textContent = "";
+    for (const each of buttons) each.disabled = false;
+  }, { once: true });
+}
+
+for (const form of document.querySelectorAll("form[data-busy]")) form.addEventListener("submit", () => showBusy(form));
 if (document.body.dataset.live) follow(document.body);
 showTimes(document);
 setInterval(() => showTimes(document), 10000);

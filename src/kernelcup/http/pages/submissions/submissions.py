@@ -255,7 +255,7 @@ def _earlier(db: Database, submission: Submission, actor: Actor) -> list[Submiss
 
 def _comparison(db: Database, view: SubmissionView, actor: Actor) -> comparisons.Comparison | None:
     """Return the comparison of a submission, None if it is not one."""
-    if view.submission.client not in ("compare", "final"):
+    if not view.submission.is_comparison:
         return None
     return comparisons.show(db, view.submission.id, viewer=actor)
 

@@ -11,8 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 
-from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Role, Task
-from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, SignInNeeded, UserError
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Task
+from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, UserError
 from kernelcup.http import errors
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
@@ -21,7 +21,7 @@ from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, 
 from kernelcup.services.boards import boards
 from kernelcup.services.submissions import handout
 from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions.submit import submit
+from kernelcup.services.submissions.submit import check_may_submit, submit
 from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES, SUFFIXES, ZIP_NAME, is_zip, pack
 from kernelcup.tasks.starter import find_template
@@ -60,8 +60,7 @@ def show_form(
 ) -> Response:
     """Show the form, with a template in it or the text of an earlier submission."""
     board = boards.get_board(platform.db, name, actor)
-    if actor.role is Role.NOBODY:
-        raise SignInNeeded("Sign in first: a submission needs an account.")
+    check_may_submit(platform.db, actor, board, now=now)
     task = handout.hand_out(platform.db, name, actor).task
     devices = _devices(board, device)
     if source is not None or after is not None:
