@@ -25,7 +25,7 @@ from kernelcup.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
     from kernelcup.config.settings import Config
@@ -157,15 +157,18 @@ def make_launcher(config: Config, name: str) -> Launcher:
     return installed.make(name, config)
 
 
-def make_local(config: Config) -> LocalLauncher:
-    """Return this machine's launcher, which can also judge and wait. Raise ``ConfigError`` if it cannot judge."""
+def make_local(config: Config, say: Callable[[str], None] = lambda _text: None) -> LocalLauncher:
+    """Return this machine's launcher, which can also judge and wait. Raise ``ConfigError`` if it cannot judge.
+
+    ``say`` is told when the launcher waits for a device that another process holds.
+    """
     from kernelcup.launchers.local.launcher import make
 
-    return make(config)
+    return make(config, say=say)
 
 
-def make_trial(config: Config) -> LocalTrial | None:
-    """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
+def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) -> LocalTrial | None:
+    """Return the trial that runs tasks on this machine, None if PyTorch is missing. ``say`` is told each step."""
     from kernelcup.launchers.local.gpu_locks import Slots
     from kernelcup.services.boards.local_trial import LocalTrial
 
@@ -173,8 +176,9 @@ def make_trial(config: Config) -> LocalTrial | None:
         return None
     return LocalTrial(
         devices=config.devices_here,
-        slots=Slots(config.runtime_dir, config.slot_gpus),
-        launcher=make_local(config),
+        slots=Slots(config.runtime_dir, config.slot_gpus, say=say),
+        launcher=make_local(config, say),
+        say=say,
         environ=os.environ,
         stage_budget_s=config.stage_budget_s,
     )
@@ -264,10 +268,14 @@ def pick_device(config: Config, name: str | None) -> Device:
     raise InvalidValue(f"--device {name}: this machine has {known}")
 
 
-def tell_wait(launcher: Launcher, device: Device, say: Callable[[str], None]) -> None:
-    """Report that a device is busy before the wait for it begins."""
-    if not launcher.capacity(device):
-        say(f"waiting for {device.name}: another KernelCup process is using it")
+def tell_wait(config: Config, devices: Sequence[str], say: Callable[[str], None]) -> None:
+    """Report which of these devices other processes hold, before the queue waits for them."""
+    from kernelcup.launchers.local.gpu_locks import Slots, busy_text
+
+    slots = Slots(config.runtime_dir, config.slot_gpus)
+    for device in config.devices_here:
+        if device.name in devices and not slots.free(device):
+            say(busy_text(device))
 
 
 def examples_folder() -> Path:

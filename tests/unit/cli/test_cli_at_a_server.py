@@ -139,7 +139,7 @@ class Replays:
 def replays(monkeypatch: pytest.MonkeyPatch) -> Replays:
     """This machine's launcher."""
     launcher = Replays()
-    monkeypatch.setattr(wiring, "make_local", lambda _: launcher)
+    monkeypatch.setattr(wiring, "make_local", lambda *_given: launcher)
     return launcher
 
 

@@ -118,8 +118,7 @@ def test_results_by_the_wall_clock_are_compared_by_their_intervals(
     said: str,
 ) -> None:
     launcher = Alone(dict(zip(("one", "other"), times_ns, strict=True)))
-    monkeypatch.setattr(wiring, "make_local", lambda _settings: launcher)
-    monkeypatch.setattr(wiring, "tell_wait", lambda *_given: None)
+    monkeypatch.setattr(wiring, "make_local", lambda _settings, _say: launcher)
     nothing: Any = None
     report = compare.measure(
         make_task(), SourceTree.of("one"), SourceTree.of("other"), CPU, settings=nothing, quiet=True

@@ -10,11 +10,11 @@ from rich.console import Console
 from kernelcup.cli.show.working import working
 
 
-def shown(*, terminal: bool) -> str:
+def shown(*, terminal: bool, quiet: bool = False) -> str:
     """Return what is written while something is done."""
     out = Console(file=io.StringIO(), force_terminal=terminal, width=80)
-    with working("vectoradd: [inputs] and null submissions on cpu", out):
-        pass
+    with working("vectoradd: [inputs] and null submissions on cpu", out, quiet=quiet) as say:
+        say("template [Triton]")
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 
@@ -25,8 +25,14 @@ def test_a_terminal_is_shown_what_takes_long_and_for_how_long() -> None:
     assert "0:00:00" in text
 
 
-def test_a_pipe_is_shown_nothing() -> None:
-    assert shown(terminal=False) == ""
+def test_a_pipe_gets_one_line_a_step() -> None:
+    text = "vectoradd: [inputs] and null submissions on cpu\ntemplate [Triton]\n"
+    assert shown(terminal=False) == text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_beside_json_nothing_is_shown(terminal: bool) -> None:
+    assert shown(terminal=terminal, quiet=True) == ""
 
 
 def test_what_fails_meanwhile_is_told_as_ever() -> None:

@@ -54,6 +54,18 @@ def test_waiting_ends_when_it_is_cancelled(slots: Slots) -> None:
         slot.release()
 
 
+def test_each_wait_for_another_holder_is_said_once_and_no_other(tmp_path: Path) -> None:
+    said: list[str] = []
+    told, other = Slots(tmp_path, {}, say=said.append), Slots(tmp_path, {})
+    take(told).release()
+    held = [take(other), take(other)]
+    assert said == []
+    threading.Timer(0.01, held[0].release).start()
+    take(told).release()
+    assert said == ["waiting for H100: another KernelCup process is using it"]
+    held[1].release()
+
+
 def test_waiting_ends_when_a_slot_is_free(slots: Slots) -> None:
     held = [take(slots), take(slots)]
     threading.Timer(0.01, held[0].release).start()

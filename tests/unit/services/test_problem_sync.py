@@ -106,8 +106,10 @@ def errors(result: SyncResult) -> dict[str, str]:
 
 
 def test_missing_boards_are_made_and_a_second_time_changes_nothing(db, source) -> None:
-    result = sync(db, source)
+    said: list[str] = []
+    result = sync(db, source, say=said.append)
     assert (result.created, result.updated, result.skipped, result.errors) == (["a", "d"], [], [], [])
+    assert said == ["a: created", "d: created"]
     made = boards.get_board(db, "a")
     assert (made.creator, made.devices) == ("grace", ("H100",))
     assert made.deadline == datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)

@@ -58,7 +58,7 @@ def create(
     if kind is not None:
         given["harness"] = kind
     wanted = NewBoard(task=task, name=name, devices=device or (), settings=given, user=user, run=run)
-    board, notes = make(backend, wanted, may_ask=not as_json)
+    board, notes = make(backend, wanted, as_json=as_json)
     if as_json:
         typer.echo(json.dumps({**board.as_object(), "notes": list(notes)}))
         return
@@ -71,26 +71,28 @@ def create(
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")
 
 
-def make(backend: Backend, wanted: NewBoard, *, may_ask: bool) -> tuple[BoardInfo, Sequence[str]]:
+def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInfo, Sequence[str]]:
     """Create a leaderboard; ask first where only the task's own harness can judge it.
 
-    Raise ``OwnHarnessNeeded`` without a terminal to ask on.
+    Raise ``OwnHarnessNeeded`` without a terminal to ask on, or for JSON.
     """
     from kernelcup.cli.show.working import working
     from kernelcup.errors import OwnHarnessNeeded
     from kernelcup_harness.protocol import HarnessKind
 
     try:
-        with working(f"trying {wanted.task} before its leaderboard is created"):
-            return backend.create_board(wanted)
+        about = f"trying {wanted.task} before its leaderboard is created"
+        with working(about, quiet=as_json or not wanted.run) as say:
+            return backend.create_board(wanted, say)
     except OwnHarnessNeeded as error:
-        if not may_ask or not sys.stdin.isatty():
+        if as_json or not sys.stdin.isatty():
             error.add_note(f"kernelcup board create {shlex.quote(wanted.task)} --harness own{backend.option}")
             raise
         typer.echo(plain(str(error)))
         typer.confirm("Create it with the task's own harness?", abort=True)
     own = {**wanted.settings, "harness": HarnessKind.OWN}
-    return backend.create_board(dataclasses.replace(wanted, settings=own))
+    with working(f"creating the leaderboard of {wanted.task}") as say:
+        return backend.create_board(dataclasses.replace(wanted, settings=own), say)
 
 
 @app.command("list")

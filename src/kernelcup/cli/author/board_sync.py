@@ -17,6 +17,8 @@ from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
 from kernelcup.client.requests import reader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
     from kernelcup.storage.engine.database import Database
 
@@ -59,6 +61,7 @@ def sync(
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
     from kernelcup.cli import exit_codes, options
+    from kernelcup.cli.show.working import working
     from kernelcup.domain import Visibility
     from kernelcup.services.boards.changes import KEEP
     from kernelcup.services.boards.deadlines import parse_deadline
@@ -79,7 +82,10 @@ def sync(
         devices=tuple(device or ()),
         deadline=KEEP if deadline is None else until,
     )
-    result = work_sync(backend, repository, branch=branch, problem_set=problem_set, chosen=chosen)
+    with working(f"syncing {repository}", quiet=as_json) as say:
+        result = work_sync(
+            backend, repository, branch=branch, problem_set=problem_set, chosen=chosen, say=say
+        )
     is_here = backend.server is None and user is None and bool(result.created) and not result.preview
     local_owner = backend.board(result.created[0]).creator if is_here else ""
     if as_json:
@@ -93,9 +99,15 @@ def sync(
 
 
 def work_sync(
-    backend: Backend, repository: str, *, branch: str, problem_set: str | None, chosen: SyncOptions
+    backend: Backend,
+    repository: str,
+    *,
+    branch: str,
+    problem_set: str | None,
+    chosen: SyncOptions,
+    say: Callable[[str], None],
 ) -> SyncResult:
-    """Sync on this machine, or through the server."""
+    """Sync on this machine, or through the server. ``say`` is told what becomes of each problem here."""
     from kernelcup.cli import wiring
     from kernelcup.client.api import LONG_S
     from kernelcup.domain import OPERATOR
@@ -107,7 +119,8 @@ def work_sync(
             chosen,
             creator=wiring.creator_name(db, chosen.creator),
             known_devices=backend.config.devices,
-            trial=wiring.make_trial(backend.config),
+            trial=wiring.make_trial(backend.config, say),
+            say=say,
         )
         return sync_problem_set(
             db,

@@ -78,6 +78,7 @@ def change(
     as_json: bool,
 ) -> None:
     """Show what changes, ask, and do it."""
+    from kernelcup.cli.show.working import working
     from kernelcup.errors import InvalidValue
 
     backend.board(wanted.board)
@@ -92,7 +93,9 @@ def change(
         if as_json or not sys.stdin.isatty():
             raise InvalidValue("not a terminal: inspect with --preview, confirm with --yes")
         typer.confirm(f"Change {seen.board}?", abort=True)
-    done = backend.update(wanted, seen, rejudge=rejudge, force=force)
+    about = f"trying {wanted.task} before {wanted.board} is changed"
+    with working(about, quiet=as_json or wanted.task is None) as say:
+        done = backend.update(wanted, seen, say, rejudge=rejudge, force=force)
     if as_json:
         jobs = done.rejudged_jobs or 0
         typer.echo(json.dumps({**preview_object(seen), "updated": True, "rejudged_jobs": jobs}))

@@ -68,13 +68,13 @@ def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool,
     tried = ""
     outcome = None
     if run and not problems:
-        outcome = try_task(place, config, kind)
+        outcome = try_task(place, config, kind, quiet=as_json)
         problems += outcome.errors if outcome else []
     if run and not problems:
-        more, tried = try_run(place, config, kind)
+        more, tried = try_run(place, config, kind, quiet=as_json)
         problems += more
     if run and not problems:
-        more, judged = try_files(place, config, kind)
+        more, judged = try_files(place, config, kind, quiet=as_json)
         problems += more
         tried = "; ".join([tried, *judged])
     if as_json:
@@ -89,7 +89,7 @@ def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool,
     raise typer.Exit(exit_codes.USER_ERROR if problems else exit_codes.OK)
 
 
-def try_task(place: Path, config: Path | None, harness: HarnessKind | None) -> Outcome | None:
+def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, quiet: bool) -> Outcome | None:
     """Try the task's inputs and reference with large seeds, and its checker on null submissions.
 
     Return None if nothing of the task can be run here. Raise ``LaunchError`` or ``TaskTooSlow``.
@@ -112,8 +112,9 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None) -> O
     if lacks_gpu(task, settings):
         return None
     spec = trial_spec(task, device.backend, limit_s=NULL_RUN_S)
-    slots = Slots(settings.runtime_dir, settings.slot_gpus)
-    with working(f"{task.name}: inputs, reference and null submissions on {device.name}"):
+    about = f"{task.name}: inputs, reference and null submissions on {device.name}"
+    with working(about, quiet=quiet) as say:
+        slots = Slots(settings.runtime_dir, settings.slot_gpus, say=say)
         report = lint.run_lint(spec, device, slots, environ=os.environ)
     check_budget(task, report.reference_s, device, settings.stage_budget_s)
     return weigh(task, report, place)
@@ -169,7 +170,9 @@ def show_outcome(outcome: Outcome | None) -> None:
     typer.echo(f"{outcome.tried} null submissions were given to the checker")
 
 
-def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tuple[list[Problem], str]:
+def try_run(
+    place: Path, config: Path | None, harness: HarnessKind | None, *, quiet: bool
+) -> tuple[list[Problem], str]:
     """Have every case's input and expected output made and carried once.
 
     Return the problems, and a description of what was tried.
@@ -190,7 +193,7 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
     settings = wiring.load_config(config)
     if lacks_gpu(task, settings):
         return [], "there is no GPU here: its files are only compiled"
-    report = null_run(task, settings)
+    report = null_run(task, settings, quiet=quiet)
     if report.verdict is Verdict.WRONG_ANSWER:
         return [], "every input and expected output was made once"
     text = report.message or f"a kernel that returns None ends with {report.verdict.value}"
@@ -202,7 +205,7 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
 
 
 def try_files(
-    place: Path, config: Path | None, harness: HarnessKind | None
+    place: Path, config: Path | None, harness: HarnessKind | None, *, quiet: bool
 ) -> tuple[list[Problem], list[str]]:
     """Judge the task's templates and solutions by the harness that it chooses.
 
@@ -221,7 +224,7 @@ def try_files(
     task = load_task(place, harness=harness)
     task = dataclasses.replace(task, harness=harness or task.harness)
     waiting = [*task_solutions.templates_of(task, place), *task_solutions.solutions_of(task, place)]
-    done = [task_solutions.judged(task, each, settings) for each in waiting]
+    done = [task_solutions.judged(task, each, settings, quiet=quiet) for each in waiting]
     if lacks_gpu(task, settings) and (reference := task_solutions.reference_of(task, place)):
         done.insert(0, task_solutions.compiled_only(task, *reference, settings))
     return [problem for problem, _ in done if problem], [text for problem, text in done if not problem]
@@ -244,7 +247,7 @@ def problem_at(place: Path, task: Task, text: str) -> Problem:
     return Problem(file=file, line=found.position[0], column=found.position[1], text=text)
 
 
-def null_run(task: Task, settings: Config) -> RunReport:
+def null_run(task: Task, settings: Config, *, quiet: bool) -> RunReport:
     """Judge a kernel that returns None on all cases, including benchmarks and hidden cases."""
     import dataclasses
 
@@ -257,5 +260,7 @@ def null_run(task: Task, settings: Config) -> RunReport:
     limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)
     whole = dataclasses.replace(task, tests=everything, hidden_tests=[], limits=limits)
     device = wiring.pick_device(settings, None)
-    with working(f"{task.name}: every input and expected output on {device.name}"):
-        return judge(whole, SourceTree.of(NULL_SUBMISSION), Mode.TEST, device, settings=settings, quiet=True)
+    submission = SourceTree.of(NULL_SUBMISSION)
+    about = f"{task.name}: every input and expected output on {device.name}"
+    with working(about, quiet=quiet) as say:
+        return judge(whole, submission, Mode.TEST, device, settings=settings, quiet=True, say=say)

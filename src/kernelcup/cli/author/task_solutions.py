@@ -89,7 +89,7 @@ def is_plain_test(entry: Mapping[str, object], harness: str) -> bool:
     return usual and not own_terms and entry.get("verdict") in set(Verdict)
 
 
-def judged(task: Task, candidate: Candidate, settings: Config) -> tuple[Problem | None, str]:
+def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -> tuple[Problem | None, str]:
     """Judge a file once in test mode, by the harness that the task chooses. Return a problem, or what came of it."""
     from kernelcup.cli import wiring
     from kernelcup.cli.compete import compiled
@@ -101,8 +101,8 @@ def judged(task: Task, candidate: Candidate, settings: Config) -> tuple[Problem 
     tree = SourceTree.of(candidate.text, entry)
     if compiled.lacks_gpu(tree, device):
         return compiled_only(task, candidate, tree, settings)
-    with working(f"{task.name}: {candidate.name} on {device.name}"):
-        report = judge(task, tree, Mode.TEST, device, settings=settings, quiet=True)
+    with working(f"{task.name}: {candidate.name} on {device.name}", quiet=quiet) as say:
+        report = judge(task, tree, Mode.TEST, device, settings=settings, quiet=True, say=say)
     fault = fault_of(candidate, report)
     if fault:
         return Problem(file=candidate.place, text=f"{candidate.name}: {fault}"), ""

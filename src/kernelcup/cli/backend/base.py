@@ -154,14 +154,19 @@ class Backend(Protocol):
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
 
-    def create_board(self, wanted: NewBoard) -> tuple[BoardInfo, Sequence[str]]:
-        """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``."""
+    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
+        """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``.
+
+        ``say`` is told each step of the task's trial, if that runs here.
+        """
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""
 
-    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
-        """Change a leaderboard as previewed."""
+    def update(
+        self, update: Update, seen: UpdatePreview, say: Callable[[str], None], *, rejudge: bool, force: bool
+    ) -> Changed:
+        """Change a leaderboard as previewed. ``say`` is told each step of a new version's trial, if that runs here."""
 
     def delete_board(self, name: str) -> None:
         """Delete a leaderboard permanently."""

@@ -97,6 +97,7 @@ class LocalBackend:
                 if isinstance(progress, GpuOut) and progress.fault.device in submission.devices:
                     lines.say(outage_text([progress.fault]))
 
+            wiring.tell_wait(self._config, submission.devices, lines.say)
             try:
                 wiring.make_dispatcher(self._config, self._db, take).run_until(submission.id)
             except BaseException as error:
@@ -196,7 +197,7 @@ class LocalBackend:
             "templates": templates_of(found.board, found.task),
         }
 
-    def create_board(self, wanted: NewBoard) -> tuple[BoardInfo, Sequence[str]]:
+    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
         """Create a leaderboard; return it, and how its harness was chosen."""
         found = wiring.find_task(wanted.task)
         settings = dict(wanted.settings)
@@ -208,7 +209,7 @@ class LocalBackend:
             creator=wiring.creator_name(self._db, wanted.user),
             now=datetime.now(UTC),
             known_devices=self._config.devices,
-            trial=wiring.make_trial(self._config) if wanted.run else None,
+            trial=wiring.make_trial(self._config, say) if wanted.run else None,
             harness=settings.pop("harness", None),
             settings=BoardSettings(**settings),
         )
@@ -218,7 +219,9 @@ class LocalBackend:
         """Return the changes that an update would make."""
         return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
 
-    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+    def update(
+        self, update: Update, seen: UpdatePreview, say: Callable[[str], None], *, rejudge: bool, force: bool
+    ) -> Changed:
         """Change a leaderboard as previewed."""
         done = changes.update_board(
             self._db,
@@ -227,7 +230,7 @@ class LocalBackend:
             expected=seen.fingerprint,
             rejudge=rejudge,
             force=force,
-            trial=wiring.make_trial(self._config) if update.task is not None else None,
+            trial=wiring.make_trial(self._config, say) if update.task is not None else None,
             **self._arguments(update),
         )
         return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)

@@ -176,7 +176,7 @@ class ServerBackend:
         """Return a leaderboard's task as ``--json`` prints it."""
         return self._api.task_object(board)
 
-    def create_board(self, wanted: NewBoard) -> tuple[BoardInfo, Sequence[str]]:
+    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:  # noqa: ARG002 - the port's
         """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
         refuse_user(wanted.user)
         found, files = pack(wiring.task_path(wanted.task))
@@ -194,7 +194,15 @@ class ServerBackend:
         except (KeyError, TypeError, ValueError) as error:
             raise ServerUnavailable(f"{self.server} sent an answer that this version cannot read") from error
 
-    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+    def update(
+        self,
+        update: Update,
+        seen: UpdatePreview,
+        say: Callable[[str], None],  # noqa: ARG002 - the port's
+        *,
+        rejudge: bool,
+        force: bool,
+    ) -> Changed:
         """Change the task as previewed, then the settings, then judge results again."""
         if update.task is not None:
             files = pack(wiring.task_path(update.task))[1]

@@ -193,9 +193,8 @@ def measure(
         harness=HarnessKind.STANDARD,  # only ranked runs measure two in turns
     )
     logs.set_up()
-    launcher = wiring.make_local(settings)
     with render.StageLines(quiet=quiet) as lines:
-        wiring.tell_wait(launcher, device, lines.say)
+        launcher = wiring.make_local(settings, lines.say)
 
         def run(job: JobSpec) -> RunReport:
             return launcher.run(job, device, on_event=lines.take, cancelled=threading.Event()).report

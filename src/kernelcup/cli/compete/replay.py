@@ -64,6 +64,7 @@ def replay(
     """
     from kernelcup.cli import exit_codes, wiring
     from kernelcup.cli.backend.choosing import open_backend
+    from kernelcup.cli.show.working import working
     from kernelcup.errors import NotFound
     from kernelcup.services.results.replay import find_run, replay_job
 
@@ -86,8 +87,10 @@ def replay(
         input_number=input_number,
         twin=twin,
     )
-    launcher = wiring.make_local(settings)
-    report = launcher.run(spec, chosen, on_event=lambda _: None, cancelled=threading.Event()).report
+    about = f"run {run_id}: one case again on {chosen.name}"
+    with working(about, quiet=as_json) as say:
+        launcher = wiring.make_local(settings, say)
+        report = launcher.run(spec, chosen, on_event=lambda _: None, cancelled=threading.Event()).report
     if as_json:
         typer.echo(json.dumps(as_object(found, spec, report)))
     else:

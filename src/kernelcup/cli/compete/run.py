@@ -27,6 +27,8 @@ from kernelcup.cli.options import (
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree
@@ -120,8 +122,12 @@ def judge(
     *,
     settings: Config,
     quiet: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> RunReport:
-    """Judge once with a progress line for each stage; ``quiet`` shows none. Raise ``LaunchError``."""
+    """Judge once with a progress line for each stage; ``quiet`` shows none. Raise ``LaunchError``.
+
+    ``say`` is told of a wait for the device instead of the terminal.
+    """
     from kernelcup.cli import logs, wiring
     from kernelcup.cli.show import render
     from kernelcup.tasks.job_spec import build_job_spec
@@ -136,9 +142,8 @@ def judge(
         secret_seed=seed,
     )
     logs.set_up()
-    launcher = wiring.make_local(settings)
     with render.StageLines(quiet=quiet) as lines:
-        wiring.tell_wait(launcher, device, lines.say)
+        launcher = wiring.make_local(settings, say or lines.say)
         return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
 
 

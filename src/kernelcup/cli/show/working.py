@@ -1,22 +1,34 @@
-"""A terminal's progress display for long work without events."""
+"""Progress of long work without events: a live line on a terminal, one line a step elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from kernelcup.cli.show.plain_text import plain
 
 
 @contextmanager
-def working(text: str, out: Console | None = None) -> Iterator[None]:
-    """Show current work and its duration on standard error, if that is a terminal."""
-    console = out or Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield
+def working(text: str, out: Console | None = None, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show current work on standard error, on a terminal with its duration; ``quiet`` shows nothing.
+
+    Yield a function that prints a line about a step of it.
+    """
+    console = out or Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(step: str) -> None:
+        if not quiet:
+            console.print(Text(plain(step)))
+
+    if quiet or not console.is_terminal:
+        say(text)
+        yield say
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         progress.add_task(text, total=None)
-        yield
+        yield say

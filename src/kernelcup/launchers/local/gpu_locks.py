@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +43,19 @@ class Slots:
     Args:
         directory: Where the lock files are; one for all processes of this machine.
         gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
+        say: Is told once for each wait that other processes hold the device.
     """
 
-    def __init__(self, directory: Path, gpus: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        gpus: Mapping[str, Sequence[str]],
+        *,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> None:
         self._directory = directory
         self._gpus = gpus
+        self._say = say
         self._left_out: frozenset[str] = frozenset()
 
     def leave_out(self, gpus: frozenset[str]) -> None:
@@ -73,12 +81,16 @@ class Slots:
             LaunchCancelled: ``cancelled`` was set.
             UnfitDevice: No slot can become free, since each has a GPU that is out of service.
         """
+        is_told = False
         while not cancelled.is_set():
             if all(self._is_left_out(device, number) for number in range(device.slots)):
                 raise UnfitDevice(f"every slot of {device.name} is out of service")
             for number in range(device.slots):
                 if slot := self._try(device, number):
                     return slot
+            if not is_told:
+                self._say(busy_text(device))
+                is_told = True
             cancelled.wait(RETRY_S)
         raise LaunchCancelled("cancelled while waiting for a free slot")
 
@@ -136,6 +148,11 @@ class Slots:
             os.close(file)
             return None
         return file
+
+
+def busy_text(device: Device) -> str:
+    """Return that a device is waited for."""
+    return f"waiting for {device.name}: another KernelCup process is using it"
 
 
 def _private(directory: Path) -> Path:

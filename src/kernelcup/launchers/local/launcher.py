@@ -103,6 +103,7 @@ class LocalLauncher(RunsInThreads):
         package: The harness, by default the installed one.
         while_busy: Whether new runners are started while a job runs on the same GPU; None lets the machine
             decide.
+        say: Is told when :meth:`run` has to wait for other processes.
     """
 
     def __init__(
@@ -122,9 +123,10 @@ class LocalLauncher(RunsInThreads):
         warm: int | None = 0,
         while_busy: bool | None = None,
         package: Path = PACKAGE,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         super().__init__()
-        self._slots = Slots(runtime_dir, gpus or {})
+        self._slots = Slots(runtime_dir, gpus or {}, say=say)
         self._environ = {BUILDS: str(builds or runtime_dir / "builds"), **environ}
         if environments is not None:
             self._environ.setdefault(ENVIRONMENTS, str(environments))
@@ -292,7 +294,9 @@ class LocalLauncher(RunsInThreads):
         return found if self._package == PACKAGE else {**found, "PYTHONPATH": str(self._package.parent)}
 
 
-def make(settings: LauncherSettings, *, package: Path = PACKAGE) -> LocalLauncher:
+def make(
+    settings: LauncherSettings, *, package: Path = PACKAGE, say: Callable[[str], None] = lambda _text: None
+) -> LocalLauncher:
     """Return this machine's launcher, by default for the installed harness.
 
     Raise ``ConfigError`` if PyTorch is not installed.
@@ -310,6 +314,7 @@ def make(settings: LauncherSettings, *, package: Path = PACKAGE) -> LocalLaunche
         warm=settings.warm,
         while_busy=settings.refill_beside,
         package=package,
+        say=say,
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +50,7 @@ class LocalTrial:
         launcher: The launcher for them.
         environ: The environment; only allowed variables are passed on.
         stage_budget_s: Longest budget of a ranked stage.
+        say: Is told each step before it begins.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class LocalTrial:
         launcher: RunsInThreads,
         environ: Mapping[str, str],
         stage_budget_s: float = 60.0,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self._devices = {device.name: device for device in devices}
         self._slots = slots
         self._launcher = launcher
         self._environ = environ
         self._stage_budget_s = stage_budget_s
+        self._say = say
 
     def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
         """Try a task for these devices; return None if it cannot be tried now."""
@@ -85,6 +88,7 @@ class LocalTrial:
         return None
 
     def _try(self, task: Task, device: Device, *, solutions: bool) -> Tried:
+        self._say(f"{task.name}: inputs and reference on {device.name}")
         spec = trial_spec(task, device.backend)
         with patience(SLOT_S) as cancelled:
             found = lint.run_lint(
@@ -110,6 +114,7 @@ class LocalTrial:
 
     def _accepted_nulls(self, task: Task, device: Device) -> tuple[str, ...]:
         """Return what the checker accepts of null submissions, as far as there is time to try them."""
+        self._say(f"{task.name}: null submissions on {device.name}")
         spec = trial_spec(task, device.backend, limit_s=NULLS_S)
         with patience(SLOT_S) as cancelled:
             found = lint.run_lint(spec, device, self._slots, environ=self._environ, cancelled=cancelled)
@@ -120,6 +125,7 @@ class LocalTrial:
     def _templates_fault(self, task: Task, device: Device) -> str:
         """Return a fault if the task's own harness accepts a template that the standard one does not."""
         for name, text in task.templates.items():
+            self._say(f"{task.name}: template {name} on {device.name}")
             ours = self._verdict(task, device, text, HarnessKind.STANDARD)
             if ours is Verdict.ACCEPTED:
                 continue

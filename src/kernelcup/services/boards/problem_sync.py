@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,6 +109,8 @@ class SyncOptions:
     known_devices: Sequence[Device] | None = None
     trial: TaskTrial | None = None
     """Tries the tasks; None if that cannot be done here."""
+    say: Callable[[str], None] = lambda _text: None
+    """Is told what became of each problem as soon as it is done."""
 
 
 def sync_problem_set(
@@ -200,6 +202,17 @@ class _Sync:
                 self.create(name, entry, self.deadline(entry))
         except UserError as error:
             self.result.errors.append(SyncError(name=name, error=str(error)))
+        if not self.options.preview:
+            self.options.say(f"{name}: {self.outcome(name)}")
+
+    def outcome(self, name: str) -> str:
+        """Return in a word what became of a problem."""
+        result = self.result
+        if name in result.created:
+            return "created"
+        if name in result.updated:
+            return "updated"
+        return "skipped" if any(each.name == name for each in result.skipped) else "error"
 
     def deadline(self, entry: ProblemEntry) -> datetime | Keep | None:
         """Return a problem's deadline: the requested one, else its own, else the leaderboard's current one."""
