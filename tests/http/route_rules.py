@@ -68,6 +68,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("PATCH", "/users/{name}"): Route(who=Who.ADMIN, values={"name": "ada"}, json={"role": "creator"}),
     ("POST", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}, json=REASON),
     ("DELETE", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}),
+    ("POST", "/sign-in-links"): Route(who=Who.ADMIN, json={"names": ["ada"]}, status=201),
+    ("GET", "/sign-in-links"): Route(who=Who.ADMIN),
+    ("DELETE", "/sign-in-links/{name}"): Route(who=Who.ADMIN, values={"name": "ada"}, status=404),
     ("GET", "/audit"): Route(who=Who.CREATOR),
     ("GET", "/leaderboards"): Route(who=Who.EVERYBODY),
     ("POST", "/leaderboards"): Route(

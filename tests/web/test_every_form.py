@@ -80,6 +80,7 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     somebody = person("root", Role.ADMIN)
     accounts.make_user(db, OPERATOR, "banned", role=Role.PARTICIPANT, now=NOW)
     accounts.ban(db, OPERATOR, "banned", reason="spam", now=NOW)
+    login_links.make_links(db, OPERATOR, ["banned"], now=NOW)
     limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
     membership.make_invites(db, OPERATOR, ["class-2026"], count=1, label="", now=NOW)
     late_exceptions.grant_late(db, OPERATOR, "grayscale", "ada", NOW.replace(year=NOW.year + 1), now=NOW)
@@ -128,11 +129,13 @@ def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root
     newest = list_views(db, user="root")[0].submission.id
     found = walk(client, [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"])
     link = f"/auth/link/{login_links.make_login_link(db, root.actor.user_id, NOW)}"
-    found[link] = (link, Page(other.get(link).text).forms[0][1])
+    for each in (link, "/join"):
+        ((action, token),) = Page(other.get(each).text).forms
+        found[action] = (each, token)
     assert all(token for _, token in found.values()), found
     met = {kind_of(address) for address in found}
     for address, (page, token) in found.items():
-        browser = other if address == link else client
+        browser = other if address in (link, "/auth/join") else client
         wrong = ("0" if token[0] != "0" else "1") + token[1:]
         for data in ({}, {"csrf_token": ""}, {"csrf_token": wrong}):
             answer = browser.post(address, data=data, headers=HERE, follow_redirects=False)

@@ -60,7 +60,7 @@ def test_there_are_forms_to_look_at() -> None:
     assert len(FORMS) > 30
     assert "/tokens" in FORMS
     assert "/admin/boards/double/delete" in FORMS
-    assert SIGN_IN_FORMS == ["/auth/device", "/auth/link/1", "/auth/logout"]
+    assert SIGN_IN_FORMS == ["/auth/device", "/auth/join", "/auth/link/1", "/auth/logout"]
 
 
 @pytest.mark.parametrize("path", FORMS + SIGN_IN_FORMS)

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from kernelcup.cli.admin import devices, limits, machines, members, pause, reviews, stats, users
+from kernelcup.cli.admin import (
+    devices,
+    limits,
+    machines,
+    members,
+    pause,
+    reviews,
+    sign_in_links,
+    stats,
+    users,
+)
 from kernelcup.cli.author import board, board_sync, board_update, final, task, webhooks
 from kernelcup.cli.compete import compare, login, profile, replay, run, submissions, submit
 from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, RootGroup
@@ -48,6 +58,9 @@ board.app.command("sync")(board_sync.sync)
 board.app.command("final")(final.final)
 board.app.add_typer(webhooks.app, name="webhook", cls=HelpGroup)
 devices.admin.command("stats")(stats.stats)
+users.user.command("link")(sign_in_links.link)
+users.user.command("links")(sign_in_links.list_links)
+users.user.command("revoke-link")(sign_in_links.revoke_link)
 devices.admin.add_typer(users.user, name="user", cls=HelpGroup)
 devices.admin.add_typer(users.token, name="token", cls=HelpGroup)
 devices.admin.command("audit")(users.audit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from test_cli_commands import Command, command, home
 
@@ -46,9 +48,36 @@ def test_the_operator_changes_and_bans_users_and_the_log_tells(command: Command)
     assert "operator  user.ban  user:eve" in command("admin", "audit", "--action", "user.ban").out
 
 
+def test_the_operator_signs_in_as_admin_on_an_empty_server(command: Command) -> None:
+    ended = command("admin", "user", "link")
+    user, _, url = ended.out.strip().partition(",")
+    assert user == "admin"
+    assert url.startswith("http://127.0.0.1:8000/auth/link/kc_")
+    assert command("admin", "user", "list", "--json").body["users"][0]["role"] == "admin"
+
+
+def test_a_class_gets_links_that_no_list_shows_again(command: Command, tmp_path: Path) -> None:
+    command("board", "create", "vectoradd", "--device", "emulated", "--name", "week1", "--closed")
+    (tmp_path / "class.csv").write_text("user,pseudonym\nzoe,fox\nbob,\n")
+    words = ("--list", str(tmp_path / "class.csv"), "--create", "--board", "week1", "--hours", "2")
+    made = command("admin", "user", "link", *words, "--json").body["links"]
+    assert [(each["user"], each["is_new_user"]) for each in made] == [("zoe", True), ("bob", True)]
+    assert all(each["url"].endswith("?next=%2Fb%2Fweek1") for each in made)
+    listed = command("admin", "user", "links")
+    assert "zoe  until" in listed.out
+    assert "kc_" not in listed.out
+    members = command("admin", "members", "list", "week1", "--json").body["members"]
+    assert {each["user"]: each["pseudonym"] for each in members} == {"zoe": "fox", "bob": None}
+    assert command("admin", "user", "revoke-link", "bob", "--json").body == {"revoked": "bob"}
+    assert [each["user"] for each in command("admin", "user", "links", "--json").body["links"]] == ["zoe"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("admin", "user", "link", "zoe"), "There is no user 'zoe'."),
+        (("admin", "user", "link", "--list", "nowhere.csv"), "nowhere.csv: No such file"),
+        (("admin", "user", "revoke-link", "eve"), "no open sign-in link for 'eve'"),
         (("admin", "user", "add", "x", "--role", "king"), "participant, creator or admin"),
         (("admin", "user", "ban", "nobody-there", "--reason", "x"), "no user"),
         (("admin", "token", "create", "eve", "--scope", "fly"), "read, submit, inspect, manage"),

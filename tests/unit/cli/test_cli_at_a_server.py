@@ -62,6 +62,13 @@ def test_users_are_made_changed_banned_and_listed_at_the_server(command: Command
     assert (
         body_of(command("admin", "user", "role", "grace", "participant", "--json"))["role"] == "participant"
     )
+    (link,) = body_of(command("admin", "user", "link", "grace", "--json"))["links"]
+    assert "/auth/link/kc_" in link["url"]
+    assert [each["user"] for each in body_of(command("admin", "user", "links", "--json"))["links"]] == [
+        "grace"
+    ]
+    assert body_of(command("admin", "user", "revoke-link", "grace", "--json")) == {"revoked": "grace"}
+    assert "Name the users" in command("admin", "user", "link").err
     assert "banned: spam" in command("admin", "user", "ban", "grace", "--reason", "spam").out
     assert accounts.get_user(db, make_actor(db, "x", role=Role.ADMIN), "grace").banned_at is not None
     assert body_of(command("admin", "user", "unban", "grace", "--json"))["banned_at"] is None

@@ -84,7 +84,7 @@ def add(
     role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
     as_json: JsonOption = False,
 ) -> None:
-    """Create a user who signs in with tokens."""
+    """Create a user who signs in with links and tokens."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
@@ -97,7 +97,7 @@ def add(
     )
     _tell(made, as_json=as_json)
     if not as_json:
-        typer.echo(f"Next: kernelcup admin token create {made.name}{backend.option}")
+        typer.echo(f"Next: kernelcup admin user link {made.name}{backend.option}")
 
 
 @user.command("role")

@@ -279,17 +279,17 @@ def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platfo
 def offer_sign_in(settings: Config, db: Database, url: str) -> None:
     """Without a sign-in provider, print a one-time link that signs in as the admin.
 
-    Only if the server is reachable from this machine alone.
+    Where others reach the server too, say which command prints it: what is printed here may go to a log.
     """
-    from kernelcup.services.people.login_links import make_admin_link
+    from kernelcup.services.people import login_links
 
     if settings.signin:
         return
     if not settings.server.is_loopback:
-        typer.echo("no sign-in is configured; create users and tokens with `kernelcup admin`")
+        typer.echo("sign in as admin: `kernelcup admin user link` on this machine prints a link")
         return
-    secret = make_admin_link(db, now=datetime.now(UTC))
-    typer.echo(f"sign in as admin, once, within 15 minutes: {url}/auth/link/{secret}")
+    link = login_links.make_admin_link(db, now=datetime.now(UTC))
+    typer.echo(f"sign in as admin, once, within 15 minutes: {login_links.url_of(url, link)}")
 
 
 def step_logger(*, as_json: bool) -> Callable[[Progress], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -12,9 +13,9 @@ from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
 from kernelcup.http.api.forms import Done, Form, Page, Reason
-from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.people import accounts, audit_log, tokens
+from kernelcup.services.people import accounts, audit_log, login_links, tokens
 from kernelcup.services.people.accounts import User
 from kernelcup.services.people.tokens import Token
 
@@ -22,6 +23,7 @@ router = APIRouter(route_class=ApiRoute)
 
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
 AnyRole = Literal["participant", "creator", "admin"]
+HOUR = timedelta(hours=1)
 
 
 class IdentityOut(BaseModel):
@@ -125,6 +127,39 @@ class TokenIn(Form):
     kind: Literal["api", "popcorn"] = "api"
     days: int = Field(default=180, ge=1, le=3650, description="Number of days until the token expires.")
     user: str | None = Field(default=None, max_length=100, description="The token's user; for admins.")
+
+
+class SignInLinksIn(Form):
+    """Sign-in links to make."""
+
+    names: list[str] = Field(min_length=1, max_length=login_links.MOST_LINKS, examples=[["ada", "bob"]])
+    create: bool = Field(default=False, description="Whether names without an account become participants.")
+    hours: int = Field(
+        default=login_links.LASTS // HOUR,
+        ge=1,
+        le=login_links.LONGEST // HOUR,
+        description="How long the links work; those of creators and admins work 15 minutes.",
+    )
+    leaderboard: str | None = Field(
+        default=None, max_length=200, description="Where a browser goes after signing in."
+    )
+
+
+class SignInLinkOut(BaseModel):
+    """A new sign-in link."""
+
+    user: str
+    url: str = Field(description="Shown only once; it works once.")
+    expires_at: datetime
+    is_new_user: bool
+
+
+class OpenLinkOut(BaseModel):
+    """A sign-in link that can still be used, without its secret."""
+
+    user: str
+    created_at: datetime
+    expires_at: datetime
 
 
 class AuditOut(BaseModel):
@@ -254,6 +289,41 @@ def ban(name: UserName, body: Reason, db: Db, actor: ActorDep, now: Now) -> User
 def unban(name: UserName, db: Db, actor: ActorDep, now: Now) -> UserOut:
     """Lift a ban. For admins."""
     return UserOut.of(accounts.unban(db, actor, name, now=now))
+
+
+@router.post("/sign-in-links", status_code=201, tags=["users"])
+def make_sign_in_links(
+    body: SignInLinksIn, request: Request, platform: PlatformDep, actor: ActorDep, now: Now
+) -> list[SignInLinkOut]:
+    """Make a one-time sign-in link for each user; earlier links of these users end. For admins."""
+    auth.check_settings(request, actor)
+    made = login_links.make_links(
+        platform.db, actor, body.names, create=body.create, now=now, lasts=body.hours * HOUR
+    )
+    server = platform.config.server.public_url
+    return [
+        SignInLinkOut(
+            user=each.user,
+            url=login_links.url_of(server, each, board=body.leaderboard),
+            expires_at=each.expires_at,
+            is_new_user=each.is_new_user,
+        )
+        for each in made
+    ]
+
+
+@router.get("/sign-in-links", tags=["users"])
+def list_sign_in_links(db: Db, actor: ActorDep, now: Now) -> list[OpenLinkOut]:
+    """List the sign-in links that can still be used, without their secrets. For admins."""
+    found = login_links.open_links(db, actor, now=now)
+    return [OpenLinkOut(**dataclasses.asdict(each)) for each in found]
+
+
+@router.delete("/sign-in-links/{name}", tags=["users"])
+def revoke_sign_in_links(name: UserName, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Make a user's open sign-in links useless. For admins."""
+    login_links.revoke_links(db, actor, name, now=now)
+    return Done()
 
 
 @router.get("/audit", tags=["administration"])

@@ -12,11 +12,12 @@ from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue, SignInNeeded, UserError
 from kernelcup.http import auth
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
+from kernelcup.http.pages import csrf
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
 from kernelcup.services.boards import membership
-from kernelcup.services.people import account_linking, accounts, tokens
+from kernelcup.services.people import account_linking, accounts, login_links, tokens
 
 router = APIRouter(route_class=PageRoute)
 
@@ -32,7 +33,7 @@ def account_page(request: Request, actor: Actor, status: int = 200, **told: Any)
     platform: Platform = request.app.state.platform
     if actor.role is Role.NOBODY:
         raise SignInNeeded("Sign in to see your account.")
-    known = {"problem": "", "link_code": None, "joined": None} | told
+    known = {"problem": "", "link_code": None, "joined": None, "sign_in_link": None} | told
     user = accounts.get_user(platform.db, actor, actor.name)
     linked = {each.provider for each in user.identities}
     return render(
@@ -44,6 +45,13 @@ def account_page(request: Request, actor: Actor, status: int = 200, **told: Any)
         others=[each for each in platform.config.signin if each.name not in linked],
         **known,
     )
+
+
+def new_account_page(request: Request, code: str, *, name: str = "", problem: str = "") -> Response:
+    """Return the page on which an invite makes an account, where no sign-in provider makes one."""
+    csrf.begin_visit(request)
+    told = {"code": code, "name": name, "problem": problem}
+    return render(request, "join_new.html", status=400 if problem else 200, headers=NO_STORE, **told)
 
 
 @router.get("/account")
@@ -81,6 +89,13 @@ def make_link_code(request: Request, db: Db, actor: ActorDep, now: Now) -> Respo
     return account_page(request, actor, link_code=account_linking.make_link_code(db, actor, now=now))
 
 
+@router.post("/account/sign-in-link")
+def make_sign_in_link(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show a link that signs in another browser of one's own, once."""
+    auth.check_settings(request, actor)
+    return account_page(request, actor, sign_in_link=login_links.make_own_link(db, actor, now=now))
+
+
 @router.post("/account/direct-messages")
 def set_direct_messages(db: Db, actor: ActorDep, wanted: Annotated[bool, Form()] = False) -> Response:
     """Say whether bots may write to oneself; a box that is not ticked is not sent."""
@@ -93,6 +108,9 @@ def show_join(
     request: Request, actor: ActorDep, code: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
     """Ask before an invite is accepted: previews of links open them too."""
+    platform: Platform = request.app.state.platform
+    if actor.role is Role.NOBODY and not platform.config.signin:
+        return new_account_page(request, code)
     if actor.role is Role.NOBODY:
         raise SignInNeeded("Sign in first; then open your invite again.")
     return render(request, "join.html", headers=NO_STORE, code=code, problem="")

@@ -25,7 +25,8 @@ def error_page(
 ) -> Response:
     """Return a page that says what is wrong and what to do, with the stable code."""
     # Whoever may not see a page is sent back to it after signing in; a form is not sent again.
-    back = request.url.path if request.method == "GET" else "/"
+    query = f"?{request.url.query}" if request.url.query else ""
+    back = f"{request.url.path}{query}" if request.method == "GET" else "/"
     return render(
         request,
         "error.html",

@@ -10,19 +10,21 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.config.sign_in import SignInProvider
 from kernelcup.domain import NOBODY, Actor, Role
-from kernelcup.errors import Conflict, NotFound, SignInNeeded, UserError
+from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded, UserError
 from kernelcup.http import auth
 from kernelcup.http.api import accounts as accounts_api
 from kernelcup.http.api.forms import ERRORS
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import csrf
-from kernelcup.http.pages.account import account_page
+from kernelcup.http.pages.account import account_page, new_account_page
+from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import refuse_nul_in_form
 from kernelcup.http.sign_in import device_flow as sign_in_api
 from kernelcup.http.sign_in import oauth
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import throttled
+from kernelcup.services.boards import membership
 from kernelcup.services.people import accounts, device_login, login_links, tokens
 
 HOME = "/auth/login"
@@ -33,6 +35,9 @@ pages = APIRouter(include_in_schema=False)
 
 OWN_FORM = (Depends(csrf.check), Depends(refuse_nul_in_form))
 """The checks of each form here, like those of ``PageRoute`` for signed-in people."""
+
+LINK_LIMIT = Depends(throttled("link", 300))
+"""A class behind one address opens its links at the same time; the secrets cannot be guessed."""
 
 Secret = Annotated[str, Form(max_length=200)]
 NextPath = Annotated[str, Query(alias="next", max_length=500)]
@@ -84,20 +89,46 @@ async def end_sign_in(provider: str, request: Request, platform: PlatformDep, ac
     return await run_in_threadpool(_enter, request, platform, secret, next_path)
 
 
-@pages.get("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30))])
-def show_link(secret: str, request: Request, db: Db, now: Now) -> Response:
+@pages.get("/auth/link/{secret}", dependencies=[LINK_LIMIT])
+def show_link(secret: str, request: Request, db: Db, now: Now, next_path: NextPath = "") -> Response:
     """Ask before a one-time link is used: previews of links open them too."""
     name = login_links.login_link_user(db, secret, now)
     csrf.begin_visit(request)
-    return render(request, "sign_in_link.html", headers=NO_STORE, name=name, secret=secret)
+    next_path = local_path(next_path) if next_path else ""
+    return render(
+        request, "sign_in_link.html", headers=NO_STORE, name=name, secret=secret, next_path=next_path
+    )
 
 
-@pages.post("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30)), *OWN_FORM])
-def use_link(secret: str, request: Request, platform: PlatformDep) -> Response:
-    """Use a one-time link."""
+@pages.post("/auth/link/{secret}", dependencies=[LINK_LIMIT, *OWN_FORM])
+def use_link(secret: str, request: Request, platform: PlatformDep, next_path: NextPath = "") -> Response:
+    """Use a one-time link, and go on to where the link or the browser was going."""
     now = platform.clock()
-    user_id = login_links.use_login_link(platform.db, secret, now)
-    return _enter(request, platform, tokens.make_session(platform.db, user_id, now), HOME)
+    session = tokens.make_session(platform.db, login_links.use_login_link(platform.db, secret, now), now)
+    wanted = next_path or str(request.session.pop(NEXT, ""))
+    if not wanted:
+        role = tokens.authenticate(platform.db, session, now=now).role
+        wanted = "/admin" if role in (Role.CREATOR, Role.ADMIN) else "/"
+    return _enter(request, platform, session, local_path(wanted))
+
+
+@pages.post("/auth/join", dependencies=[LINK_LIMIT, *OWN_FORM])
+def join_as_new(
+    request: Request,
+    platform: PlatformDep,
+    code: Secret = "",
+    name: Secret = "",
+) -> Response:
+    """Make an account by an invite code, where no sign-in provider makes one."""
+    if platform.config.signin:
+        raise SignInNeeded("Sign in first; then open your invite again.")
+    now = platform.clock()
+    try:
+        user_id, boards = membership.join_as_new(platform.db, code, name, now=now)
+    except (InvalidValue, NotFound, Conflict) as error:
+        return new_account_page(request, code, name=name, problem=str(error))
+    request.session.pop(NEXT, None)
+    return _enter(request, platform, tokens.make_session(platform.db, user_id, now), address("/b", boards[0]))
 
 
 @pages.post("/auth/logout", dependencies=OWN_FORM)
@@ -156,6 +187,8 @@ def local_path(path: str) -> str:
 
 def _ways_in(request: Request, platform: Platform, next_path: str, purpose: str) -> Response:
     providers = platform.config.signin
+    if not providers and next_path != HOME:
+        request.session[NEXT] = next_path  # for a sign-in link, which is opened next
     return render(
         request, "sign_in.html", headers=NO_STORE, providers=providers, next_path=next_path, purpose=purpose
     )

@@ -92,6 +92,31 @@ def import_members(db: Database, actor: Actor, board: str, csv_text: str, *, now
     return result
 
 
+def names_in(text: str) -> list[str]:
+    """Return the names of users in a list: the column ``user`` of a class list, or one name on each line.
+
+    Raises:
+        InvalidValue: The class list has bad lines, or lines without a user; the text has each of them.
+    """
+    problems: list[str] = []
+    lines = list(_lines(class_of(text), problems))
+    problems += [f"line {line.number}: no name in the column `user`" for line in lines if not line.user]
+    if problems:
+        raise InvalidValue("\n".join(problems))
+    return [line.user for line in lines]
+
+
+def class_of(text: str) -> str:
+    """Return a class list as it is, and one name on each line as a class list."""
+    first = text.removeprefix("\ufeff").partition("\n")[0]
+    if {cell.strip().lower() for cell in first.split(",")} & set(COLUMNS):
+        return text
+    made = io.StringIO()
+    names = [name for name in map(str.strip, text.removeprefix("\ufeff").splitlines()) if name]
+    csv.writer(made).writerows([["user"], *([name] for name in names)])
+    return made.getvalue()
+
+
 def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
     """Yield the lines, and add a problem for each that cannot be read."""
     reader = csv.reader(io.StringIO(csv_text.removeprefix("\ufeff"), newline=""), strict=True)

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, Leaderboard, Scope
+from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_managed
-from kernelcup.services.boards.class_list import ImportResult, import_members
+from kernelcup.services.boards.class_list import ImportResult, class_of, import_members, names_in
 from kernelcup.services.boards.invite_codes import (
     MOST_INVITES,
     check_free,
@@ -22,6 +22,7 @@ from kernelcup.services.boards.invite_codes import (
     normal_code,
 )
 from kernelcup.services.boards.late_exceptions import find_user
+from kernelcup.services.people.user_names import check_account_name
 from kernelcup.services.submissions.admission import check_author
 from kernelcup.storage.boards import boards as all_boards
 from kernelcup.storage.boards import invites
@@ -29,7 +30,7 @@ from kernelcup.storage.boards import members as stored
 from kernelcup.storage.boards.invites import Invite, NewInvite
 from kernelcup.storage.boards.members import Member
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import audit_log
+from kernelcup.storage.people import audit_log, users
 
 __all__ = [
     "HIDDEN_CODE",
@@ -37,11 +38,14 @@ __all__ = [
     "Invite",
     "Member",
     "add_member",
+    "class_of",
     "import_members",
     "join",
+    "join_as_new",
     "list_invites",
     "make_invites",
     "members",
+    "names_in",
     "remove_member",
     "revoke_invite",
 ]
@@ -163,6 +167,33 @@ def join(db: Database, actor: Actor, code: str, *, now: datetime) -> list[str]:
         if owner is None or owner.claimed_by_id != actor.user_id or not joined:
             raise Conflict("This invite code was used already.")
         return joined
+
+
+def join_as_new(db: Database, code: str, name: str, *, now: datetime) -> tuple[int, list[str]]:
+    """Make an account by an unused code; return its user's id and the names of the leaderboards that it opens.
+
+    Raises:
+        InvalidValue: The name is invalid.
+        NotFound: The code does not exist.
+        Conflict: The code was used, or the name is taken.
+    """
+    checked = check_account_name(name.strip())
+    with db.write(durable=True) as session:
+        found = invites.find(session, normal_code(code))
+        if found is None or not found.boards:
+            raise _no_invite()
+        user_id = users.create(session, checked, role=Role.PARTICIPANT, now=now)
+        if user_id is None:
+            raise Conflict(f"The name {checked!r} is taken; choose another.")
+        if not invites.claim(session, found.code, user_id=user_id, now=now):
+            raise Conflict("This invite code was used already.")
+        for target in (all_boards.find(session, each) for each in found.boards):
+            if target is not None:
+                _add(session, target, user_id, found.pseudonym, now=now)
+        itself = Actor(user_id=user_id, name=checked, role=Role.PARTICIPANT, scopes=frozenset())
+        detail = {"invite": found.label, "boards": list(found.boards)}
+        audit_log.record(session, itself, "user.create", f"user:{checked}", detail, now)
+    return user_id, list(found.boards)
 
 
 def members(db: Database, actor: Actor, board: str) -> list[Member]:

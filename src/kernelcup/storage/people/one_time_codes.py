@@ -41,6 +41,15 @@ class PolledLogin:
     denied: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenSignIn:
+    """A sign-in link that can still be used, without its secret."""
+
+    user: str
+    created_at: datetime
+    expires_at: datetime
+
+
 def insert(
     session: Session, hashed: str, *, kind: Kind, user_id: int, now: datetime, expires_at: datetime
 ) -> None:
@@ -48,6 +57,22 @@ def insert(
     remove_expired(session, now=now)
     row = OneTimeCodeRow(hash=hashed, kind=kind, user_id=user_id, created_at=now, expires_at=expires_at)
     session.add(row)
+
+
+def open_sign_ins(session: Session, *, now: datetime) -> list[OpenSignIn]:
+    """Return the sign-in links that can still be used, the newest first."""
+    columns = UserRow.name, OneTimeCodeRow.created_at, OneTimeCodeRow.expires_at
+    found = select(*columns).join(UserRow, OneTimeCodeRow.user_id == UserRow.id)
+    good = OneTimeCodeRow.kind == "sign_in", OneTimeCodeRow.expires_at > now
+    rows = session.execute(found.where(*good).order_by(OneTimeCodeRow.created_at.desc(), UserRow.name_key))
+    return [OpenSignIn(user=row.name, created_at=row.created_at, expires_at=row.expires_at) for row in rows]
+
+
+def remove_sign_ins(session: Session, user_id: int, *, now: datetime) -> bool:
+    """Delete the sign-in links of a user, and return whether one of them could still be used."""
+    mine = delete(OneTimeCodeRow).where(OneTimeCodeRow.kind == "sign_in", OneTimeCodeRow.user_id == user_id)
+    removed = session.scalars(mine.returning(OneTimeCodeRow.expires_at)).all()
+    return any(expires_at > now for expires_at in removed)
 
 
 def find_user(session: Session, hashed: str, kind: Kind, *, now: datetime) -> str | None:

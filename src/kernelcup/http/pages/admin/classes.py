@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
-from starlette.datastructures import FormData, UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Actor
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
-from kernelcup.http.pages.admin.forms import Fields, text_of
+from kernelcup.http.pages.admin.forms import Fields, list_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
@@ -25,7 +24,6 @@ from kernelcup.storage.engine.database import Database
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
-LARGEST_LIST = 1_000_000
 MOST_SHOWN = 500
 COLUMNS = ("user", "pseudonym", "device", "rank", "seconds", "low_s", "high_s", "submission", "submitted_at")
 Text = Annotated[str, Form(max_length=200)]
@@ -81,7 +79,7 @@ def import_members(
 ) -> Response:
     """Take in a class list; who has no account gets a code of their own."""
     try:
-        result = membership.import_members(db, actor, name, _list_of(fields), now=now)
+        result = membership.import_members(db, actor, name, list_of(fields, "csv"), now=now)
     except InvalidValue as error:
         return _page(request, db, actor, name, 400, problems=str(error).splitlines())
     return _page(request, db, actor, name, imported=result)
@@ -110,19 +108,6 @@ def revoke_invite(name: str, db: Db, actor: ActorDep, now: Now, code: Text = "")
     """Make a code worthless; who joined with it stays a member."""
     membership.revoke_invite(db, actor, code, now=now)
     return _back(name)
-
-
-def _list_of(fields: FormData) -> str:
-    sent = fields.get("file")
-    if not (isinstance(sent, UploadFile) and sent.filename):
-        return text_of(fields, "csv")
-    content = sent.file.read(LARGEST_LIST + 1)
-    if len(content) > LARGEST_LIST:
-        raise InvalidValue("The list is larger than 1 MB.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidValue(f"The list is not UTF-8 text: byte {error.start}.") from error
 
 
 def _rows(found: list[MemberProgress]) -> Iterator[list[object]]:

@@ -26,6 +26,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     for name, kind in {"harness": HarnessKind, **SETTING_TYPES}.items()
     if isinstance(kind, type) and issubclass(kind, Enum)
 }
+LARGEST_LIST = 1_000_000
+"""Bytes of a class list."""
 MOST_CARRIED = 700_000
 """Bytes of a task that a page carries from its preview to the update."""
 
@@ -42,6 +44,20 @@ def text_of(fields: FormData, name: str) -> str:
     """Return a text of a form, empty where there is none."""
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
+
+
+def list_of(fields: FormData, name: str) -> str:
+    """Return a class list: the file that was sent, else the text of a field. Raise ``InvalidValue``."""
+    sent = fields.get("file")
+    if not (isinstance(sent, UploadFile) and sent.filename):
+        return text_of(fields, name)
+    content = sent.file.read(LARGEST_LIST + 1)
+    if len(content) > LARGEST_LIST:
+        raise InvalidValue("The list is larger than 1 MB.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"The list is not UTF-8 text: byte {error.start}.") from error
 
 
 def moment_field(when: datetime | None) -> str:

@@ -12,6 +12,7 @@ from kernelcup.http.pages.admin import (
     home,
     late,
     limits,
+    links,
     manage,
     new_boards,
     reviews,
@@ -19,7 +20,20 @@ from kernelcup.http.pages.admin import (
 )
 
 router = APIRouter()
-for _each in (home, new_boards, manage, classes, late, reviews, devices, users, limits, figures, audit):
+for _each in (
+    home,
+    new_boards,
+    manage,
+    classes,
+    late,
+    reviews,
+    devices,
+    users,
+    links,
+    limits,
+    figures,
+    audit,
+):
     router.include_router(_each.router)
 
 __all__ = ["router"]

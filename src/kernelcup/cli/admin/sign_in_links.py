@@ -1,0 +1,167 @@
+"""``kernelcup admin user link``, ``links`` and ``revoke-link``: sign-in without a provider."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.admin.members import import_list, read_list
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.options import JsonOption, UserArgument
+from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
+
+if TYPE_CHECKING:
+    from kernelcup.storage.engine.database import Database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewLink:
+    """A new sign-in link, as a server answers."""
+
+    user: str
+    url: str
+    expires_at: datetime
+    is_new_user: bool
+
+
+@with_backend
+def link(
+    backend: Backend,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="USER...",
+            help="Names of users; without a name or a list, the user `admin` of this machine's database.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--list", help="A class list (CSV with a column user), or one name on each line; - is stdin."
+        ),
+    ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create participants for names without an account.")
+    ] = False,
+    board: Annotated[
+        str | None, typer.Option("--board", help="Also make all of them members of this leaderboard.")
+    ] = None,
+    hours: Annotated[
+        int,
+        typer.Option(
+            "--hours", min=1, max=72, help="How long links work; those of creators and admins: 15 minutes."
+        ),
+    ] = 24,
+    as_json: JsonOption = False,
+) -> None:
+    """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
+    from kernelcup.services.boards import membership
+
+    text = "" if file is None else read_list(file)
+    wanted = [*(names or ()), *membership.names_in(text)]
+    named = None if board is None else backend.board(board).name
+    made = _make(backend, wanted, create=create, board=named, hours=hours)
+    if as_json:
+        typer.echo(json.dumps({"links": [_object(each) for each in made]}))
+    else:
+        _tell(made)
+    if named is not None:  # after the links are printed: nothing can print them again
+        known = text if file is not None and not names else "\n".join(each.user for each in made)
+        import_list(backend, named, membership.class_of(known))
+
+
+@with_backend
+def list_links(backend: Backend, as_json: JsonOption = False) -> None:
+    """List the sign-in links that can still be used, without their secrets."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.people import login_links
+    from kernelcup.services.people.login_links import OpenSignIn
+
+    found = backend.ask(
+        lambda db: login_links.open_links(db, OPERATOR, now=_now()),
+        lambda api: api.ask(reader(list[OpenSignIn]), "GET", "/sign-in-links"),
+    )
+    if as_json:
+        told = [json_object(each, "user", "created_at", "expires_at") for each in found]
+        typer.echo(json.dumps({"links": told}))
+        return
+    if not found:
+        typer.echo(f"No sign-in link is open. Next: kernelcup admin user link USER{backend.option}")
+    for each in found:
+        typer.echo(plain(f"{each.user}  until {each.expires_at:%Y-%m-%d %H:%M} UTC"))
+
+
+@with_backend
+def revoke_link(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
+    """Make a user's open sign-in links useless."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.people import login_links
+
+    backend.ask(
+        lambda db: login_links.revoke_links(db, OPERATOR, name, now=_now()),
+        lambda api: api.tell("DELETE", path_of("sign-in-links", name)),
+    )
+    typer.echo(json.dumps({"revoked": name}) if as_json else plain(f"the link of {name} is revoked"))
+
+
+def _make(
+    backend: Backend, names: list[str], *, create: bool, board: str | None, hours: int
+) -> list[NewLink]:
+    from kernelcup.errors import InvalidValue
+
+    if not names and backend.server is not None:
+        raise InvalidValue("Name the users, or give a class list with --list FILE.")
+    body = {"names": names, "create": create, "leaderboard": board, "hours": hours}
+    return backend.ask(
+        lambda db: _here(db, backend.config.server.public_url, names, create, board, hours),
+        lambda api: api.ask(reader(list[NewLink]), "POST", "/sign-in-links", json=body),
+    )
+
+
+def _here(
+    db: Database, server: str, names: list[str], create: bool, board: str | None, hours: int
+) -> list[NewLink]:
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.people import login_links
+
+    now = _now()
+    lasts = timedelta(hours=hours)
+    made = (
+        login_links.make_links(db, OPERATOR, names, create=create, now=now, lasts=lasts)
+        if names
+        else [login_links.make_admin_link(db, now)]
+    )
+    return [
+        NewLink(
+            user=each.user,
+            url=login_links.url_of(server, each, board=board),
+            expires_at=each.expires_at,
+            is_new_user=each.is_new_user,
+        )
+        for each in made
+    ]
+
+
+def _tell(made: list[NewLink]) -> None:
+    for each in made:
+        typer.echo(plain(f"{each.user},{each.url}"))
+    if new := [each.user for each in made if each.is_new_user]:
+        typer.echo(plain(f"new accounts: {', '.join(new)}"), err=True)
+    last = max(each.expires_at for each in made)
+    typer.echo(f"Each works once, until {last:%Y-%m-%d %H:%M} UTC at the latest.", err=True)
+
+
+def _object(each: NewLink) -> dict[str, object]:
+    return json_object(each, "user", "url", "expires_at", "is_new_user")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,160 @@
+"""A server without GitHub and Discord: links of admins, accounts by invites, and where one lands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from builders import NOW, make_board
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.http.sign_in.pages import local_path
+from kernelcup.services.boards import membership
+from kernelcup.services.people import accounts, login_links
+
+BASE = "http://127.0.0.1:8000"
+HERE = {"Origin": BASE, "Accept": "text/html"}
+LIST = "user,pseudonym\nada,quiet fox\nbob,\n"
+
+
+@pytest.fixture
+def browser(app) -> Iterator[TestClient]:
+    with TestClient(app, base_url=BASE, follow_redirects=False) as each:
+        yield each
+
+
+@pytest.fixture
+def admin(client, db) -> TestClient:
+    """A browser in which the admin has used the link that the command prints."""
+    use(client, f"/auth/link/{login_links.make_admin_link(db, NOW).secret}")
+    return client
+
+
+def send(browser: TestClient, page: str, action: str, **data: str) -> Any:
+    """Send a form of a page."""
+    found = re.search(r'name="csrf_token" value="(\w+)"', browser.get(page, headers=HERE).text)
+    assert found is not None
+    token = {"csrf_token": found[1]}
+    return browser.post(action, data=token | data, headers=HERE, follow_redirects=False)
+
+
+def use(browser: TestClient, url: str) -> str:
+    """Open a sign-in link, press its button, and return where the browser is sent."""
+    url = url.removeprefix(BASE)
+    action = re.search(r'action="(/auth/link/[^"]+)"', browser.get(url).text)
+    assert action is not None
+    answer = send(browser, url, action[1])
+    assert answer.status_code == 303
+    return str(answer.headers["location"])
+
+
+def name_of(browser: TestClient) -> str:
+    return str(browser.get("/api/v1/me").json().get("name"))
+
+
+def test_a_class_list_becomes_accounts_members_and_links_that_are_shown_once(admin, browser, db) -> None:
+    make_board(db, name="week1", visibility=Visibility.CLOSED)
+    sent = {"list": LIST, "create": "yes", "board": "week1", "hours": "24"}
+    told = send(admin, "/admin/links", "/admin/links", **sent).text
+    links = dict(line.split(",") for line in re.findall(r"(?m)(?:ada|bob),http\S+", told))
+    assert set(links) == {"ada", "bob"}
+    assert {(each.user, each.pseudonym) for each in membership.members(db, OPERATOR, "week1")} == {
+        ("ada", "quiet fox"),
+        ("bob", None),
+    }
+    later = admin.get("/admin/links").text
+    assert "ada" in later
+    assert all(link not in later for link in links.values())
+    assert use(browser, links["ada"]) == "/b/week1"
+    assert name_of(browser) == "ada"
+    assert send(admin, "/admin/links", "/admin/links/revoke", user="bob").status_code == 303
+    assert browser.get(links["bob"]).status_code == 404
+
+
+def test_names_without_an_account_are_told_and_the_list_is_kept(admin, db) -> None:
+    answer = send(admin, "/admin/links", "/admin/links", list="ada\n<b>bob")
+    assert answer.status_code == 400
+    assert "There is no user &#39;ada&#39;." in answer.text
+    assert "There is no user &#39;&lt;b&gt;bob&#39;." in answer.text
+    assert "ada\n&lt;b&gt;bob</textarea>" in answer.text
+    assert len(accounts.list_users(db, OPERATOR)) == 1
+
+
+def test_links_are_shown_although_the_members_could_not_be_made(admin, db) -> None:
+    make_board(db, name="week1", visibility=Visibility.CLOSED)
+    sent = {"list": "user,pseudonym\nada,fox\nbob,fox\n", "create": "yes", "board": "week1"}
+    told = send(admin, "/admin/links", "/admin/links", **sent).text
+    assert "line 3: the same pseudonym as in line 2" in told
+    assert len(re.findall("/auth/link/kc_", told)) == 2
+    assert membership.members(db, OPERATOR, "week1") == []
+
+
+def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin, browser, db) -> None:
+    make_board(db, name="open")
+    link = f"/auth/link/{login_links.make_admin_link(db, NOW).secret}"
+    assert use(browser, link) == "/admin"
+    browser.cookies.clear()
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
+    refused = browser.get("/b/open/submit?from=3", headers=HERE)
+    assert refused.status_code == 401
+    way = re.search(r'href="(/auth/login\?next=[^"]+)"', refused.text)
+    assert way is not None
+    assert "kernelcup admin user link" in browser.get(way[1]).text
+    assert use(browser, f"/auth/link/{made.secret}") == "/b/open/submit?from=3"
+
+
+@pytest.mark.parametrize(
+    "goal", ["https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "javascript:1"]
+)
+def test_no_link_leads_to_another_site(browser, db, goal) -> None:
+    assert local_path(goal) == "/auth/login"
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
+    assert use(browser, f"/auth/link/{made.secret}?next={quote(goal, safe='')}") == "/auth/login"
+
+
+def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:
+    make_board(db, name="week1", visibility=Visibility.CLOSED)
+    (code,) = membership.make_invites(db, OPERATOR, ["week1"], now=NOW)
+    page = f"/join?code={code}"
+    assert code in browser.get(page).text
+    refused = send(browser, page, "/auth/join", code=code, name="a/b")
+    assert refused.status_code == 400
+    assert "a slash is not allowed" in refused.text
+    answer = send(browser, page, "/auth/join", code=code, name="ada")
+    assert answer.headers["location"] == "/b/week1"
+    assert browser.get("/b/week1").status_code == 200
+    browser.cookies.clear()
+    again = send(browser, page, "/auth/join", code=code, name="eve")
+    assert (again.status_code, "used already" in again.text) == (400, True)
+
+
+def test_a_student_makes_a_link_for_another_browser(browser, client, db) -> None:
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
+    use(browser, f"/auth/link/{made.secret}")
+    told = send(browser, "/account", "/account/sign-in-link").text
+    link = re.search(r"http\S+/auth/link/kc_[\w-]+", told)
+    assert link is not None
+    use(client, link[0])
+    assert name_of(client) == "ada"
+
+
+def test_only_admins_see_and_make_links(client, person, db) -> None:
+    for somebody in (person("ada"), person("grace", Role.CREATOR)):
+        link = login_links.make_login_link(db, somebody.actor.user_id, NOW)
+        use(client, f"/auth/link/{link}")
+        assert client.get("/admin/links", headers=HERE).status_code == 403
+        assert send(client, "/account", "/admin/links", list="root").status_code == 403
+        assert send(client, "/account", "/admin/links/revoke", user="ada").status_code == 403
+
+
+def test_an_old_link_is_told_to_be_one(browser, clock, db) -> None:
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW, lasts=timedelta(hours=1))
+    clock.advance(3601)
+    answer = browser.get(f"/auth/link/{made.secret}", headers=HERE)
+    assert answer.status_code == 404
+    assert "unknown, expired or used" in answer.text
