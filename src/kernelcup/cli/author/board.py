@@ -82,7 +82,7 @@ def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInf
 
     try:
         about = f"trying {wanted.task} before its leaderboard is created"
-        with working(about, quiet=as_json or not wanted.run) as say:
+        with working(about, quiet=as_json, has_steps=True) as say:
             return backend.create_board(wanted, say)
     except OwnHarnessNeeded as error:
         if as_json or not sys.stdin.isatty():
@@ -91,7 +91,7 @@ def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInf
         typer.echo(plain(str(error)))
         typer.confirm("Create it with the task's own harness?", abort=True)
     own = {**wanted.settings, "harness": HarnessKind.OWN}
-    with working(f"creating the leaderboard of {wanted.task}") as say:
+    with working(f"creating the leaderboard of {wanted.task}", has_steps=True) as say:
         return backend.create_board(dataclasses.replace(wanted, settings=own), say)
 
 

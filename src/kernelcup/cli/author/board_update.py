@@ -94,7 +94,7 @@ def change(
             raise InvalidValue("not a terminal: inspect with --preview, confirm with --yes")
         typer.confirm(f"Change {seen.board}?", abort=True)
     about = f"trying {wanted.task} before {wanted.board} is changed"
-    with working(about, quiet=as_json or wanted.task is None) as say:
+    with working(about, quiet=as_json or wanted.task is None, has_steps=True) as say:
         done = backend.update(wanted, seen, say, rejudge=rejudge, force=force)
     if as_json:
         jobs = done.rejudged_jobs or 0

@@ -176,13 +176,15 @@ class ServerBackend:
         """Return a leaderboard's task as ``--json`` prints it."""
         return self._api.task_object(board)
 
-    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:  # noqa: ARG002 - the port's
+    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
         """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
         refuse_user(wanted.user)
         found, files = pack(wiring.task_path(wanted.task))
         name = found.name if wanted.name is None else wanted.name
         devices = {"devices": list(wanted.devices)} if wanted.devices else {}
         settings = {"name": name, **settings_object(wanted.settings), **devices}
+        if wanted.run:
+            say(f"{found.name}: {self.server} tries the task")
         return self._api.create_board(settings if wanted.run else {**settings, "run": False}, files)
 
     def preview(self, update: Update) -> UpdatePreview:
@@ -198,14 +200,15 @@ class ServerBackend:
         self,
         update: Update,
         seen: UpdatePreview,
-        say: Callable[[str], None],  # noqa: ARG002 - the port's
+        say: Callable[[str], None],
         *,
         rejudge: bool,
         force: bool,
     ) -> Changed:
         """Change the task as previewed, then the settings, then judge results again."""
         if update.task is not None:
-            files = pack(wiring.task_path(update.task))[1]
+            found, files = pack(wiring.task_path(update.task))
+            say(f"{found.name}: {self.server} tries the task")
             self._api.replace_task(update.board, files, expected=seen.fingerprint)
         if update.settings:
             try:

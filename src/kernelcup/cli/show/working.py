@@ -13,10 +13,12 @@ from kernelcup.cli.show.plain_text import plain
 
 
 @contextmanager
-def working(text: str, out: Console | None = None, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+def working(
+    text: str, out: Console | None = None, *, quiet: bool = False, has_steps: bool = False
+) -> Iterator[Callable[[str], None]]:
     """Show current work on standard error, on a terminal with its duration; ``quiet`` shows nothing.
 
-    Yield a function that prints a line about a step of it.
+    Yield a function that prints a line about a step of it. Work that has steps is not a line of its own.
     """
     console = out or Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -25,7 +27,8 @@ def working(text: str, out: Console | None = None, *, quiet: bool = False) -> It
             console.print(Text(plain(step)))
 
     if quiet or not console.is_terminal:
-        say(text)
+        if not has_steps:
+            say(text)
         yield say
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
