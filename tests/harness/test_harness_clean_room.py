@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from kernelcup_harness.protocol import (
     JobSpec,
     MeasureRules,
     Mode,
-    RanKernel,
     Reason,
     SandboxPolicy,
     TrustLevel,
@@ -33,10 +33,12 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.run import workers
+from kernelcup_harness.timer import start_gun
 from kernelcup_harness.timer.rebuild import NotRebuilt, Rebuilt
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire.messages import Ran, unpack
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -219,7 +221,7 @@ class Unmapped(FakeHands):
 class Refusing(FakeEngine):
     """Does not rebuild anything."""
 
-    def load(self, data: bytes) -> Rebuilt:
+    def load(self, data: bytes, cut: int | None = None) -> Rebuilt:
         raise NotRebuilt("a memset of memory outside of the window")
 
 
@@ -523,10 +525,10 @@ def test_captures_that_take_long_to_load_are_loaded_less_often(
 class Full(FakeEngine):
     """Has memory for five captures."""
 
-    def load(self, data: bytes) -> Rebuilt:
+    def load(self, data: bytes, cut: int | None = None) -> Rebuilt:
         if len(self._sets) == 5:
             raise DriverError("cuModuleLoadData", 2, "CUDA_ERROR_OUT_OF_MEMORY")
-        return super().load(data)
+        return super().load(data, cut)
 
 
 def test_a_duel_that_fills_the_device_costs_the_submission_nothing(tmp_path: Path) -> None:
@@ -610,7 +612,42 @@ def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_o
         made.stop()
 
 
+def kernels_of(events: list[dict[str, Any]]) -> list[Ran]:
+    """What the judge says of the kernels that ran."""
+    return [unpack(Ran, each) for each in events if each["type"] == "ran"]
+
+
 def test_what_ran_is_told_of_the_contestant_that_has_met_public_cases(tmp_path: Path) -> None:
     events, _ = judged_in_room(ranked(HONEST), tmp_path)
-    (told_ran,) = [each["environment"]["ran"] for each in events if "ran" in each.get("environment", {})]
-    assert [from_json(RanKernel, each) for each in told_ran] == [RAN]
+    timed, untimed = kernels_of(events)
+    assert untimed.kernels == [RAN]
+    assert timed.why == ""
+    # The copy before it takes a third of the call, and is no kernel.
+    assert timed.kernels == [replace(RAN, share=1.0)]
+
+
+class Hangs(FakeEngine):
+    """Hangs with kernels in a row, until its process is ended."""
+
+    def fire_cut(self, group: int, place: int) -> int:
+        raise start_gun.ClockTrouble("the end of a launch was never stamped")
+
+
+class Differs(FakeEngine):
+    """Computes something else in a row than in a call."""
+
+    def _run(self, group: int, place: int) -> None:
+        if group not in self._cuts:
+            super()._run(group, place)
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"), [(Hangs, "never stamped"), (Differs, "answer wrong"), (Refusing, None)]
+)
+def test_kernels_that_cannot_be_timed_one_by_one_change_no_verdict(
+    tmp_path: Path, engine: type[FakeEngine], why: str | None
+) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=engine)
+    assert {each.verdict for each in cases(events)} == {Verdict.ACCEPTED}
+    assert [each.kernels for each in kernels_of(events)] == ([] if why is None else [[], [RAN]])
+    assert why is None or why in kernels_of(events)[0].why

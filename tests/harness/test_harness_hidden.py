@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     dumps,
 )
-from kernelcup_harness.timer.rebuild import NotRebuilt
+from kernelcup_harness.timer.rebuild import NotRebuilt, Rebuilt
 from kernelcup_harness.window.layout import HEAPS, HIDDEN_FROM, INPUTS
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from warm_harness import Run
@@ -205,6 +206,19 @@ def test_public_and_hidden_calls_are_captured_by_different_contestants(tmp_path:
     assert set(fired[8:]) == {0, 1}
 
 
+def test_each_case_is_cut_where_a_share_is_asked_for(tmp_path: Path) -> None:
+    spec = replace(
+        ranked("def custom_kernel(data):\n    return data * 2\n", tests=[], hidden_tests=[]), own_share=0.9
+    )
+    events, _ = judged_in_room(spec, tmp_path)
+    cut = [
+        (each["case"], each["hidden"])
+        for each in events
+        if each["type"] == "ran" and each["case"] is not None
+    ]
+    assert cut == [(0, False), (1, True)]
+
+
 def test_in_one_timer_all_have_met_hidden_cases(tmp_path: Path) -> None:
     events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path)
 
@@ -240,10 +254,10 @@ class Reluctant(FakeHands):
 class Chatty(FakeEngine):
     """Refuses what it gets second, with a name of the submission's."""
 
-    def load(self, data: bytes) -> tuple[int, list[str]]:
+    def load(self, data: bytes, cut: int | None = None) -> Rebuilt:
         if self._sets:
             raise NotRebuilt("kernel size_999")
-        return super().load(data)
+        return super().load(data, cut)
 
 
 @pytest.mark.parametrize("given", [{"hands": Reluctant}, {"engine": Chatty}])

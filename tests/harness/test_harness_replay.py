@@ -15,7 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
+from kernelcup_harness import protocol
+from kernelcup_harness.clocks.replay import cut_replays
 from kernelcup_harness.contestant import images
+from kernelcup_harness.timer import steps
 from kernelcup_harness.timer.rebuild import LARGEST_COPY, Builder, NotRebuilt
 from kernelcup_harness.window import decoding, graph_data
 from kernelcup_harness.window.addresses import NOWHERE, disarmed
@@ -38,6 +41,17 @@ from kernelcup_harness.window.graph_data import (
 from kernelcup_harness.window.window import WINDOW, WINDOW_BYTES
 
 EDGE = bytes(8)
+RAN: dict[str, Any] = {
+    "name": "",
+    "image": "00",
+    "launches": 1,
+    "grid": [1, 1, 1],
+    "block": [1, 1, 1],
+    "registers": 1,
+    "shared_bytes": 0,
+    "local_bytes": 0,
+}
+"""A kernel that ran."""
 MAPPED = 0x7F00_0000_0000
 """An address that the fake driver knows, outside of the window."""
 
@@ -467,3 +481,60 @@ def test_a_broken_image_has_no_names(place: int, noise: bytes) -> None:
     place %= len(data)
     data[place : place + len(noise)] = noise
     images.symbols_of(bytes(data))
+
+
+def kernel(number: int) -> Launch:
+    """A launch of a function."""
+    return Launch(number, (4, 1, 1), (128, 1, 1), 0, (pointer(WINDOW),), ())
+
+
+def whole(*nodes: Any, edges: tuple[tuple[int, int], ...] = ()) -> Capture:
+    """A capture of one graph of kernels of four functions."""
+    functions = tuple(Function(name, 0, {}) for name in "abcd")
+    return Capture((Image(b"", ()),), functions, (Graph(nodes, tuple((*each, EDGE) for each in edges)),))
+
+
+def functions_of(graph: Graph) -> list[int | str]:
+    """What the nodes of a graph run, in a row."""
+    assert graph.edges == tuple((at, at + 1, EDGE) for at in range(len(graph.nodes) - 1))
+    return [each.function if isinstance(each, Launch) else "data" for each in graph.nodes]
+
+
+def test_a_call_is_cut_after_each_kernel_in_an_order_that_its_edges_allow() -> None:
+    inner = Graph((kernel(1), Empty(), kernel(2)), ((2, 1, EDGE), (1, 0, EDGE)))
+    found = steps.cut(whole(kernel(0), Child(inner), memset(), edges=((2, 1), (1, 0))), 0)
+
+    # The memset is the last node, and the first to run; in the child the second kernel runs first.
+    assert [functions_of(each) for each in found.capture.graphs] == [
+        ["data", 2, 1, 0],
+        ["data", 2, 1],
+        ["data", 2],
+        ["data"],
+    ]
+    assert found.kernels == [-1, 0, 1, 2]
+    assert [form[0] for form in steps.forms(found.capture.graphs[0])] == [2, 1, 0]
+
+
+def test_launches_of_one_form_in_a_row_are_one_step() -> None:
+    edges = tuple((at, at + 1) for at in range(4))
+    found = steps.cut(whole(kernel(0), kernel(0), kernel(1), kernel(0), kernel(0), edges=edges), 0)
+    assert found.kernels == [0, 1, 0]
+    assert [len(each.nodes) for each in found.capture.graphs] == [5, 3, 2]
+
+
+@pytest.mark.parametrize("count", [steps.MOST_STEPS + 1, steps.MOST_NODES + 1])
+def test_a_call_of_too_many_kernels_is_not_cut(count: int) -> None:
+    nodes = [kernel(at % 2 if count < 1000 else 0) for at in range(count)]
+    with pytest.raises(steps.TooMany):
+        steps.cut(whole(*nodes), 0)
+
+
+def test_the_share_of_a_kernel_is_what_it_adds_to_the_time_of_those_before_it() -> None:
+    ran = [protocol.RanKernel(**{**RAN, "name": name}) for name in "ab"]
+    found = cut_replays.shared(ran, [0, -1, 1, 0], [2_000.0, 10_000.0, 15_000.0, 18_000.0])
+    assert [each.share for each in found] == [0.5, 0.5]
+    # A step whose end seems to come before that of an earlier one takes no time.
+    found = cut_replays.shared(ran, [0, 1, 0], [2_000.0, 1_900.0, 2_500.0])
+    assert [each.share for each in found] == [1.0, 0.0]
+    with pytest.raises(cut_replays.NoShares):
+        cut_replays.shared(ran, [-1, 0], [5_000.0, 5_000.0])

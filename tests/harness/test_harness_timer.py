@@ -240,7 +240,7 @@ class Plain:
     def attach(self, region: SharedRegion, fd: int) -> None:
         self.log.append((region, os.fstat(fd).st_size))
 
-    def load(self, data: bytes) -> rebuild.Rebuilt:
+    def load(self, data: bytes, cut: int | None = None) -> rebuild.Rebuilt:
         self.try_to()
         self.log.append(data)
         return rebuild.Rebuilt([1, 2, 3, 4], [5, 6, 7, 8], ["x" * 10] * 100, ["byte 0"] * 100)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup.reporting.made_of import made_of
+from kernelcup.reporting.made_of import by_time, made_of, ran_line
+from kernelcup_harness.protocol import RanKernel
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,33 @@ def test_lines_are_counted_without_empty_ones_and_comments() -> None:
 def test_very_long_text_is_read_at_once(part) -> None:
     """A quadratic pattern would take minutes for a million characters, and this test would not end."""
     assert made_of(part * (1_000_000 // len(part))).names == ()
+
+
+def ran(name: str, share: float | None, origin: str | None = None) -> RanKernel:
+    """A kernel that took a share of the time."""
+    return RanKernel(
+        name=name,
+        image="00",
+        launches=1,
+        grid=[1],
+        block=[1],
+        registers=1,
+        shared_bytes=0,
+        local_bytes=0,
+        share=share,
+        origin=origin,
+    )
+
+
+def test_kernels_that_ran_say_what_it_is_made_of_and_the_text_where_they_do_not() -> None:
+    text = made_of("import triton\n")
+    mine, theirs, tiny = ran("_Z3foo", 0.7, ""), ran("gemm", 0.297, "cuBLAS"), ran("fill", 0.003, "ATen")
+    assert by_time(text, [theirs, mine, tiny]).names == ("own kernels 70%", "cuBLAS 30%")
+    assert by_time(text, [mine, ran("gemm", 0.3)]) == text
+    assert by_time(text, [ran("_Z3foo", None, "")]) == text
+
+
+def test_a_line_names_whose_kernels_ran_and_the_longest() -> None:
+    kernels = [ran("a", 0.1, ""), ran("b", 0.6, "cuBLAS"), ran("c", 0.2, ""), ran("d", 0.1, "")]
+    assert ran_line(kernels) == "ran: cuBLAS 60%, own kernels 40%; b 60%, c 20%, a 10%, and 1 more"
+    assert ran_line([ran("a", None)]) == "ran: a"

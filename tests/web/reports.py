@@ -44,6 +44,8 @@ RAN = RanKernel(
     registers=32,
     shared_bytes=0,
     local_bytes=0,
+    share=0.42,
+    origin="ATen",
 )
 
 CODE = """\

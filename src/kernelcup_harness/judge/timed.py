@@ -105,6 +105,7 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
         record_type=parts.task.record_type,
         result_bytes=parts.spec.limits.result_bytes,
         clock=clock,
+        every_share=parts.spec.own_share is not None,
     )
     for stage in parts.stages:
         session.lay_out(stage)

@@ -76,6 +76,11 @@ class RanKernel:
     """Of a block: what the compiler and the launch ask for together."""
     local_bytes: int
     """Of a thread: spilled registers and arrays."""
+    share: float | None = None
+    """Of the time of all kernels of the call, from 0 to 1; None if they were not timed one by one."""
+    origin: str | None = None
+    """The library of the machine that has this machine code, for example ``cuBLAS``; empty if none has it, None if the
+    machine has no list of its libraries' code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

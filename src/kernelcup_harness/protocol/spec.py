@@ -175,6 +175,9 @@ class JobSpec:
     """Whether an element may be NaN or infinite where the reference's is finite."""
     same_dtype: bool = False
     """Whether an output is wrong if its dtype differs from the reference's, even if the checker accepts it."""
+    own_share: float | None = None
+    """The least share of the time of a call's kernels that code in no library of the machine may have, in each case of
+    the ranked stage: above 0, at most 1; None for no rule."""
     environment: str = ""
     """The machine's environment that submissions are built and run in; empty for what pip brings."""
     libraries: list[str] = field(default_factory=list)
@@ -216,6 +219,8 @@ def check_spec(spec: JobSpec) -> None:
         "profile: no benchmark with this index": spec.profile.benchmark is not None
         and not 0 <= spec.profile.benchmark < max(1, len(spec.benchmarks)),
         "profile: the kernel's pattern is no regular expression": not is_pattern(spec.profile.kernel),
+        "own_share: expected more than 0 and at most 1": spec.own_share is not None
+        and not 0 < spec.own_share <= 1,
         "rival_error: expected more than 0 and less than 1": not 0 < spec.rival_error < 1,
         "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
         <= 0,

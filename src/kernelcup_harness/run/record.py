@@ -28,7 +28,6 @@ from kernelcup_harness.protocol import (
     StageName,
     StageReport,
     Verdict,
-    from_json,
 )
 from kernelcup_harness.wire.messages import (
     Calibrated,
@@ -37,6 +36,7 @@ from kernelcup_harness.wire.messages import (
     Found,
     Message,
     Phases,
+    Ran,
     SampleTaken,
     StageBegins,
     StageEnds,
@@ -72,6 +72,8 @@ class Record:
         self.calibration: Calibration | None = None
         self.duel: DuelResult | None = None
         self.counters: Counters | None = None
+        self.ran: list[Ran] = []
+        """The kernels of replayed calls, those of hidden cases among them."""
         self.found: list[Finding] = []
         """Findings of audits that hold the run back, however it ends."""
         self.phases: dict[str, float] = {}
@@ -98,17 +100,25 @@ class Record:
                 self.case(message.case)
             case StageEnds():
                 self.end(message.verdict, message.reason, message.message, met_hidden=message.met_hidden)
+            case SampleTaken():
+                told = {"stage": message.stage.value, "case": message.case, "samples": message.samples}
+                self._on_event({"event": "sample", **told})
+            case _:
+                self._take_beside(message)
+
+    def _take_beside(self, message: Message) -> None:
+        """Record what belongs to no stage."""
+        match message:
             case Phases():
                 self.phases |= message.phases
             case Calibrated():
                 self.calibration = message.calibration
             case Dueled():
                 self.duel = message.duel
+            case Ran():
+                self.ran.append(message)
             case Found():
                 self.found.append(message.finding)
-            case SampleTaken():
-                told = {"stage": message.stage.value, "case": message.case, "samples": message.samples}
-                self._on_event({"event": "sample", **told})
 
     def build(self, built: Built) -> None:
         """Record a build in the import stage. Only a build that is too large ends the stage."""
@@ -191,7 +201,7 @@ class Record:
             seed_commitment=self._commitment,
             secret_seed=secret.hex(),
             seeds_below=self._spec.seeds_below,
-            ran=[from_json(RanKernel, each) for each in self.environment.pop("ran", [])],
+            ran=self._shown_kernels(),
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
@@ -201,6 +211,11 @@ class Record:
             duel=self.duel,
             counters=self.counters,
         )
+
+    def _shown_kernels(self) -> list[RanKernel]:
+        """Return the kernels of a public call, with their shares where they were timed."""
+        public = [each for each in self.ran if not each.hidden and each.kernels]
+        return max(public, key=lambda each: each.case is not None, default=Ran(kernels=[])).kernels
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:

@@ -6,7 +6,7 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 
-from kernelcup_harness.timer import rebuild, start_gun
+from kernelcup_harness.timer import rebuild, start_gun, steps
 from kernelcup_harness.window import decoding, window
 from kernelcup_harness.window.driver import Driver, u64
 from kernelcup_harness.window.messages import Access, SharedRegion
@@ -48,10 +48,18 @@ class GpuEngine:
         access = window.READ if region.access is Access.READ else window.READ_WRITE
         self._regions.append(self._window.attach(fd, region.address, region.bytes, access=access))
 
-    def load(self, data: bytes) -> rebuild.Rebuilt:
-        """Rebuild a capture as another set."""
-        inside = [each.addresses for each in self._regions]
-        made = rebuild.Builder(self._driver, self._context, inside).build(decoding.decode(data))
+    def load(self, data: bytes, cut: int | None = None) -> rebuild.Rebuilt:
+        """Rebuild a capture as another set, or one of its graphs cut into steps."""
+        inside, capture, kernels = (
+            [each.addresses for each in self._regions],
+            decoding.decode(data),
+            list[int](),
+        )
+        if cut is not None:
+            parts = steps.cut(capture, cut)
+            capture, kernels = parts.capture, parts.kernels
+        made = rebuild.Builder(self._driver, self._context, inside).build(capture)
+        made.steps = kernels
         self._sets.append(made.executables)
         return made
 

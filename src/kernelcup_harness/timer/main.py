@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from kernelcup_harness.timer import rebuild, start_gun
+from kernelcup_harness.timer import rebuild, start_gun, steps
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
@@ -39,8 +39,9 @@ from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClose
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 
 MAX_FRAME = 1 << 20
-MOST_SETS = 48
-"""Most captures in one timer: a submission's public and hidden cases and its rival, each loaded 16 times."""
+MOST_SETS = 48 + 64
+"""Most captures in one timer: a submission's public and hidden cases and its rival, each loaded 16 times; beside them
+the cut calls of 64 cases."""
 MOST_TEXT = 2_000
 FAULTED = 3
 """Exit code after a device fault."""
@@ -66,8 +67,8 @@ class Engine(Protocol):
     def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
 
-    def load(self, data: bytes) -> rebuild.Rebuilt:
-        """Rebuild a capture as another set."""
+    def load(self, data: bytes, cut: int | None = None) -> rebuild.Rebuilt:
+        """Rebuild a capture as another set, or one of its graphs cut into steps."""
 
     def fire(self, group: int, place: int) -> int | None:
         """Return the nanoseconds of one call with a cold cache, the clock's own share included.
@@ -178,9 +179,11 @@ class Timer:
             for fd in fds:
                 os.close(fd)
         try:
-            made = self._engine.load(data)
+            made = self._engine.load(data, message.cut)
         except graph_data.BadGraph as bad:
             raise Failed(Failure.BAD_GRAPH, str(bad)) from bad
+        except (steps.TooMany, IndexError) as none:
+            raise Failed(Failure.NOT_REBUILT, str(none)) from none
         except rebuild.NotRebuilt as refused:
             raise Failed(Failure.NOT_REBUILT, str(refused)) from refused
         except DriverError as error:
@@ -188,7 +191,7 @@ class Timer:
             raise Failed(name, str(error)) from error
         self._places.append(len(made.nodes))
         dropped, foreign = ([each[:300] for each in told[:64]] for told in (made.dropped, made.foreign))
-        return Loaded(nodes=made.nodes, ran=made.ran, dropped=dropped, foreign=foreign)
+        return Loaded(nodes=made.nodes, ran=made.ran, dropped=dropped, foreign=foreign, steps=made.steps)
 
     def _fire(self, message: Fire) -> Fired:
         ns = self._engine.fire(*self._call([message.capture, message.place]))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelcup_harness.protocol import RanKernel
+from kernelcup_harness.timer.steps import forms
 from kernelcup_harness.window.addresses import NOWHERE, disarmed, is_memory
 from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,
@@ -60,6 +60,8 @@ class Rebuilt:
     foreign: list[str] = field(default_factory=list)
     ran: list[RanKernel] = field(default_factory=list)
     """The kernels of the first graph."""
+    steps: list[int] = field(default_factory=list)
+    """Of a call that was cut: see :class:`kernelcup_harness.timer.steps.Steps`."""
 
 
 class Builder:
@@ -102,11 +104,7 @@ class Builder:
 
     def _ran(self, capture: Capture) -> list[RanKernel]:
         """Return the kernels of the first graph, each form once, in the order of their first launch."""
-        launches = Counter(
-            (each.function, each.grid, each.block, each.shared_bytes)
-            for graph in capture.graphs[:1]
-            for each in launches_of(graph)
-        )
+        launches = forms(capture.graphs[0]) if capture.graphs else {}
         found = []
         for (number, grid, block, shared_bytes), count in list(launches.items())[:MOST_RAN]:
             code = capture.images[capture.functions[number].image].code
@@ -281,12 +279,3 @@ class Builder:
 def _copy_end(data: tuple[int, int, int, int, int, int]) -> CopyEnd:
     device, x_bytes, y, z, pitch, height = data
     return CopyEnd(x_bytes=x_bytes, y=y, z=z, memory=DEVICE_MEMORY, device=device, pitch=pitch, height=height)
-
-
-def launches_of(graph: Graph) -> Iterator[Launch]:
-    """Yield the kernel nodes of a graph and of its child graphs."""
-    for node in graph.nodes:
-        if isinstance(node, Launch):
-            yield node
-        elif isinstance(node, Child):
-            yield from launches_of(node.graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -15,6 +15,8 @@ from kernelcup_harness.wire.messages import Message, Text
 MOST_REPEATS, MOST_SERIES = 1_024, 4_096
 MOST_REGIONS = 4
 MOST_STRETCHES = 512
+MOST_STEPS, NO_KERNEL = 64, -1
+"""Steps of a cut call, and the number of a step that is a copy or a memset."""
 
 
 class Access(StrEnum):
@@ -145,6 +147,8 @@ class LoadCapture(Message):
 
     type: ClassVar[str] = "load_capture"
     bytes: int
+    cut: int | None = None
+    """If given, load this graph alone, cut into steps: as many graphs as it has steps, the whole one first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,6 +164,8 @@ class Loaded(Message):
     """The kernels of the first graph."""
     foreign: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Parameters that look like addresses outside of the window, and lead nowhere in the replay."""
+    steps: Annotated[list[int], Most(MOST_STEPS)] = field(default_factory=list)
+    """Of a cut call, for each step the number of its kernel in ``ran``, or :data:`NO_KERNEL`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from kernelcup_harness.protocol import (
     Finding,
     JobSpec,
     ProtocolError,
+    RanKernel,
     Reason,
     StageName,
     Verdict,
@@ -213,6 +214,19 @@ class Dueled(Message):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Ran(Message):
+    """The kernels of a replayed call."""
+
+    type: ClassVar[str] = "ran"
+    case: int | None = None
+    """Index of the case whose kernels were timed; None if they were not."""
+    hidden: bool = False
+    kernels: Annotated[list[RanKernel], Most(64)]
+    why: Text = ""
+    """Why they have no shares."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Found(Message):
     """A finding that holds the run back, however it ends."""
 
@@ -244,6 +258,7 @@ FROM_JUDGE: tuple[type[Message], ...] = (
     Phases,
     Calibrated,
     Dueled,
+    Ran,
     Found,
     Dismiss,
     End,

@@ -25,6 +25,7 @@ from kernelcup.domain import RankingBy, Score
 from kernelcup.reporting import columns as lesson_text
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, Lesson, lessons
+from kernelcup.reporting.made_of import ran_line
 from kernelcup.reporting.phrases import (
     duel_sentence,
     duration,
@@ -126,6 +127,8 @@ def report(
     if stored is not None and (made is None or not math.isclose(made.score_s, stored.score_s)):
         ranking_by = None  # stored under another rule, or computed from data that the report lacks
     score(out, report, stored or made, ranking_by, best)
+    if report.ran:
+        out.print(Text(plain(ran_line(report.ran)), style="dim"))
     for finding in report.quarantine:
         out.print(Text(plain(f"{held}: {finding.text}"), style="yellow"))
     if report.verdict in HINTS:

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, RankingBy, Standing
-from kernelcup.reporting.made_of import MadeOf, made_of
+from kernelcup.reporting.made_of import MadeOf, by_time, made_of
 from kernelcup.scoring import beside_s
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
@@ -19,7 +19,7 @@ from kernelcup.services.results.standings import board_device, shows_copy
 from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database, database_of
 from kernelcup.storage.results import facts as stored
-from kernelcup_harness.protocol import RunReport, StageName, Verdict
+from kernelcup_harness.protocol import RanKernel, RunReport, StageName, Verdict
 
 MOST_REMEMBERED = 20_000
 """Reports and texts never change, and reading a page of them takes long."""
@@ -36,6 +36,8 @@ class Beside:
     """The time of the task's reference in the same run."""
     attainable_s: float | None
     """The least time in which the device can do the work that the task declares."""
+    ran: tuple[RanKernel, ...]
+    """The kernels of one timed call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,6 +131,8 @@ def _public_times(report: RunReport) -> dict[int, float]:
 def _facts(beside: Beside | None, made: MadeOf | None) -> ResultFacts:
     if beside is None:
         return ResultFacts(reference_s=None, attainable_s=None, made_of=made)
+    if made is not None:
+        made = by_time(made, beside.ran)
     return ResultFacts(reference_s=beside.reference_s, attainable_s=beside.attainable_s, made_of=made)
 
 
@@ -142,6 +146,7 @@ def _beside(report: RunReport, rule: RankingBy) -> Beside:
     return Beside(
         reference_s=beside_s(report, rule, lambda case: case.reference_ns),
         attainable_s=beside_s(report, rule, lambda case: case.floor_ns),
+        ran=tuple(report.ran),
     )
 
 

@@ -13,9 +13,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernelcup_harness.clocks.replay.cut_replays import CutReplays
 from kernelcup_harness.clocks.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
 from kernelcup_harness.clocks.replay.replays import Case, Foreign, Source
-from kernelcup_harness.clocks.replay.timed_replays import TimedReplays
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.clocks.replay.witnessed import Witness
@@ -64,7 +64,7 @@ SMALL_BYTES = 2 << 20
 works for the submission's process alone, and need not switch between two processes, which takes 0.1 ms and more."""
 
 
-class CleanRoom(TimedReplays):
+class CleanRoom(CutReplays):
     """Captures the calls of one submission, and replays them.
 
     Args:

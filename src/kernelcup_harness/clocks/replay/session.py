@@ -27,11 +27,11 @@ from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskFault
-from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, to_json
+from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, RanKernel
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.messages import Dueled, Found, Surroundings
+from kernelcup_harness.wire.messages import MAX_TEXT, Dueled, Found, Ran, Surroundings
 
 NOT_IN_WINDOW = frozenset(
     {
@@ -91,6 +91,7 @@ class Session:
         self._match: Match | None = None
         self._rooms: list[CleanRoom] = []
         self._mapping: mapping.Mapping | None = None
+        self._every_share = False
         try:
             self._mapping = mapping.GpuMapping(part)
         except NotReplayed as reason:
@@ -122,8 +123,10 @@ class Session:
         result_bytes: int,
         rival: Rival | None = None,
         clock: bool = True,
+        every_share: bool = False,
     ) -> None:
         """Share memory with contestants and timer, before any code of a submission runs."""
+        self._every_share = every_share
         if self._mapping is None:
             self._say()
             return
@@ -195,6 +198,7 @@ class Session:
         """Yield the results of a timed stage. Return whether the stage is done; if not, its calls have to be made."""
         if self._room is None:
             return False
+        around = replace(around, at_last=self._say_shares)
         if self._match is not None:
             around = replace(around, before_dismiss=self._match.prepare, when_timed=self._fight)
         why = yield from results(self._room, stage, cases, judge, around)
@@ -222,6 +226,19 @@ class Session:
         if self._match.finding is not None:
             self._tell(Found(finding=self._match.finding))
 
+    def _say_shares(self, runs: Sequence[CaseCalls]) -> None:
+        """Send the kernels of the last public case with their shares, or of every case if the job's rule needs them."""
+        assert self._room is not None
+        public = [run for run in runs if not run.case.hidden]
+        for run in runs if self._every_share else public[-1:]:
+            case, kernels, why = run.case, list[RanKernel](), ""
+            try:
+                kernels = self._room.shares(run)
+            except Exception as error:
+                # Whatever fails: what is found beside a time changes no verdict.
+                why = f"{error or type(error).__name__}"[:MAX_TEXT]
+            self._tell(Ran(case=case.index, hidden=case.hidden, kernels=kernels, why=why))
+
     def _leave(self, why: NotReplayed) -> None:
         self._room, self._why = None, why
         self._say()
@@ -240,8 +257,9 @@ class Session:
             told |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
         if self._not_witnessed:
             told |= {"not_witnessed": self._not_witnessed[:500]}
-        ran = to_json(self._room.ran) if self._room is not None else []
-        self._tell(Surroundings(environment={"clean_room": told, "ran": ran}))
+        self._tell(Surroundings(environment={"clean_room": told}))
+        if self._room is not None and self._room.ran:
+            self._tell(Ran(kernels=self._room.ran))
 
 
 class ReplayClock:

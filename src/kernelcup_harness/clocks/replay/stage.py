@@ -34,6 +34,8 @@ class Around:
     """Does the work that needs contestants, once the submission's calls replay correctly."""
     when_timed: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
     """Does the work that follows when all cases are timed."""
+    at_last: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
+    """Does the work after which the timer may be unusable."""
 
 
 def results(
@@ -106,6 +108,7 @@ def timing(
         yield case, "series", partial(finished, room, case, judge, around.doubt, timed)
     if cases:
         yield cases[0], "duel", partial(around.when_timed, cases)
+        yield cases[0], "shares", partial(around.at_last, cases)
 
 
 def charged(case: TimedCase, work: Work) -> None:

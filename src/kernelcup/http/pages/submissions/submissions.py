@@ -22,7 +22,7 @@ from kernelcup.http.pages.submissions import difference, report_words
 from kernelcup.http.pages.submissions.progress import steps_of
 from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
-from kernelcup.reporting.made_of import made_of
+from kernelcup.reporting.made_of import by_time, made_of
 from kernelcup.services import access
 from kernelcup.services.boards import boards
 from kernelcup.services.queue import estimates
@@ -70,12 +70,14 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
     follows = view.is_followed
     found = _events(db, number) if follows else []
     code = _code(db, number, actor, now)
+    jobs = _jobs(db, view, actor, found, now)
+    ran = next((each.report.ran for each in jobs if each.report is not None and each.report.ran), [])
     return render(
         request,
         "submission.html",
         view=view,
         submission=view.submission,
-        jobs=_jobs(db, view, actor, found, now),
+        jobs=jobs,
         follows=follows,
         own=actor.user_id is not None and actor.user_id == view.submission.user_id,
         live=_live(view, found) if follows else "",
@@ -86,7 +88,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         comparison=_comparison(db, view, actor),
         manages=_manages(db, view.submission, actor),
         code=code,
-        made_of=made_of(code.text) if code is not None else None,
+        made_of=by_time(made_of(code.text), ran) if code is not None else None,
         shows_code=code is not None and len(code.text) <= LARGEST_COLOURED,
         earlier=_earlier(db, view.submission, actor) if follows else [],
     )

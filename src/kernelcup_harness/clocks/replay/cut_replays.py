@@ -1,0 +1,116 @@
+"""The kernels of a call, and the share of its time that each has: the call is cut after each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kernelcup_harness.clocks.replay.replays import Case
+from kernelcup_harness.clocks.replay.timed_replays import TimedReplays
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed
+from kernelcup_harness.core.plan import CaseCalls
+from kernelcup_harness.protocol import RanKernel, SampleName, estimates
+from kernelcup_harness.window.messages import NO_KERNEL, Fire, LoadCapture, Loaded
+
+FIRST_CUT = 7 << 20
+"""The number of the input of cut calls."""
+FEWEST_ROUNDS, MOST_ROUNDS = 3, 15
+ROUNDS_S = 1.0
+"""Time for the rounds of one case, from which on no further one begins."""
+REQUEST_S = 20.0
+"""Time for one request: a kernel that waits for one of another branch never ends in a row."""
+
+
+class NoShares(RuntimeError):
+    """The shares of a call's kernels are not known; the text says why."""
+
+
+class CutReplays(TimedReplays):
+    """Times the kernels of a call. It is the last work of a timer: a kernel that hangs costs no time of a call."""
+
+    _is_lost = False
+    """Whether the timer has failed meanwhile."""
+
+    def shares(self, run: CaseCalls) -> list[RanKernel]:
+        """Return the kernels of a case's call with their shares.
+
+        Raise :class:`NoShares`, or what a replay raises.
+        """
+        case = self._cases[run.case.index]
+        if self._is_lost:
+            raise NoShares("the timer did not answer an earlier request")
+        try:
+            number, loaded = self._cut(case)
+            times_ns = self._rounds(case, number, len(loaded.steps))
+        except TimerFailed:
+            self._is_lost = True
+            raise
+        return shared(loaded.ran, loaded.steps, times_ns)
+
+    def _cut(self, case: Case) -> tuple[int, Loaded]:
+        """Have the timer cut the call of a case's first place; return the number of its graphs."""
+        assert case.source.export is not None
+        arena, nbytes = case.source.export
+        request = LoadCapture(bytes=nbytes, cut=case.first)
+        loaded = self._asked(request, Loaded, fds=[arena.fd], timeout_s=self._patience_s())
+        self._timer.loads += 1
+        if not loaded.steps or len(loaded.steps) != len(loaded.nodes):
+            raise NoShares("no kernel runs")
+        if any(not NO_KERNEL <= each < len(loaded.ran) for each in loaded.steps):
+            raise TimerFailed("the timer answers with unknown kernels")
+        return self._timer.loads - 1, loaded
+
+    def _rounds(self, case: Case, number: int, steps: int) -> list[float]:
+        """Return the nanoseconds up to the end of each step, in order; an empty graph's are subtracted."""
+        data = self._checks.make_input(case.place, SampleName(input=FIRST_CUT))
+        found: list[list[float]] = [[] for _ in range(steps)]
+        began = time.monotonic()
+        self._check_whole(case, number, data)
+        for done in range(MOST_ROUNDS):
+            if done >= FEWEST_ROUNDS and time.monotonic() - began > ROUNDS_S:
+                break
+            for at in self._chance.sample(range(steps), steps):
+                # The shortest graph comes last.
+                found[steps - 1 - at] += self._fire_cut(case, number, at, data)
+        if not all(found):
+            raise NoShares("its kernels were not ready in time")
+        return [estimates.robust(each) - self.offset_ns for each in found]
+
+    def _fire_cut(self, case: Case, number: int, at: int, data: Any) -> list[float]:
+        self._write(case, data, 0)
+        self._mapping.settle()
+        return self._fired(Fire(capture=number, place=at), timeout_s=self._patience_s())
+
+    def _check_whole(self, case: Case, number: int, data: Any) -> None:
+        """Raise :class:`NoShares` unless the kernels in a row answer as the call does."""
+        self._write(case, data, 0)
+        pattern = self._pattern(case)
+        self._spread(case, 0, pattern)
+        self._mapping.settle()
+        self._fired(Fire(capture=number, place=0), timeout_s=self._patience_s())
+        self._check_bands(case, 0, pattern)
+        sample = SampleName(input=FIRST_CUT)
+        if self._checks.fault(case.place, sample, data, self._read(case, 0)) is not None:
+            raise NoShares("in a row its kernels answer wrong")
+
+    def _patience_s(self) -> float:
+        return min(REQUEST_S, self._remaining())
+
+
+def shared(ran: Sequence[RanKernel], steps: Sequence[int], ends_ns: Sequence[float]) -> list[RanKernel]:
+    """Return kernels with their shares of the time of all kernels; copies and memsets are left out of it.
+
+    Raise :class:`NoShares` if no kernel takes any time.
+    """
+    spent = [0.0] * len(ran)
+    before = 0.0
+    for kernel, end in zip(steps, ends_ns, strict=True):
+        if kernel != NO_KERNEL:
+            spent[kernel] += max(0.0, end - before)
+        before = max(before, end)
+    total = sum(spent)
+    if total <= 0:
+        raise NoShares("its kernels take no time that can be measured")
+    return [dataclasses.replace(each, share=ns / total) for each, ns in zip(ran, spent, strict=True)]
