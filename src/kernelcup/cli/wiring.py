@@ -347,10 +347,12 @@ def creator_name(db: Database, given: str | None) -> str:
 
 
 def user_name(given: str | None) -> str:
-    """Return the local user's name: the given name, or the login name."""
+    """Return the local user's name: the given name, or the login name with ``-`` for characters that no name has."""
+    from kernelcup.services.people.user_names import as_account_name
+
     if given is not None:
         return given
     try:
-        return getpass.getuser()
+        return as_account_name(getpass.getuser())
     except (KeyError, OSError):
         raise InvalidValue("no login name was found; give your user name with --user") from None

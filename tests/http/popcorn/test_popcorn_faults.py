@@ -154,10 +154,10 @@ def test_10_3_11_people_are_text_that_no_browser_rounds(db, board, client, waiti
     finish()
     (entry,) = client.get("/submissions/double/H100").json()
     assert entry["user_id"] == "1234567890123456789"
-    make_submission(db, board="double", devices=["H100"], user="Ada of Ünter")
+    make_submission(db, board="double", devices=["H100"], user="Ada-Ünter")
     finish(make_report([1.0]))
     assert [each["user_id"] for each in client.get("/submissions/double/H100").json()] == [
-        "Ada of Ünter",
+        "Ada-Ünter",
         "1234567890123456789",
     ]
 

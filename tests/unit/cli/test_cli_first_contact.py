@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import signal
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,8 +34,9 @@ from kernelcup.cli.backend.local import LocalBackend
 from kernelcup.cli.compete.compare import show_report
 from kernelcup.cli.compete.submit import no_longer_than
 from kernelcup.cli.credentials import Credentials
+from kernelcup.cli.operate.serve import Service
 from kernelcup.cli.show import calibration, ranking, render
-from kernelcup.domain import RankingBy, Score, Standing
+from kernelcup.domain import Device, RankingBy, Score, Standing
 from kernelcup.errors import WaitOver
 from kernelcup.reporting import columns
 from kernelcup.reporting.insights import Best, lessons
@@ -101,16 +104,17 @@ def test_a_comparison_with_a_result_ends_well(duel: DuelResult) -> None:
     assert ended.value.exit_code == 0
 
 
-def test_a_database_in_use_is_not_replaced(command: Command, home: Path) -> None:
+@pytest.mark.parametrize("devices", [[make_device()], []], ids=["judging", "without a judge"])
+def test_a_database_in_use_is_not_replaced(command: Command, home: Path, devices: list[Device]) -> None:
     command("db", "backup", "copy")
     with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as here:
         now = datetime.now(UTC)
         dispatchers.check_in(
-            here, owner="elsewhere:1:x", devices=[make_device()], started_at=now, draining=False, now=now
+            here, owner="elsewhere:1:x", devices=devices, started_at=now, draining=False, now=now
         )
         make_board(here)
         refused = command("db", "restore", "copy", "--yes")
-        assert (refused.code, "a dispatcher is running: elsewhere:1:x" in refused.err) == (3, True)
+        assert (refused.code, "a server is running: elsewhere:1:x" in refused.err) == (3, True)
         assert "Next: stop `kernelcup serve`" in refused.err
         assert "double" in command("board", "list").out
         dispatchers.check_out(here, "elsewhere:1:x")
@@ -318,3 +322,29 @@ def test_calibrations_fit_a_narrow_terminal(monkeypatch, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     assert {"gpu-node-0017.cluster", "2,800.0", "75.0", "H100"} <= set(text.split())
     assert "no room for: matrix Tflop/s" in text
+
+
+def test_a_server_without_a_judge_is_known_to_others_while_it_runs(home: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def stop(db: Database) -> None:
+        now = datetime.now(UTC)
+        while not dispatchers.list_servers(db, now):
+            now = datetime.now(UTC)
+        seen.append((len(dispatchers.list_servers(db, now)), len(dispatchers.list_alive(db, now))))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    settings = wiring.load_config()
+    with Database.open(settings.database_url) as db:
+        watcher = threading.Thread(target=stop, args=[db], daemon=True)
+        watcher.start()
+        try:
+            Service(settings, db, with_http=False, as_json=False, config_file=None).run(
+                judge=False, drain=False
+            )
+        finally:
+            watcher.join()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        assert (seen, dispatchers.list_servers(db, datetime.now(UTC))) == ([(1, 0)], [])

@@ -131,7 +131,7 @@ REFUSALS = (
     (("reviews", "show", "1"), "Next: kernelcup admin reviews list"),
     (("reviews", "decide", "1", "maybe", "--note", "x"), "expected released or rejected"),
     (("reviews", "decide", "1", "released", "--note", ""), "expected a reason"),
-    (("quarantine", "1", "--reason", "x"), "Next: kernelcup submissions show ID --json"),
+    (("quarantine", "1", "--reason", "x"), "Next: kernelcup submissions list"),
 )
 
 
@@ -336,7 +336,9 @@ def test_who_is_asked_may_say_no(
 def test_a_result_is_put_aside_looked_at_and_decided(door: Door, db: Database, judged: int) -> None:
     assert door("admin", "reviews", "list").out == "no result waits for a decision\n"
     job = show_submission(db, judged).jobs[0].job.id
-    put = door("admin", "quarantine", str(job), "--reason", "reads the clock")
+    other = door("admin", "quarantine", str(judged), "--device", "B200", "--reason", "x")
+    assert (other.code, "it has H100" in other.err) == (3, True)
+    put = door("admin", "quarantine", str(judged), "--reason", "reads the clock")
     assert "submission 1 by ada to double on H100, 1 µs: reads the clock" in put.out
     assert "Next: kernelcup admin reviews show 1" in put.out
     (listed,) = body_of(door("admin", "reviews", "list", "--board", "double", "--json"))["reviews"]
@@ -351,7 +353,7 @@ def test_a_result_is_put_aside_looked_at_and_decided(door: Door, db: Database, j
     assert (again.code, "was already decided: released" in again.err) == (3, True)
     assert "released by " in door("admin", "reviews", "show", "1").out
     assert body_of(door("admin", "reviews", "list", "--json")) == {"reviews": []}
-    rejected = body_of(door("admin", "quarantine", str(job), "--reason", "again", "--json"))
+    rejected = body_of(door("admin", "quarantine", str(judged), "-d", "h100", "--reason", "again", "--json"))
     assert "rejected by " in (
         door("admin", "reviews", "decide", str(rejected["id"]), "rejected", "--note", "not honest").out
     )

@@ -211,13 +211,13 @@ def test_a_user_takes_a_free_name(db) -> None:
 
 
 def test_users_come_in_pages_and_by_a_part_of_their_name(db) -> None:
-    for name in ("ada", "Adam", "eve", "100%"):
+    for name in ("ada", "Adam", "eve", "a_b"):
         ensure_user(db, name, now=NOW)
     first = accounts.list_users(db, OPERATOR, limit=3)
     rest = accounts.list_users(db, OPERATOR, limit=3, after_id=first[-1].id)
-    assert [user.name for user in [*first, *rest]] == ["ada", "Adam", "eve", "100%"]
+    assert [user.name for user in [*first, *rest]] == ["ada", "Adam", "eve", "a_b"]
     assert [user.name for user in accounts.list_users(db, OPERATOR, query="AD")] == ["ada", "Adam"]
-    assert [user.name for user in accounts.list_users(db, OPERATOR, query="%")] == ["100%"]
+    assert [user.name for user in accounts.list_users(db, OPERATOR, query="_")] == ["a_b"]
 
 
 def test_what_admins_do_is_in_the_audit_log(db) -> None:

@@ -11,12 +11,13 @@ import typer
 
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.options import JsonOption, LimitOption
+from kernelcup.cli.options import JsonOption, LimitOption, SubmissionId
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
+    from kernelcup.client.models import JobInfo, SubmissionInfo
     from kernelcup.services.results.rejudge import RejudgePlan
     from kernelcup.services.results.reviews import Review
 
@@ -238,14 +239,15 @@ def decide(
 @with_backend
 def quarantine(
     backend: Backend,
-    job_id: Annotated[int, typer.Argument(metavar="JOB", min=1, max=2**63 - 1, help="Number of the job.")],
+    submission_id: SubmissionId,
     reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the author.")],
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "--gpu", "-d", help="Its result on this device; default: the only one."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take a job's result out of the standings until a review decides.
-
-    `kernelcup submissions show ID --json` lists the job numbers of a submission.
-    """
+    """Take a submission's result out of the standings until a review decides."""
     from kernelcup.cli import wiring
     from kernelcup.cli.admin.pause import check_reason
     from kernelcup.domain import OPERATOR
@@ -254,11 +256,8 @@ def quarantine(
     from kernelcup.services.results.reviews import Review
 
     check_reason(reason)
-    with (
-        wiring.pointing_to(
-            f"kernelcup submissions show ID --json{backend.option}   (lists the jobs)", NotFound
-        ),
-    ):
+    with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):
+        job_id = judged_job(backend.submission(submission_id), device).id
         found = backend.ask(
             lambda db: service.quarantine(db, OPERATOR, job_id, reason=reason, now=_now()),
             lambda api: api.ask(
@@ -270,6 +269,21 @@ def quarantine(
         return
     typer.echo(describe_review(found))
     typer.echo(f"Next: kernelcup admin reviews show {found.id}{backend.option}")
+
+
+def judged_job(view: SubmissionInfo, device: str | None) -> JobInfo:
+    """Return a submission's job on a device, or its only one. Raise ``UnknownDevice`` or ``InvalidValue``."""
+    from kernelcup.errors import InvalidValue, UnknownDevice
+
+    names = ", ".join(job.device for job in view.jobs)
+    if device is None:
+        if len(view.jobs) != 1:
+            raise InvalidValue(f"submission {view.id} has results on {names}: name one with --device")
+        return view.jobs[0]
+    for job in view.jobs:
+        if job.device.lower() == device.lower():
+            return job
+    raise UnknownDevice(f"submission {view.id} has no result on {device!r}; it has {names}")
 
 
 def show_plan(plan: RejudgePlan) -> None:

@@ -123,8 +123,8 @@ def restore(
 ) -> None:
     """Restore the database from FILE. Stop the service first.
 
-    The command refuses while a dispatcher is running: its results would be lost or mixed in. A database
-    that is not empty is replaced only with --yes.
+    The command refuses while a server uses the database: what it stores would be lost or mixed in. A
+    database that is not empty is replaced only with --yes.
     """
     from kernelcup.cli import wiring
     from kernelcup.storage.engine import backups, migrate
@@ -141,7 +141,7 @@ def restore(
 
 
 def check_idle(db: Database) -> None:
-    """Raise ``Conflict`` while a dispatcher works with the database."""
+    """Raise ``Conflict`` while a server works with the database."""
     from datetime import UTC, datetime
 
     from kernelcup.errors import Conflict
@@ -149,12 +149,12 @@ def check_idle(db: Database) -> None:
     from kernelcup.storage.engine import migrate
 
     if migrate.current_revision(db) != migrate.newest_revision():
-        return  # another version's, or empty: no dispatcher of this version uses it
-    alive = dispatchers.list_alive(db, datetime.now(UTC))
+        return  # another version's, or empty: no server of this version uses it
+    alive = dispatchers.list_servers(db, datetime.now(UTC))
     if alive:
         names = ", ".join(f"{info.owner} (seen {info.seen_at:%H:%M:%S} UTC)" for info in alive)
-        error = Conflict(f"a dispatcher is running: {names}; nothing was restored")
+        error = Conflict(f"a server is running: {names}; nothing was restored")
         error.add_note(
-            f"stop `kernelcup serve`; a dispatcher that crashed is forgotten after {dispatchers.ALIVE_FOR.seconds} s"
+            f"stop `kernelcup serve`; a server that crashed is forgotten after {dispatchers.ALIVE_FOR.seconds} s"
         )
         raise error

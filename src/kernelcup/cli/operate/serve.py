@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kernelcup.storage.engine.database import Database
 
 WATCH_S = 1.0
+CHECK_IN_S = 15.0
+"""How often a server without a judge gives a sign of life."""
 HTTP_PATIENCE_S = 5.0
 """How long requests wait for a busy database; the dispatcher waits longer."""
 
@@ -130,9 +132,25 @@ class Service:
                 at_once, gently = (self._at_once, self._stop) if drain else (self._stop, None)
                 dispatcher.run_forever(at_once, drain=gently)
             else:
-                self._stop.wait()
+                self._check_in_until_stopped()
         if self._door_closed:
             raise KernelCupError("the web server stopped unexpectedly; see the end of the log")
+
+    def _check_in_until_stopped(self) -> None:
+        """Record that a server without a judge uses the database, so that no backup is restored meanwhile."""
+        from kernelcup.errors import StorageUnavailable
+        from kernelcup.services.machines import dispatchers
+        from kernelcup.services.machines.process_identity import current_owner
+
+        owner, began = current_owner(), datetime.now(UTC)
+        while not self._stop.is_set():
+            with contextlib.suppress(StorageUnavailable):  # the next one comes soon
+                dispatchers.check_in(
+                    self._db, owner=owner, devices=(), started_at=began, draining=False, now=datetime.now(UTC)
+                )
+            self._stop.wait(CHECK_IN_S)
+        with contextlib.suppress(StorageUnavailable):
+            dispatchers.check_out(self._db, owner)
 
     def _on_signal(self, *_: object) -> None:
         if self._stop.is_set():

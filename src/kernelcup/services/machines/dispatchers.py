@@ -1,4 +1,4 @@
-"""The dispatchers that are at work, as recorded in the database."""
+"""The servers that are at work, as recorded in the database: those with devices are dispatchers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup.storage.machines.dispatchers import DispatcherInfo
 ALIVE_FOR = timedelta(seconds=60)
 """The length of a lease: a dispatcher that was silent for longer has lost its jobs as well."""
 
-__all__ = ["DispatcherInfo", "alive", "check_in", "check_out", "list_alive"]
+__all__ = ["DispatcherInfo", "alive", "check_in", "check_out", "list_alive", "list_servers"]
 
 FORGOTTEN_AFTER = timedelta(days=1)
 
@@ -32,7 +32,10 @@ def check_in(
     now: datetime,
     in_use: Mapping[str, int] | None = None,
 ) -> None:
-    """Store a dispatcher's heartbeat; ``in_use`` counts the slots of each device that other programs hold."""
+    """Store a server's heartbeat; one that does not judge has no devices.
+
+    ``in_use`` counts the slots of each device that other programs hold.
+    """
     info = DispatcherInfo(
         owner=owner,
         machine=socket.gethostname(),
@@ -48,7 +51,7 @@ def check_in(
 
 
 def check_out(db: Database, owner: str) -> None:
-    """Remove a dispatcher that ends."""
+    """Remove a server that ends."""
     with db.write() as session:
         dispatchers.remove(session, owner)
 
@@ -61,11 +64,20 @@ def alive(
     gone: Callable[[str], bool] = is_gone,
 ) -> list[DispatcherInfo]:
     """Return the dispatchers with a recent heartbeat whose process is not known to have ended."""
-    found = dispatchers.seen_since(session, now - alive_for)
-    return [info for info in found if not gone(info.owner)]
+    return [info for info in _servers(session, now - alive_for, gone) if info.devices]
 
 
 def list_alive(db: Database, now: datetime) -> list[DispatcherInfo]:
     """Return the dispatchers that are at work."""
     with db.read() as session:
         return alive(session, now)
+
+
+def list_servers(db: Database, now: datetime) -> list[DispatcherInfo]:
+    """Return all servers that are at work, also those that do not judge."""
+    with db.read() as session:
+        return _servers(session, now - ALIVE_FOR, is_gone)
+
+
+def _servers(session: Session, since: datetime, gone: Callable[[str], bool]) -> list[DispatcherInfo]:
+    return [info for info in dispatchers.seen_since(session, since) if not gone(info.owner)]

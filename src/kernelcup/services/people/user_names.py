@@ -58,26 +58,23 @@ def actor_of(db: Database, name: str) -> Actor:
 
 
 def check_user_name(name: str) -> str:
-    """Return the normalised name. Raise ``InvalidValue`` if it is invalid."""
+    """Return the normalised name: letters, digits, ``-``, ``_`` and ``.``. Raise ``InvalidValue``."""
     normal = unicodedata.normalize("NFC", name)
     if not normal or len(normal) > LONGEST_NAME:
         raise InvalidValue(f"User name {name!r}: expected 1 to {LONGEST_NAME} characters.")
-    if not normal.isprintable() or normal != normal.strip():
-        raise InvalidValue(f"User name {name!r}: expected printable characters, no blanks at either end.")
     if has_invisible(normal):
         raise InvalidValue(f"User name {name!a}: it contains invisible characters; leave them out.")
+    if not all(map(_is_of_names, normal)):
+        raise InvalidValue(f"User name {name!r}: expected letters, digits, '-', '_' and '.'.")
     return normal
 
 
 def check_account_name(name: str) -> str:
     """Return the normalised name for a user who can sign in. Raise ``InvalidValue``.
 
-    In addition to the rules for all names, it has letters, digits and ``-``, ``_``, ``.`` only, and is not reserved for
-    the audit log.
+    In addition to the rules for all names, its letters are of one alphabet, and it is not reserved for the audit log.
     """
     normal = check_user_name(name)
-    if not all(map(_is_of_names, normal)):
-        raise InvalidValue(f"User name {name!r}: expected letters, digits, '-', '_' and '.'.")
     if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
         raise InvalidValue(f"User name {name!r}: it mixes letters of several alphabets, which look alike.")
     if users.name_key(normal) in _RESERVED:
