@@ -12,7 +12,7 @@ INSTALL := pip --disable-pip-version-check install
 LOCKED := --quiet --require-hashes -r
 ITSELF := --quiet --no-deps --no-build-isolation -e .
 
-.PHONY: help demo test quick attacks cuda-build check serve docs transcripts clean sandbox-package system-packages
+.PHONY: help demo test quick attacks cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
@@ -22,7 +22,8 @@ help:
 	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
-	@echo "make docs    build the documentation into site/"
+	@echo "make docs    build the documentation into site/, which a server shows at /docs; needs no torch"
+	@echo "make wheel   pack dist/, with the documentation in it"
 	@echo "make transcripts  what people see of the Discord bot, as text and pictures for the docs"
 	@echo
 	@echo "The first of them makes .venv: 2 GB (0.5 GB to download) with a CPU build of torch, which is taken"
@@ -55,8 +56,11 @@ check: $(VENV)/dev
 serve: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup serve
 
-docs: $(VENV)/dev
-	$(BIN)/mkdocs build --strict
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: docs $(VENV)/dev
+	$(BIN)/python -m build
 
 transcripts: $(VENV)/dev sandbox-package
 	$(BIN)/python scripts/transcripts
@@ -86,6 +90,11 @@ $(VENV)/runner: $(VENV)/torch pyproject.toml requirements/server.txt
 
 $(VENV)/dev: $(VENV)/runner requirements/dev.txt
 	$(BIN)/$(INSTALL) $(LOCKED) requirements/dev.txt
+	touch $@
+
+$(VENV)/docs: requirements/docs.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/$(INSTALL) $(LOCKED) requirements/docs.txt
 	touch $@
 
 $(VENV)-cuda/torch:

@@ -49,7 +49,7 @@ def test_the_environment_overrides_the_file(load) -> None:
 
 
 def test_the_address_of_the_documentation_is_a_setting(load) -> None:
-    assert load("").server.docs == "https://kernelcup.readthedocs.io"
+    assert load("").server.docs == "/docs"
     assert (
         load("[server]\ndocs = 'https://docs.example.org/cup'\n").server.docs
         == "https://docs.example.org/cup"

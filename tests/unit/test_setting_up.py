@@ -6,11 +6,13 @@ import ast
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
 import tomllib
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -272,6 +274,33 @@ def test_set_up_installs_what_is_locked_and_fetches_nothing_else() -> None:
     for file in ("server.txt", "dev.txt"):
         assert f"--require-hashes -r requirements/{file}" in lines
     assert "--no-deps --no-build-isolation -e ." in lines
+
+
+def test_the_documentation_is_built_without_what_judges_and_serves() -> None:
+    lines = commands_of("docs")
+    assert "--require-hashes -r requirements/docs.txt" in lines
+    assert "torch" not in lines
+    assert not {"torch", "fastapi", "sqlalchemy"} & set(locked("docs.txt"))
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_wheel_has_the_documentation_that_was_built(tmp_path: Path, is_built: bool) -> None:
+    for name in ("pyproject.toml", "README.md", "LICENSE", "scripts/pack_documents.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for package in ("kernelcup", "kernelcup_harness"):
+        (tmp_path / "src" / package).mkdir(parents=True)
+        (tmp_path / "src" / package / "__init__.py").write_text('__version__ = "0"\n')
+    if is_built:
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site" / "index.html").write_text("documentation")
+    program = "import hatchling.build as b, os, sys; os.chdir(sys.argv[1]); print(b.build_wheel('.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True
+    )
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        assert ("kernelcup/http/pages/documents/index.html" in wheel.namelist()) is is_built
+    assert ("make docs" in done.stdout + done.stderr) is not is_built
 
 
 def test_no_module_of_ours_warns_when_it_is_imported() -> None:

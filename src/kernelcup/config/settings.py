@@ -80,7 +80,7 @@ class _Local(_Section):
     refill: Literal["auto", "after", "beside"] = "auto"
 
 
-DOCS = "https://kernelcup.readthedocs.io"
+DOCS = "/docs"
 
 
 class _Server(_Section):
@@ -144,7 +144,7 @@ class ServerSettings:
     url: str | None = None
     """The service's public URL, for example ``https://cup.example.org``; None means host and port."""
     docs: str = DOCS
-    """Where the documentation is, without a trailing slash."""
+    """The address of the documentation, without a trailing slash: the service's own, or another site's."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses whose ``X-Forwarded-*`` headers are trusted."""
     processes: int = 1

@@ -21,6 +21,13 @@ SECRET_VARIABLE = "KERNELCUP_SECRET"
 SECRET_BYTES = 32
 
 
+def documents_folder() -> Path:
+    """Return where the built documentation is, or would be: in this package, else in the checkout around it."""
+    packed = Path(__file__).parent / "pages" / "documents"
+    checkout = Path(__file__).parents[3]
+    return checkout / "site" if not packed.is_dir() and (checkout / "mkdocs.yml").is_file() else packed
+
+
 @dataclass(kw_only=True)
 class Platform:
     """One process of the service."""
@@ -32,6 +39,8 @@ class Platform:
     """Signs the cookies of browsers."""
     trial: TaskTrial | None = None
     """Tries tasks before their leaderboards are created; None if this machine cannot."""
+    documents: Path = field(default_factory=documents_folder)
+    """The folder of the built documentation; it need not be there."""
     hub: EventHub = field(init=False)
     room: Room = field(default_factory=Room)
 

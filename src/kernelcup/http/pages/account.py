@@ -50,7 +50,7 @@ def account_page(request: Request, actor: Actor, status: int = 200, **told: Any)
 def new_account_page(request: Request, code: str, *, name: str = "", problem: str = "") -> Response:
     """Return the page on which an invite makes an account, where no sign-in provider makes one."""
     csrf.begin_visit(request)
-    told = {"code": code, "name": name, "problem": problem}
+    told: dict[str, Any] = {"code": code, "name": name, "problem": problem}
     return render(request, "join_new.html", status=400 if problem else 200, headers=NO_STORE, **told)
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from kernelcup.errors import NotFound
 
 FOREVER = "public, max-age=31536000, immutable"
-TEXT = ("text/", "application/javascript", "image/svg+xml")
+TEXT = ("text/", "application/javascript", "application/json", "image/svg+xml")
 
 router = APIRouter(include_in_schema=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from kernelcup.domain import Actor, Role
 from kernelcup.http.pages import csrf, figures, texts, wording
-from kernelcup.http.pages.assets import asset_url
+from kernelcup.http.pages.assets import TEXT, asset_url
 from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.state import Platform
 
@@ -52,6 +53,7 @@ def render(
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
+    security: Mapping[str, str] = SECURITY,
     **values: Any,
 ) -> Response:
     """Return a page; 304 where the browser has it already.
@@ -61,22 +63,29 @@ def render(
     (the address of the documentation).
     """
     text = environment().get_template(template).render(**_surroundings(request), **values)
-    return page_of(request, text.encode(), status=status, headers=headers)
+    return page_of(request, text.encode(), status=status, headers=headers, security=security)
 
 
 def page_of(
-    request: Request, body: bytes, *, status: int = 200, headers: dict[str, str] | None = None
+    request: Request,
+    body: bytes,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    media_type: str = "text/html; charset=utf-8",
+    security: Mapping[str, str] = SECURITY,
 ) -> Response:
-    """Return HTML as an answer; 304 where the browser has it already."""
-    told = CACHING | (headers or {}) | SECURITY
+    """Return HTML, or a file beside it, as an answer; 304 where the browser has it already."""
+    told = {**CACHING, **(headers or {}), **security}
     if status == 200:
         told["ETag"] = f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'
         if told["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=told)
-    if len(body) > WORTH_COMPRESSING and "gzip" in request.headers.get("accept-encoding", ""):
+    shrinks = len(body) > WORTH_COMPRESSING and media_type.startswith(TEXT)
+    if shrinks and "gzip" in request.headers.get("accept-encoding", ""):
         body = gzip.compress(body, 5, mtime=0)
         told["Content-Encoding"] = "gzip"
-    return Response(body, status_code=status, headers=told, media_type="text/html; charset=utf-8")
+    return Response(body, status_code=status, headers=told, media_type=media_type)
 
 
 def viewer_of(request: Request) -> Actor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, docket, people, queues, status
+from kernelcup.http.pages import account, assets, docket, documents, people, queues, status
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
 from kernelcup.http.pages.submissions import submissions, submit
@@ -17,6 +17,7 @@ for _each in (
     statement,
     badges,
     docket,
+    documents,
     event,
     feeds,
     queues,
