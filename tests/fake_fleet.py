@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup.domain import Device
-from kernelcup.errors import BadReport, Conflict, LaunchError, LaunchLost, LaunchTimeout
+from kernelcup.errors import BadReport, Conflict, LaunchError, LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers.base import Event, LaunchResult, MachineReading, Order, Polled, limit_s
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup_harness.protocol import JobSpec, ProtocolError, RunReport, from_json
@@ -50,14 +50,20 @@ class FakeEngine:
         return name
 
     def busy(self, machine: str) -> int:
-        """Return how many calls run on a machine."""
-        return sum(each.machine == machine and each.outcome is None for each in self.calls.values())
+        """Return how many GPUs of a machine are in use."""
+        running = [each for each in self.calls.values() if each.outcome is None]
+        return sum(each.order.device.gpus for each in running if each.machine == machine)
+
+    def room(self, machine: str, device: Device) -> int:
+        """Return how many more calls fit on a machine."""
+        return (self.machines[machine] - self.busy(machine)) // device.gpus
 
     def begin(self, order: Order, wake: Callable[[], None]) -> str:
-        """Run a call on the first machine with room. Raise ``LaunchError`` if there is none."""
-        free = [name for name, slots in self.machines.items() if self.busy(name) < slots]
+        """Run a call on the first machine with room. Raise ``NoRoom`` if there is none."""
+        wanted = self.machines if order.machines is None else order.machines
+        free = [name for name in self.machines if name in wanted and self.room(name, order.device) > 0]
         if not free:
-            raise LaunchError("no machine has room")
+            raise NoRoom("no machine has room")
         name = f"call-{next(self._names)}"
         self.calls[name] = FakeCall(order=order, machine=free[0], began_s=self.now_s, wake=wake)
         return name
@@ -110,9 +116,9 @@ class FakeFleet:
         self.engine = engine
 
     def capacity(self, device: Device) -> int:
-        """Return the free slots of all machines."""
+        """Return how many calls fit on all machines."""
         self._check()
-        return sum(slots - self.engine.busy(name) for name, slots in self.engine.machines.items())
+        return sum(self.engine.room(name, device) for name in self.engine.machines)
 
     def start(self, order: Order, *, wake: Callable[[], None]) -> str:
         """Begin a call."""
@@ -134,7 +140,11 @@ class FakeFleet:
         """Return the machines."""
         self._check()
         return [
-            MachineReading(name=name, slots=dict.fromkeys((each.name for each in devices), slots))
+            MachineReading(
+                name=name,
+                slots=dict.fromkeys((each.model for each in devices), slots),
+                free={each.name: self.engine.room(name, each) for each in devices},
+            )
             for name, slots in self.engine.machines.items()
         ]
 

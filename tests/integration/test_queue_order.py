@@ -131,17 +131,17 @@ def test_the_queue_is_read_from_the_index_of_what_waits(judging) -> None:
 def test_what_runs_is_read_from_the_index_of_what_runs(judging) -> None:
     if judging.db.engine.dialect.name != "sqlite":
         pytest.skip("PostgreSQL chooses by statistics")
-    seen: list[str] = []
+    seen: list[tuple[str, tuple[str, ...]]] = []
 
-    def note(_connection, _cursor, statement, *_rest) -> None:
-        seen.append(statement)
+    def note(_connection, _cursor, statement, values, *_rest) -> None:
+        seen.append((statement, values))
 
     event.listen(judging.db.engine, "before_cursor_execute", note)
     assert lifecycle.reclaim(judging.db, now=judging.clock()) == []
     event.remove(judging.db.engine, "before_cursor_execute", note)
-    (query,) = [statement for statement in seen if "FROM jobs" in statement]
+    ((query, values),) = [each for each in seen if "FROM jobs" in each[0]]
     with judging.db.read() as session:
-        plan = session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {query}").all()
+        plan = session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", values).all()
     assert ["USING INDEX ix_jobs_running" in row[3] for row in plan] == [True]
 
 

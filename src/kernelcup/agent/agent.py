@@ -5,6 +5,7 @@ It schedules nothing. While the service does not answer, its jobs go on, and the
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 from kernelcup.agent.connection import Connection, Errand, Job
 from kernelcup.agent.harnesses import Harnesses
 from kernelcup.client.core import pauses
-from kernelcup.domain import Device
+from kernelcup.domain import Device, split_count
 from kernelcup.errors import (
     BadReport,
     Conflict,
@@ -149,10 +150,9 @@ class Agent:
     def _started(self, job: Job) -> _Running:
         try:
             spec = from_json(JobSpec, job.spec)
-            if job.device not in self._devices:
-                raise LaunchError(f"this machine has no {job.device}")
+            device = self._device(job.device)
             launcher = self._harnesses.launcher(job.harness_hash)
-            order = Order(spec=spec, device=self._devices[job.device], harness_hash=job.harness_hash)
+            order = Order(spec=spec, device=device, harness_hash=job.harness_hash)
             return _Running(launcher=launcher, local=launcher.start(order, wake=self._wake.set))
         except ProtocolError as error:
             failed: LaunchError = BadReport(f"this agent has another version than the service: {error}")
@@ -163,6 +163,16 @@ class Agent:
             failed = LaunchError(f"{type(error).__name__}: {error}")
         self._wake.set()
         return _Running(launcher=None, outcome=outcomes.encode(failed))
+
+    def _device(self, name: str) -> Device:
+        """Return a device of this machine, which has ``H200x2`` if it has ``H200``. Raise ``LaunchError``."""
+        model, gpus = split_count(name)
+        found = self._devices.get(name) or self._devices.get(model)
+        if found is None or found.slots < gpus:
+            raise LaunchError(f"this machine has no {name}")
+        if found.name == name:
+            return found
+        return dataclasses.replace(found, name=name, slots=found.slots // gpus)
 
     def _report(self, call: str, outcome: dict[str, Any]) -> None:
         try:

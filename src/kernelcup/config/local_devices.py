@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup.domain import Device
+from kernelcup.domain import Device, grouped
+from kernelcup.errors import ConfigError
 from kernelcup_harness.protocol import Backend
 
 CPU = Device(name="cpu", backend=Backend.CPU, description="The processor, for tasks that need no GPU")
@@ -65,16 +66,21 @@ def shows_gpu(dev: Path = Path("/dev")) -> bool:
 
 
 def slot_gpus(devices: Sequence[Device], gpus: Sequence[Gpu]) -> dict[str, tuple[str, ...]]:
-    """Return the GPU of each device's slots.
+    """Return the GPU of each device's slots, or its GPUs, with commas, for a device that takes several.
 
     A configured device that is not named after a model takes all GPUs in order. If there are more slots than
-    GPUs, slots share GPUs and wait for each other.
+    GPUs, slots share GPUs and wait for each other. Raise ``ConfigError`` if one job takes more GPUs than there are.
     """
     assigned = {}
     for device in devices:
-        own = [gpu.index for gpu in gpus if gpu.device == device.name] or [gpu.index for gpu in gpus]
+        own = [gpu.index for gpu in gpus if gpu.device == device.model] or [gpu.index for gpu in gpus]
         if device.backend is Backend.CUDA and own:
-            assigned[device.name] = tuple(own[number % len(own)] for number in range(device.slots))
+            if device.gpus > len(own):
+                raise ConfigError(
+                    f"a job on {device.name} takes {device.gpus} GPUs; this machine has {len(own)}"
+                )
+            groups = grouped(own, device.gpus)
+            assigned[device.name] = tuple(groups[number % len(groups)] for number in range(device.slots))
     return assigned
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from kernelcup.domain.competition import (
-    HERE,
     LARGEST_ID,
     MOMENTS,
     PUT_ASIDE,
     SETTING_TYPES,
     BoardSettings,
     CodePolicy,
-    Device,
     DuelOutcome,
     Job,
     JobState,
@@ -20,6 +18,7 @@ from kernelcup.domain.competition import (
     TrustRule,
     Visibility,
 )
+from kernelcup.domain.devices import HERE, Device, grouped, slots_for, split_count
 from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.domain.results import Result, Run, Score, Standing
@@ -70,4 +69,7 @@ __all__ = [
     "TaskForm",
     "TrustRule",
     "Visibility",
+    "grouped",
+    "slots_for",
+    "split_count",
 ]

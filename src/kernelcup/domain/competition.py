@@ -9,7 +9,6 @@ from enum import IntEnum, StrEnum
 from typing import Any, get_type_hints
 
 from kernelcup_harness.protocol import (
-    Backend,
     HarnessKind,
     Mode,
     ProfileOptions,
@@ -18,9 +17,6 @@ from kernelcup_harness.protocol import (
 
 LARGEST_ID = 2**31 - 1
 """The largest number of a submission, run, user, and so on: databases store them in 32 bits."""
-
-HERE = "local"
-"""The launcher that judges on its own machine."""
 
 
 class Visibility(StrEnum):
@@ -95,25 +91,6 @@ class Priority(IntEnum):
     PRACTICE = 1
     """Test, benchmark and profile."""
     REJUDGE = 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Device:
-    """A named kind of accelerator for judging submissions; devices are configured, not enumerated."""
-
-    name: str
-    backend: Backend
-    launcher: str = HERE
-    slots: int = 1
-    """Jobs that may run at once."""
-    description: str = ""
-    environments: frozenset[str] | None = field(default=None, compare=False)
-    """The environments of its machine; None if that is not known."""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this machine judges on it."""
-        return self.launcher == HERE
 
 
 class JobState(StrEnum):

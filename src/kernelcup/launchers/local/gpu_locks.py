@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup.domain import Device
+from kernelcup.domain import Device, grouped
 from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
 
 RETRY_S = 0.1
@@ -133,7 +133,9 @@ class Slots:
         return Slot(gpus=gpus, files=tuple(held))
 
     def _visible(self, device: Device, number: int) -> tuple[str, ...]:
-        groups = self._gpus.get(device.name, ())
+        groups = self._gpus.get(device.name)
+        if groups is None:  # an agent is given H200x2 and has H200
+            groups = grouped(self._gpus.get(device.model, ()), device.gpus)
         return tuple(groups[number].split(",")) if number < len(groups) else ()
 
     def _lock(self, name: str) -> int | None:

@@ -117,8 +117,9 @@ class AgentLauncher:
         """Yield the machines that are up with their free slots. GPUs that two devices share count for both."""
         taken = calls.busy(session)
         for machine in self._machines(session):
-            if state_of(machine, self._clock()) is MachineState.UP and device.name in machine.slots:
-                yield machine, machine.slots[device.name] - taken.get((machine.name, device.name), 0)
+            if state_of(machine, self._clock()) is MachineState.UP and machine.slots_for(device.name) > 0:
+                used = taken.get((machine.name, device.model), 0)
+                yield machine, (machine.slots_of(device.model) - used) // device.gpus
 
     def _ended_by_us(self, call: AgentCall, machine: Machine) -> AgentCall:
         """Return the call, ended if its machine fell silent or its limit is over."""

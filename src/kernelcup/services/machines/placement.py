@@ -61,7 +61,7 @@ class Fleet:
     def read(cls, session: Session, *, launcher: str, device: str) -> Fleet:
         """Read the machines of a launcher that serve a device."""
         found = machines.every(session)
-        serving = [each for each in found if each.launcher == launcher and device in each.slots]
+        serving = [each for each in found if each.launcher == launcher and each.slots_for(device) > 0]
         return cls(serving, machines.ranking(session))
 
     def place(self, board_id: int, *, is_ranked: bool) -> Placement:
@@ -77,6 +77,6 @@ def is_lent_only(db: Database, board_id: int, device: str) -> bool:
     """Return whether a leaderboard ranks a device on lent machines, without hidden cases."""
     with db.read() as session:
         named = machines.ranking(session).get(board_id)
-        serving = [each for each in machines.every(session) if device in each.slots]
+        serving = [each for each in machines.every(session) if each.slots_for(device) > 0]
     place = placement(serving, named, is_ranked=True)
     return bool(serving) and not place.keeps_hidden

@@ -41,8 +41,10 @@ def adopt(
     if not devices:
         return []
     with db.read() as session:
-        held = [each for each in jobs.running(session) if each.call and each.job.device in devices]
-    lapsed = [lease for lease in held if lease.until < now or gone(lease.owner)]
+        doubtful = jobs.doubtful(session, owner=owner, now=now)
+    held = [each for each in doubtful if each.call and each.job.device in devices]
+    ended = {each: gone(each) for each in {lease.owner for lease in held}}
+    lapsed = [lease for lease in held if lease.until < now or ended[lease.owner]]
     until = now + timedelta(seconds=lease_s)
     adopted = []
     for lease in lapsed:

@@ -83,6 +83,7 @@ class Attempt:
         tell: Callable[[Progress], None],
         clock: Callable[[], datetime],
         max_attempts: int,
+        without: frozenset[str] = frozenset(),
         look: Look | None = None,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
@@ -98,7 +99,7 @@ class Attempt:
         self._tell = tell
         self._clock = clock
         self._max_attempts = max_attempts
-        self._wake = wake
+        self._wake, self._without = wake, without
         self._notes = ProgressNotes(db, lease.job, clock=clock)
         self._rival: Rival | None = None
         self._look = look
@@ -310,7 +311,8 @@ class Attempt:
         """Load the job's data and build its specification."""
         fleet = self._device.launcher if self._launcher.durable else None
         prepared = assignment.prepare(self._db, self.lease, self._device.backend, launcher=fleet)
-        self._rival, self._spec, self._machines = prepared.rival, prepared.spec, prepared.machines
+        self._rival, self._spec = prepared.rival, prepared.spec
+        self._machines = None if prepared.machines is None else prepared.machines - self._without
         if self._look is not None and not prepared.is_screened:
             self._opinion = SecondOpinion(self._look, prepared.code.text)
         self._until = time.monotonic() + limit_s(self._spec) + LONGEST_START_S

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from kernelcup.domain import Device
-from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable, is_shortage
+from kernelcup.errors import ConfigError, StorageUnavailable, is_shortage
 from kernelcup.launchers.base import Launcher
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines.calibrations import Calibrations
@@ -22,6 +22,7 @@ from kernelcup.services.queue import adoption, lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.queue.progress import Progress
 from kernelcup.services.queue.rooms import Rooms
+from kernelcup.services.queue.starts import Starts
 from kernelcup.services.queue.under_way import UnderWay
 from kernelcup.services.submissions.screening import Look
 from kernelcup.services.submissions.submissions import has_ended, show_submission
@@ -102,6 +103,9 @@ class Dispatcher:
             under_way=self._under_way,
             clock=clock,
         )
+        self._starts = Starts(
+            db, devices, self._rooms, begin=self._start, owner=self._owner, lease_s=lease_s, clock=clock
+        )
 
     def run_until_idle(self) -> None:
         """Work until no job waits for those of our devices that are not paused, and none of our jobs runs."""
@@ -155,7 +159,7 @@ class Dispatcher:
                 self._wake.clear()
                 is_due = time.monotonic() >= self._next_look
                 if self._poll(every=is_due) or is_due:
-                    self._look(devices, up_to_submission, patient=patient)
+                    self._look(devices, up_to_submission, patient=patient, is_due=is_due)
         finally:
             self._shut_down()
 
@@ -166,12 +170,15 @@ class Dispatcher:
             self._rests_until = time.monotonic() + REST_S
         return bool(ended)
 
-    def _look(self, devices: Sequence[str], up_to_submission: int | None, *, patient: bool) -> None:
-        self._next_look = time.monotonic() + self._tick_s
+    def _look(
+        self, devices: Sequence[str], up_to_submission: int | None, *, patient: bool, is_due: bool = True
+    ) -> None:
         try:
-            self._keep_alive()
+            if is_due:
+                self._next_look = time.monotonic() + self._tick_s
+                self._keep_alive()
             if not self._draining.is_set() and time.monotonic() >= self._rests_until:
-                self._start_jobs(devices, up_to_submission)
+                self._starts.look(devices, up_to_submission, is_due=is_due)
         except Exception as error:  # a service survives any temporary problem of its machine or database
             if not patient:
                 raise
@@ -190,8 +197,7 @@ class Dispatcher:
     def _keep_alive(self) -> None:
         if time.monotonic() >= self._next_heartbeat:
             self._next_heartbeat = time.monotonic() + self._heartbeat_s
-            for attempt in self._under_way:
-                self._renew(attempt)
+            self._renew()
             self._under_way.remove_ended()
             self._check_in()
             self._fitness.refresh()
@@ -199,7 +205,7 @@ class Dispatcher:
             self._rooms.note_machines()
         self._adopt()
         backends = {device.name: device.backend for device in self._devices.values()}
-        lifecycle.reclaim(self._db, now=self._clock(), backends=backends)
+        lifecycle.reclaim(self._db, now=self._clock(), backends=backends, owner=self._owner)
 
     def _check_in(self) -> None:
         dispatchers.check_in(
@@ -212,11 +218,15 @@ class Dispatcher:
             in_use={name: self._rooms.in_use(device) for name, device in self._devices.items()},
         )
 
-    def _renew(self, attempt: Attempt) -> None:
-        try:
-            lifecycle.renew(self._db, attempt.lease, lease_s=self._lease_s, now=self._clock())
-        except StaleLease as error:
-            attempt.drop(str(error))
+    def _renew(self) -> None:
+        if not self._under_way:
+            return
+        kept = lifecycle.renew_all(self._db, owner=self._owner, lease_s=self._lease_s, now=self._clock())
+        for attempt in self._under_way:
+            if attempt.lease.token not in kept:
+                attempt.drop(
+                    f"job {attempt.lease.job.id}, attempt {attempt.lease.job.attempt}, is no longer ours"
+                )
 
     def _adopt(self) -> None:
         """Go on with the calls of dispatchers that are gone, if their launchers kept them."""
@@ -229,39 +239,22 @@ class Dispatcher:
             attempt.resume()
             self._under_way.add(attempt, self._devices[lease.job.device].launcher)
 
-    def _start_jobs(self, devices: Sequence[str], up_to_submission: int | None) -> None:
-        for name in devices:
-            device = self._devices[name]
-            free = self._rooms.free(device)
-            full_boards = self._rooms.full_boards(device) if free > 0 else []
-            for _ in range(free):
-                lease = lifecycle.claim_next(
-                    self._db,
-                    owner=self._owner,
-                    lease_s=self._lease_s,
-                    devices=[name],
-                    now=self._clock(),
-                    up_to_submission=up_to_submission,
-                    full_boards=full_boards,
-                )
-                if lease is None or not self._start(lease):
-                    break
-
-    def _start(self, lease: Lease) -> bool:
+    def _start(self, lease: Lease, without: frozenset[str] = frozenset()) -> bool:
         """Begin a job; return whether its launcher could take another one now."""
-        attempt = self._attempt(lease)
+        attempt = self._attempt(lease, without)
         attempt.begin()
         if attempt.was_short:
             self._rests_until = time.monotonic() + REST_S
         self._under_way.add(attempt, self._devices[lease.job.device].launcher)
         return not attempt.was_short and not attempt.had_no_room
 
-    def _attempt(self, lease: Lease) -> Attempt:
+    def _attempt(self, lease: Lease, without: frozenset[str] = frozenset()) -> Attempt:
         device = self._devices[lease.job.device]
         return Attempt(
             self._db,
             lease,
             device=device,
+            without=without,
             launcher=self._launchers[device.launcher],
             tell=self._tell,
             clock=self._clock,

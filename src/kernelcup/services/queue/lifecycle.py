@@ -102,6 +102,12 @@ def renew(db: Database, lease: Lease, *, lease_s: float, now: datetime) -> Lease
         return jobs.renew(session, lease, until=now + timedelta(seconds=lease_s))
 
 
+def renew_all(db: Database, *, owner: str, lease_s: float, now: datetime) -> set[str]:
+    """Keep all jobs of a holder for longer; return the tokens of the leases that it still has."""
+    with db.write() as session:
+        return jobs.renew_all(session, owner=owner, until=now + timedelta(seconds=lease_s))
+
+
 def finish(
     db: Database,
     lease: Lease,
@@ -177,15 +183,20 @@ def reclaim(
     backends: Mapping[str, Backend] | None = None,
     max_attempts: int = MAX_LOST_ATTEMPTS,
     gone: Callable[[str], bool] = is_gone,
+    owner: str = "",
 ) -> list[int]:
-    """Fail the attempts of holders that went silent or whose process has ended, and return the jobs' ids."""
+    """Fail the attempts of holders that went silent or whose process has ended, and return the jobs' ids.
+
+    ``owner`` is the holder who asks, and so has not ended.
+    """
     with db.read() as session:
-        held = jobs.running(session)
+        held = jobs.doubtful(session, owner=owner, now=now)
+    ended = {each: gone(each) for each in {lease.owner for lease in held}}
     reclaimed = []
     for lease in held:
         if lease.call and lease.until + adoption.ADOPT_WITHIN >= now:
             continue
-        if lease.until >= now and not gone(lease.owner):
+        if lease.until >= now and not ended[lease.owner]:
             continue
         backend = (backends or {}).get(lease.job.device, Backend.CUDA)
         reason = f"attempt {lease.job.attempt} was lost with its dispatcher"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from kernelcup.domain import Device
+from kernelcup.domain import Device, slots_for
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.base import Launcher, MachineReading
 from kernelcup.services.machines import machines
@@ -20,6 +21,29 @@ from kernelcup.storage.queue import backlog
 NOTED_EVERY_S = 10.0
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """Where jobs of a device may start."""
+
+    free: Mapping[str, int]
+    """How many may start on each machine."""
+    large: frozenset[str]
+    """The machines that have enough GPUs for one, free or not."""
+    is_full: bool
+    """Whether as many run as the configuration allows."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a job may start."""
+        return not self.is_full and any(count > 0 for count in self.free.values())
+
+    def emptiest(self, smallest: Room) -> frozenset[str]:
+        """Return the large machine that will be free first: where most jobs of the smallest device could start."""
+        named = () if self.is_full else self.large
+        chosen = [(count, name) for name, count in smallest.free.items() if name in named]
+        return frozenset(name for _, name in sorted(chosen)[-1:])
 
 
 class Rooms:
@@ -42,8 +66,13 @@ class Rooms:
         self._under_way = under_way
         self._clock = clock
         self._note_at = 0.0
+        self._draining: frozenset[str] = frozenset()
         self._resting: frozenset[str] = frozenset()
         """Launchers whose machines all drain."""
+
+    def running(self, device: Device) -> int:
+        """Return how many of our jobs run on a device."""
+        return self._under_way.running(device)
 
     def free(self, device: Device) -> int:
         """Return how many jobs may start on a device now. Raise ``LaunchError``, ``OSError``."""
@@ -52,6 +81,19 @@ class Rooms:
         # The launcher's figure may not include a run that was started just now.
         running = self._under_way.running(device)
         return min(device.slots - running, self._launchers[device.launcher].capacity(device))
+
+    def by_machine(self, devices: Sequence[Device], *, without: frozenset[str]) -> dict[str, Room]:
+        """Return where jobs of devices of one launcher may start, but on some machines; by device."""
+        launcher = self._launchers[devices[0].launcher]
+        found = [each for each in launcher.probe(devices) if each.name not in without | self._draining]
+        rooms = {}
+        for device in devices:
+            large = {each.name for each in found if slots_for(each.slots, device.name) > 0}
+            left = self.free(device)
+            free = {each.name: left if each.free is None else each.free.get(device.name, 0) for each in found}
+            is_full = device.slots <= self._under_way.running(device)
+            rooms[device.name] = Room(free=free, large=frozenset(large), is_full=is_full)
+        return rooms
 
     def in_use(self, device: Device) -> int:
         """Return how many slots of a device are neither running our jobs nor free."""
@@ -64,7 +106,7 @@ class Rooms:
             return 0
         return max(device.slots - running - free, 0)
 
-    def full_boards(self, device: Device) -> list[int]:
+    def full_boards(self, device: Device, *, without: frozenset[str] = frozenset()) -> list[int]:
         """Return the leaderboards whose ranked jobs none of the machines with room may judge."""
         launcher = self._launchers[device.launcher]
         if not launcher.durable:
@@ -72,7 +114,7 @@ class Rooms:
         with_room = [
             each.name
             for each in launcher.probe([device])
-            if each.free is None or each.free.get(device.name, 0) > 0
+            if each.name not in without and (each.free is None or each.free.get(device.name, 0) > 0)
         ]
         with self._db.read() as session:
             fleet = Fleet.read(session, launcher=device.launcher, device=device.name)
@@ -94,7 +136,7 @@ class Rooms:
             if name != machines.AGENT:  # agents report themselves
                 own = not launcher.durable
                 machines.note_seen(self._db, found[name], launcher=name, is_own=own, now=self._clock())
-        draining = machines.draining(self._db)
+        self._draining = draining = machines.draining(self._db)
         self._resting = frozenset(
             name for name, some in found.items() if some and all(each.name in draining for each in some)
         )

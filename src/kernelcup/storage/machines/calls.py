@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.domain import split_count
 from kernelcup.storage.tables import MachineCallRow
 
 
@@ -50,13 +52,17 @@ def add(session: Session, call: AgentCall) -> None:
 
 
 def busy(session: Session) -> dict[tuple[str, str], int]:
-    """Return how many slots are taken, by machine and device."""
+    """Return how many slots are taken, by machine and model: a job on ``H200x2`` takes two slots of ``H200``."""
     query = (
         select(MachineCallRow.machine, MachineCallRow.device, func.count())
         .where(MachineCallRow.state.in_([each.value for each in BUSY]))
         .group_by(MachineCallRow.machine, MachineCallRow.device)
     )
-    return {(machine, device): count for machine, device, count in session.execute(query)}
+    taken: Counter[tuple[str, str]] = Counter()
+    for machine, device, count in session.execute(query):
+        model, gpus = split_count(device)
+        taken[machine, model] += gpus * count
+    return taken
 
 
 def of_machine(session: Session, machine: str) -> list[AgentCall]:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.domain import slots_for, split_count
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.tables import BoardMachineRow, MachineRow
 
@@ -33,6 +34,15 @@ class Machine:
     busy_s: float
     price_per_hour: float
     """Of one busy slot."""
+
+    def slots_for(self, device: str) -> int:
+        """Return how many jobs of a device it can run at once."""
+        return slots_for(self.slots, device)
+
+    def slots_of(self, model: str) -> int:
+        """Return how many jobs that take one GPU of a model fit on it."""
+        named = ((split_count(name), count) for name, count in self.slots.items())
+        return max((gpus * count for (each, gpus), count in named if each == model), default=0)
 
 
 def every(session: Session) -> list[Machine]:

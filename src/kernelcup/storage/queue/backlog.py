@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -44,14 +45,16 @@ class Backlog:
     """The time since which the job with the lowest number waits."""
 
 
-def backlogs(session: Session) -> list[Backlog]:
-    """Return the backlogs of all devices and classes."""
+def backlogs(session: Session, *, devices: Collection[str] | None = None) -> list[Backlog]:
+    """Return the backlogs of all devices, or of some, by classes."""
     groups = (
         select(JobRow.device, JobRow.priority, func.count(), func.min(JobRow.id))
         .where(QUEUED)
         .group_by(JobRow.device, JobRow.priority)
         .order_by(JobRow.device, JobRow.priority)
     )
+    if devices is not None:
+        groups = groups.where(JobRow.device.in_(devices))
     found = session.execute(groups).all()
     first = [job_id for *_, job_id in found]
     query = select(JobRow.id, JobRow.queued_at, JobRow.created_at).where(JobRow.id.in_(first))

@@ -180,6 +180,14 @@ def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
     return dataclasses.replace(lease, until=until)
 
 
+def renew_all(session: Session, *, owner: str, until: datetime) -> set[str]:
+    """Extend the leases of a holder, and return their tokens."""
+    mine = (RUNNING, JobRow.lease_owner == owner)
+    session.execute(select(JobRow.id).where(*mine).order_by(JobRow.id).with_for_update())
+    renewed = update(JobRow).where(*mine).values(lease_until=until).returning(JobRow.lease_token)
+    return {token for token in session.scalars(renewed, execution_options=_NO_SYNC) if token is not None}
+
+
 def note_call(session: Session, lease: Lease, call: str, machine: str | None) -> None:
     """Store by which name the launcher knows an attempt, and where it runs. Raise ``StaleLease``."""
     _change(session, lease, call=call, machine=machine)
@@ -269,6 +277,12 @@ def running(session: Session) -> list[Lease]:
     """Return all leases."""
     rows = session.scalars(select(JobRow).where(RUNNING)).all()  # ordered by id, SQLite would read all jobs
     return [_lease(row) for row in sorted(rows, key=lambda row: row.id)]
+
+
+def doubtful(session: Session, *, owner: str, now: datetime) -> list[Lease]:
+    """Return the leases that a holder cannot take for granted: those of others, and its own that have lapsed."""
+    query = select(JobRow).where(RUNNING, or_(JobRow.lease_owner != owner, JobRow.lease_until < now))
+    return [_lease(row) for row in sorted(session.scalars(query), key=lambda row: row.id)]
 
 
 def running_on(session: Session) -> dict[str, list[int]]:

@@ -1,0 +1,97 @@
+"""Claim jobs and have them begun, as many as there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from kernelcup.domain import Device
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue.rooms import Rooms
+from kernelcup.services.queue.sharing import Family, families
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import backlog
+from kernelcup.storage.queue.jobs import Lease
+
+
+class Starts:
+    """Starts the jobs of a dispatcher's devices.
+
+    Args:
+        begin: Begins a claimed job, on none of some machines; returns whether its launcher could take another one.
+        owner: The holder of the leases.
+        lease_s: How long they last without a heartbeat.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        devices: Sequence[Device],
+        rooms: Rooms,
+        *,
+        begin: Callable[[Lease, frozenset[str]], bool],
+        owner: str,
+        lease_s: float,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._db = db
+        self._devices = {device.name: device for device in devices}
+        self._rooms = rooms
+        self._begin = begin
+        self._owner, self._lease_s, self._clock = owner, lease_s, clock
+        self._families = families(devices)
+        self._sharing = [device for family in self._families for device in family.devices]
+
+    def look(self, devices: Sequence[str], up_to_submission: int | None, *, is_due: bool) -> None:
+        """Start what can start now; ``is_due`` unless this is only because a job has ended."""
+        if is_due and self._sharing:
+            with self._db.read() as session:
+                waiting = backlog.backlogs(session, devices=[device.name for device in self._sharing])
+            running = {device.name: self._rooms.running(device) for device in self._sharing}
+            for family in self._families:
+                family.update(waiting, running)
+        for family in self._families:
+            self._start_family(family, devices, up_to_submission)
+        for name in devices:
+            device = self._devices[name]
+            if device not in self._sharing:
+                self._start_some(device, up_to_submission)
+
+    def _start_some(self, device: Device, up_to_submission: int | None) -> None:
+        free = self._rooms.free(device)
+        full_boards = self._rooms.full_boards(device) if free > 0 else []
+        for _ in range(free):
+            lease = self._claim(device, up_to_submission, full_boards)
+            if lease is None or not self._begin(lease, frozenset()):
+                return
+
+    def _start_family(self, family: Family, devices: Sequence[str], up_to_submission: int | None) -> None:
+        """Start jobs of devices that share their hosts, in turns (:mod:`kernelcup.services.queue.sharing`)."""
+        held: frozenset[str] = frozenset()
+        passed = absent = {device.name for device in family.devices} - set(devices)
+        while family.order(without=passed):
+            rooms = self._rooms.by_machine(family.devices, without=held)
+            device, may_start = family.next(rooms, without=passed)
+            if may_start:
+                full_boards = self._rooms.full_boards(device, without=held)
+                lease = self._claim(device, up_to_submission, full_boards)
+                if lease is not None and self._begin(lease, held):
+                    family.note_start(device, lease.job.priority)
+                    continue
+            passed = passed | {device.name}
+            if not may_start and device.gpus > 1 and family.order(without=absent)[0] == device:
+                held |= rooms[device.name].emptiest(rooms[family.devices[-1].name])
+                absent = passed
+
+    def _claim(
+        self, device: Device, up_to_submission: int | None, full_boards: Sequence[int]
+    ) -> Lease | None:
+        return lifecycle.claim_next(
+            self._db,
+            owner=self._owner,
+            lease_s=self._lease_s,
+            devices=[device.name],
+            now=self._clock(),
+            up_to_submission=up_to_submission,
+            full_boards=full_boards,
+        )
