@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import typer
 
 from kernelcup.cli import exit_codes
+from kernelcup.cli.completion import complete
 from kernelcup.cli.failures import problem_object, write_crash
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidTask, KernelCupError
@@ -33,6 +34,7 @@ def main() -> NoReturn:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
     try:
+        complete(commands)
         code = execute(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
