@@ -137,7 +137,7 @@ def gray_report(
 
 def judge(db: Database, report: RunReport, *, at: datetime, rival: int | None = None) -> None:
     """Judge the job that is next."""
-    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=at)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300", "here"], now=at)
     assert lease is not None
     lifecycle.finish(
         db,

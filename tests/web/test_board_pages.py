@@ -15,11 +15,12 @@ import pytest
 from competition import enter, gray_task
 from looks import check_page
 
-from builders import NOW, make_board, make_task
+from builders import NOW, make_board, make_device, make_task
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.results import comparisons, standings
+from kernelcup_harness.protocol import Backend
 
 PAGES = (
     "/",
@@ -143,6 +144,21 @@ def test_a_closed_board_without_a_final_does_not_say_final(client, competition) 
     lead = client.get("/b/prefixsum").text.partition('<p class="lead">')[2].partition("</p>")[0]
     assert "closed" in lead
     assert "final" not in lead
+
+
+@pytest.mark.parametrize("backend", [Backend.EMULATED, Backend.CPU])
+def test_times_without_a_gpu_say_what_they_mean_and_show_no_speedup(platform, client, db, backend) -> None:
+    platform.config = dataclasses.replace(
+        platform.config, configured_devices=(make_device(name="here", backend=backend), make_device())
+    )
+    make_board(db, devices=["here", "H100"])
+    for device in ("here", "H100"):
+        enter(db, "ada", 30.0, board="double", device=device)
+    here, there = (client.get(f"/b/double?device={each}").text for each in ("here", "H100"))
+    assert here.index("These times mean nothing for a GPU.") < here.index("Ranking on here")
+    assert ("Speed-up" in here, "3.62×" in here) == (False, False)
+    assert ("mean nothing" in there, "3.62×" in there) == (False, True)
+    assert client.get("/").text.count("3.62×") == 1
 
 
 def test_readers_without_account_see_no_row_of_their_own(client, competition) -> None:

@@ -59,8 +59,8 @@ def render(
     """Return a page; 304 where the browser has it already.
 
     Besides ``values`` every template knows ``viewer`` (the signed-in :class:`Actor`, or None), ``path`` (of
-    this page, with its query), ``csrf_field`` (a form's hidden input), ``public_url`` (of the service) and ``docs``
-    (the address of the documentation).
+    this page, with its query), ``csrf_field`` (a form's hidden input), ``public_url`` (of the service), ``docs``
+    (the address of the documentation) and ``without_gpu`` (what the times of devices without a GPU mean, by name).
     """
     text = environment().get_template(template).render(**_surroundings(request), **values)
     return page_of(request, text.encode(), status=status, headers=headers, security=security)
@@ -100,6 +100,11 @@ def _surroundings(request: Request) -> dict[str, Any]:
     return {
         "public_url": platform.config.server.public_url,
         "docs": platform.config.server.docs,
+        "without_gpu": {
+            device.name: wording.WITHOUT_GPU[device.backend]
+            for device in platform.config.devices
+            if device.backend in wording.WITHOUT_GPU
+        },
         "viewer": viewer_of(request),
         "path": f"{request.url.path}{query}",
         "csrf_field": csrf.field(request),

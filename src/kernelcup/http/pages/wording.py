@@ -20,7 +20,7 @@ from kernelcup.domain import (
 from kernelcup.reporting.phrases import duel_remark, duel_sentence, remark, trust_text
 from kernelcup.services.results.duel_list import ShownDuel
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
-from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
+from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
 
 ERROR_TITLES = {
     400: "That cannot be done",
@@ -35,6 +35,12 @@ ERROR_TITLES = {
     503: "The server is busy",
 }
 BUG_TITLE = "Something is wrong here"
+
+WITHOUT_GPU = {
+    Backend.EMULATED: "It is emulated: a processor answers in place of a GPU. These times mean nothing for a GPU.",
+    Backend.CPU: "It is a processor, timed by the wall clock. These times mean nothing for a GPU.",
+}
+"""What the times of devices without a GPU mean."""
 
 VERDICT_KINDS = {Verdict.ACCEPTED: "good", Verdict.INTERNAL_ERROR: "warn"}
 """Style classes of verdicts; all others are ``bad``."""
