@@ -339,6 +339,35 @@ def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(client, ad
     assert (place["rank"], place["trust"]) == (1, "wall clock")
 
 
+def test_a_comparison_shows_nothing_of_a_rivals_code(client, ada, board, db, person) -> None:
+    """Whatever its owner may read of it: the report, its texts, the code, the events, the page."""
+    bob, secret = person("bob"), "s3cr3t_trick"
+    submit(client, ada, code=f"{SUBMISSION}# {secret}\n", mode="leaderboard")
+    judge(db)
+    submit(client, bob, mode="leaderboard")
+    judge(db, make_report([1100.0]))
+    made = client.post(
+        "/api/v1/compare", json={"first": 2, "second": 1, "device": "H100"}, headers=bob.headers
+    )
+    assert made.status_code == 201
+    failed = DuelResult(verdict="", rival_message=f"the rival: line 3: {secret}")
+    told = CapturedOutput(text=secret, total_bytes=12)
+    judge(db, make_report(duel=failed, stdout=told, stderr=told, mode="leaderboard"))
+    paths = [
+        f"/api/v1/{each}"
+        for each in ("compare/3", "submissions/3", "submissions/3/raw", "submissions/3/history")
+    ]
+    for path in [*paths, "/s/3", "/s/2/diff/1", "/api/v1/submissions/3/events", "/api/v1/submissions"]:
+        answer = client.get(path, headers=bob.headers)
+        assert answer.status_code == 200, path
+        assert secret not in answer.text, path
+    assert client.get("/api/v1/submissions/1/raw", headers=bob.headers).status_code == 403
+    assert (
+        "could not be measured: withheld"
+        in client.get("/api/v1/compare/3", headers=bob.headers).json()["sentence"]
+    )
+
+
 def test_a_comparison_is_made_followed_and_answered(client, ada, board, db) -> None:
     for _ in range(2):
         submit(client, ada)

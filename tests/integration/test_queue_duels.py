@@ -11,7 +11,15 @@ from builders import make_actor, make_board, make_case, make_report, make_stage,
 from fakes import FakeClock, FakeLauncher, work_off
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
-from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
+from kernelcup.errors import (
+    DeviceNeeded,
+    Forbidden,
+    InvalidValue,
+    NotFound,
+    RateLimited,
+    SignInNeeded,
+    UnknownDevice,
+)
 from kernelcup.reporting.phrases import duel_remark, remark
 from kernelcup.services.boards.boards import delete_board, get_board
 from kernelcup.services.boards.changes import BoardChanges, update_board
@@ -21,6 +29,7 @@ from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import comparisons, duels, places, reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import freeze, history, personal_best, standings
+from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import list_views, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine.database import Database
@@ -400,6 +409,74 @@ def test_two_of_ones_own_may_be_compared_and_any_by_managers(judging, pair) -> N
         start(judging, first, second, "eve")
     with pytest.raises(SignInNeeded):
         comparisons.start(judging.db, OPERATOR, first.id, second.id, now=judging.clock())
+
+
+@pytest.fixture
+def rivals(judging: Judging):
+    """Return the results of ada, who is first, and bob."""
+    return judging.judge(1000, "ada", content=b"adas = 1\n"), judging.judge(
+        1100, "bob", content=b"bobs = 1\n"
+    )
+
+
+def test_whoever_has_a_place_may_compare_their_own_with_any_result_that_ranks(judging, rivals) -> None:
+    adas, bobs = rivals
+    before = ranking(judging)
+    for pair in ((bobs, adas), (adas, bobs)):
+        made = start(judging, *pair, "bob")
+        assert (made.first, made.second) == (bobs.id, adas.id)
+        assert judging_code(judging, made.id) == "bobs = 1\n"
+        launcher = FakeLauncher(make_report([1100], duel=SLOWER))
+        attempt(judging, launcher)
+        (spec,) = launcher.specs
+        assert (spec.submission.code, spec.rival.code) == ("bobs = 1\n", "adas = 1\n")
+        done = comparisons.show(judging.db, made.id, viewer=actor_of(judging.db, "bob"))
+        assert done.sentence.startswith(f"#{adas.id} is 3.0 % faster than #{bobs.id}")
+        (case,) = done.cases
+        assert (case.first_ns, case.second_ns) == (pytest.approx(1100), pytest.approx(1000))
+    assert ranking(judging) == before
+
+
+def test_only_ranked_users_compare_and_only_results_that_rank(judging, rivals) -> None:
+    adas, bobs = rivals
+    practice = judging.submit("ada", mode=Mode.TEST)
+    judging.finish(judging.claim())
+    worse = judging.judge(1200, "ada", content=b"worse = 1\n")
+    unranked = judging.submit("eve", mode=Mode.TEST)
+    judging.finish(judging.claim())
+    for pair, who, told in (
+        ((bobs, practice), "bob", "is not ranked"),
+        ((bobs, worse), "bob", "has no place"),
+        ((unranked, adas), "eve", "You have no place"),
+        ((adas, bobs), "eve", "one of the two has to be yours"),
+    ):
+        with pytest.raises(Forbidden, match=told):
+            start(judging, *pair, who)
+    lifted = judging.judge(900, "ada", content=b"lifted = 1\n")
+    reviews.quarantine(
+        judging.db, OPERATOR, judging.job(lifted).id, reason="too fast", evidence={}, now=judging.clock()
+    )
+    with pytest.raises(Forbidden, match="has no place"):
+        start(judging, bobs, lifted, "bob")
+
+
+def test_a_frozen_leaderboard_compares_with_nothing_from_after_its_freeze(judging, rivals) -> None:
+    adas, bobs = rivals
+    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    judging.clock.advance(1)
+    late = judging.judge(900, "ada", content=b"late = 1\n")
+    with pytest.raises(Forbidden, match="has no place"):
+        start(judging, bobs, late, "bob")
+    assert start(judging, bobs, adas, "bob").second == adas.id
+
+
+def test_comparisons_with_rivals_count_as_practice(judging, rivals) -> None:
+    limits.add_limit(
+        judging.db, OPERATOR, text="1/hour", board="double", mode_group="practice", now=judging.clock()
+    )
+    start(judging, *rivals, "bob")
+    with pytest.raises(RateLimited):
+        start(judging, *rivals, "bob")
 
 
 def test_what_cannot_be_compared_is_refused(judging, pair) -> None:

@@ -9,9 +9,9 @@ import re
 import pytest
 import reports
 
-from kernelcup.http.pages.figures import MINUS
 from kernelcup.http.pages.submissions import close_up, difference, report_plots, report_words
 from kernelcup.reporting.insights import lessons
+from kernelcup.reporting.phrases import MINUS
 from kernelcup_harness.protocol import Difference, Mismatch, Reason, StageName, Timing, Verdict
 
 

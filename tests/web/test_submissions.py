@@ -253,11 +253,23 @@ def test_difference_has_changed_lines_and_times_side_by_side(db, client, ada) ->
     assert client.get("/s/1/diff/1").status_code == 400
 
 
-def test_difference_between_two_people_is_refused_to_managers_too(db, client, ada, person, signed_in) -> None:
+def test_two_peoples_results_are_shown_side_by_side_without_code_to_managers_too(
+    db, client, ada, person, signed_in
+) -> None:
+    judged(db, reports.ranked(factor=1.06), user="bob", content=reports.CODE.replace("1024", "512").encode())
     judged(db, reports.ranked())
-    judged(db, reports.ranked(), user="bob")
+    assert 'href="/s/2/diff/1">With your #2' in client.get("/s/1").text
+    assert 'href="/s/2/diff/1">With #1' in client.get("/b/double").text
+    own = client.get("/s/2/diff/1").text
     client.cookies.update(signed_in(person("root", Role.ADMIN)))
-    assert client.get("/s/2/diff/1").status_code == 400
+    for page in (own, client.get("/s/2/diff/1").text):
+        assert page.count("−5.7 %") == 5
+        assert "512,)]" not in page
+        assert "<h2>Code</h2>" not in page
+    form = {"csrf_token": token_of(own), "device": "H100"}
+    client.cookies.update(signed_in(ada))
+    form["csrf_token"] = token_of(client.get("/s/2/diff/1").text)
+    assert client.post("/s/2/diff/1", data=form, headers=OURS).url.path == "/s/3"
 
 
 def test_two_submissions_are_measured_in_turns_on_demand(db, client, ada) -> None:

@@ -16,6 +16,7 @@ from kernelcup.domain import (
 )
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, TrustLevel
 
+MINUS = "\N{MINUS SIGN}"
 HALF = 0.5
 """Below this speedup a result is called slower."""
 
@@ -179,6 +180,12 @@ def is_compared(duel: DuelResult | None) -> bool:
     if duel is None or duel.verdict in (DuelVerdict.RIVAL_FAILED, DuelVerdict.FAILED, DuelVerdict.NOT_HELD):
         return False
     return duel.low > 0 and math.isfinite(duel.high)
+
+
+def change_text(ratio: float) -> str:
+    """Return by how much one time differs from another: ``−5.6 %`` for a ratio of 0.944."""
+    share = 100 * (ratio - 1)
+    return f"{MINUS if share < 0 else '+'}{abs(share):.1f} %"
 
 
 def times_as_fast(factor: float, whom: str) -> str:

@@ -310,10 +310,13 @@ def test_two_submissions_are_compared_at_the_server(command, ada, board, db, on_
     for _ in range(2):
         command("submit", "kernel.py", "--board", board, "--no-wait")
         judge(db)
-    duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=10)
+    cases = [[0.49, 0.5, 0.9]]
+    duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=10, cases=cases)
     on_event(lambda kind: judge(db, make_report(duel=duel)) if kind == "accepted" else None)
     ended = command("compare", "#1", "2", "--device", "h100")
     assert ended.code == 0, ended.err
+    assert "#1 and #2, case by case" in ended.out
+    assert "−50.0 %" in ended.out
     assert "comparison 3 of double on H100" in ended.out
     assert "#1 is 100.0 % faster than #2 (98 % interval 96.1 to 104.1 %)." in ended.out
     assert body_of(command("compare", "one", "2", "--json"))["error"]["code"] == "invalid_value"

@@ -59,9 +59,10 @@ def compare(
     by itself, and the intervals of both times are compared; a server compares their ranked times. An emulated
     device has no times to compare. With --task, and for submission numbers where there is no server, this
     machine compares them now and stores nothing. A server queues the comparison like an unranked run; you may
-    compare your own submissions, and all of a leaderboard that you manage.
+    compare two of your own, one of your own with any result that ranks once you have a place yourself (yours
+    comes first then, and no code of the other is shown), and all of a leaderboard that you manage.
 
-    Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
+    Exit codes as for `kernelcup run`, for the first one's verdict; 9 if nothing was compared.
     """
     from kernelcup.cli import wiring
     from kernelcup.cli.backend.choosing import open_backend
@@ -163,11 +164,35 @@ def compare_there(
     if as_json:
         typer.echo(json.dumps(done))
     else:
-        typer.echo(plain(done["sentence"] or no_result(done["verdict"] or done["state"], f"#{first}")))
+        show_cases(done)
+        typer.echo(
+            plain(done["sentence"] or no_result(done["verdict"] or done["state"], f"#{done['first']}"))
+        )
     verdict = None if done["verdict"] is None else Verdict(done["verdict"])
     duel = None if done["duel"] is None else from_json(DuelResult, done["duel"])
     code = exit_codes.of_jobs([(JobState(done["state"]), verdict)])
     raise typer.Exit(exit_codes.NO_RESULT if code == exit_codes.OK and not is_compared(duel) else code)
+
+
+def show_cases(done: dict[str, Any]) -> None:
+    """Print the public cases of a server's comparison, with both times and how they differ in turns."""
+    from kernelcup.cli.show import terminal
+    from kernelcup.cli.show.tables import cell, new_table, print_table
+    from kernelcup.reporting.phrases import change_text, duration
+
+    if not done["cases"]:
+        return
+    first, second = f"#{done['first']}", f"#{done['second']}"
+    table = new_table("case", first, second, "in turns", right=(first, second, "in turns"))
+    for case in done["cases"]:
+        named = {name: value for name, value in case["parameters"].items() if name != "seed"}
+        times = (case["first_ns"], case["second_ns"])
+        table.add_row(
+            cell(", ".join(f"{name} {value}" for name, value in named.items()) or str(case["index"])),
+            *("" if ns is None else duration(ns) for ns in times),
+            "" if case["ratio"] is None else change_text(case["ratio"]),
+        )
+    print_table(terminal.console(), f"{first} and {second}, case by case", table)
 
 
 def measure(

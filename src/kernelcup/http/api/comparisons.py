@@ -27,6 +27,18 @@ class CompareIn(Form):
     )
 
 
+class ComparedCaseOut(BaseModel):
+    """A public case of both."""
+
+    index: int
+    parameters: dict[str, Any]
+    first_ns: float | None = Field(description="By the first submission's own result; null without one.")
+    second_ns: float | None
+    ratio: float | None = Field(
+        description="Time of the first over that of the second, measured in turns: the median of the blocks."
+    )
+
+
 class ComparisonOut(BaseModel):
     """Two submissions, measured in turns on one device."""
 
@@ -47,6 +59,7 @@ class ComparisonOut(BaseModel):
         "interval from `low` to `high`; `verdict` is `faster`, `slower` or `tied`."
     )
     sentence: str = Field(description="The result in words; empty before there is one.")
+    cases: list[ComparedCaseOut] = Field(description="The public cases, once there is a result.")
 
     @classmethod
     def of(cls, found: Comparison) -> ComparisonOut:
@@ -58,9 +71,11 @@ class ComparisonOut(BaseModel):
 def start(
     body: CompareIn, response: Response, platform: PlatformDep, db: Db, actor: ActorDep, now: Now
 ) -> ComparisonOut:
-    """Measure two of your submissions in turns; managers of the leaderboard may choose any two.
+    """Measure a submission of yours and another one in turns; managers of the leaderboard may choose any two.
 
-    It waits in the queue like an unranked run. Follow it as the submission with the same number.
+    The other one is yours as well, or any result that ranks, once you have a place yourself; yours is then the
+    first of the two, and no code of the other is shown. It waits in the queue like an unranked run. Follow it as
+    the submission with the same number.
     """
     known = platform.config.devices
     found = comparisons.start(

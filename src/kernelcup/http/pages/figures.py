@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from kernelcup.reporting.phrases import UNITS, duration, percent
 
-MINUS = "\N{MINUS SIGN}"
 NS = 1e9
 SIGNIFICANT = 4
 MOST_DECIMALS = 3

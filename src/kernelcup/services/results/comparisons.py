@@ -1,36 +1,61 @@
 """Measure two submissions in turns on one device, to find out which is faster.
 
-A comparison is a submission of its own, made by the actor with the first one's code: it is queued,
-watched, cancelled and deleted like any other, counts as practice for limits, and never ranks. Like
-practice it leaves out hidden cases: otherwise any code could be tried on them, past the limits of
-ranked submissions.
+Whoever has a place may compare a submission of their own with any result that ranks: they learn its times
+and never its code, which is the second side and is copied nowhere. A comparison is a submission of its own,
+made by the actor with the first one's code: it is queued, watched, cancelled and deleted like any other,
+counts as practice for limits, and never ranks. Like practice it leaves out hidden cases: otherwise any code
+could be tried on them, past the limits of ranked submissions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, Device, JobState, Leaderboard, Scope, Submission
+from kernelcup.domain import Actor, Device, JobState, Leaderboard, Run, Scope, Submission
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.reporting.phrases import duel_sentence
 from kernelcup.services import access
 from kernelcup.services.boards.boards import emulated_of, find_board
 from kernelcup.services.results import duels
 from kernelcup.services.results.final_order import by_scores
-from kernelcup.services.results.standings import board_device
+from kernelcup.services.results.standings import board_device, shows_copy
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
 from kernelcup.services.submissions import admission
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import comparisons
-from kernelcup.storage.results import runs
+from kernelcup.storage.results import runs, standings
 from kernelcup.storage.submissions import submissions
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, HarnessKind, Mode, Verdict
+from kernelcup_harness.protocol import (
+    DuelResult,
+    DuelVerdict,
+    HarnessKind,
+    Mode,
+    Parameters,
+    StageName,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedCase:
+    """A public case of a comparison."""
+
+    index: int
+    parameters: Parameters
+    first_ns: float | None
+    """The time of the first submission by its own result, in nanoseconds; None if it has none."""
+    second_ns: float | None
+    ratio: float | None
+    """The time of the first over that of the second, measured in turns: the median of the blocks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +75,7 @@ class Comparison:
     duel: DuelResult | None
     sentence: str
     """The result in words; empty while there is none."""
+    cases: tuple[ComparedCase, ...] = ()
 
 
 def start(
@@ -64,7 +90,8 @@ def start(
 ) -> Comparison:
     """Queue a comparison of two submissions, and return it.
 
-    Managers of the leaderboard may compare any two; others two of their own.
+    Managers of the leaderboard may compare any two, others two of their own. Users who have a place on the device may
+    also compare one of their own with any result that ranks there; theirs is then the first of the two.
 
     Args:
         db: The database.
@@ -77,7 +104,7 @@ def start(
 
     Raises:
         NotFound: One of them does not exist for the actor.
-        Forbidden: One of them belongs to another user.
+        Forbidden: One of them belongs to another user and does not rank, or the actor has no place themselves.
         InvalidValue: They are of different leaderboards, are the same, or cannot be compared.
         DeviceNeeded, UnknownDevice, Paused, NotOpenYet, DeadlinePassed, RateLimited: As for any submission.
     """
@@ -97,8 +124,9 @@ def start(
         if emulated_of([chosen], known_devices):
             raise InvalidValue(f"{chosen} is an emulated device, which has no times to compare.")
         check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
+        one, other = _in_order(session, actor, board, chosen, one, other)
         made, _ = duels.queue(
-            session, board=board, user_id=actor.user_id, first=first, second=second, device=chosen, now=now
+            session, board=board, user_id=actor.user_id, first=one.id, second=other.id, device=chosen, now=now
         )
     return show(db, made, viewer=actor)
 
@@ -130,7 +158,49 @@ def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
         verdict=each.run.verdict if each.run is not None else None,
         duel=duel,
         sentence="" if duel is None else duel_sentence(duel, _name(pair.first_id), _name(pair.second_id)),
+        cases=() if each.run is None else tuple(_cases(db, each.run, pair, each.job.device, viewer)),
     )
+
+
+def _cases(
+    db: Database, run: Run, pair: comparisons.Pair, device: str, viewer: Actor
+) -> Iterator[ComparedCase]:
+    """Yield the public cases of a comparison with the times that the viewer may see of both."""
+    stage, duel = run.report.stage_report(StageName.RANKED), run.report.duel
+    public = [each for each in stage.cases if not each.hidden] if stage is not None else []
+    first, second = (
+        _times(db, number, device, run.task_hash, viewer) for number in (pair.first_id, pair.second_id)
+    )
+    blocks = duel.cases if duel is not None and len(duel.cases) == len(public) else [[]] * len(public)
+    for case, ratios in zip(public, blocks, strict=True):
+        yield ComparedCase(
+            index=case.index,
+            parameters=case.parameters,
+            first_ns=first.get(case.index),
+            second_ns=second.get(case.index),
+            ratio=statistics.median(ratios) if ratios else None,
+        )
+
+
+def _times(
+    db: Database, submission_id: int | None, device: str, task_hash: str, viewer: Actor
+) -> Mapping[int, float]:
+    """Return the times of a submission's public cases against a version of the task, in nanoseconds."""
+    if submission_id is None:
+        return {}
+    with suppress(NotFound, Forbidden):
+        view = show_submission(db, submission_id, viewer=viewer)
+        found = [each.run for each in view.jobs if each.job.device == device and each.run is not None]
+        stages = [
+            each.report.stage_report(name)
+            for each in found
+            for name in (StageName.RANKED, StageName.BENCHMARK)
+        ]
+        stage = next((each for each in stages if each is not None), None)
+        if stage is not None and found[0].task_hash == task_hash:
+            timed = [each for each in stage.cases if each.timing is not None and not each.hidden]
+            return {each.index: each.timing.score_ns for each in timed if each.timing is not None}
+    return {}
 
 
 def _by_scores(
@@ -145,14 +215,43 @@ def _by_scores(
 
 
 def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submission, Leaderboard]:
-    """Return a submission that the actor may compare, and its leaderboard."""
+    """Return a submission that the actor may look at, and its leaderboard."""
     submission = submissions.find(session, submission_id)
     board = None if submission is None else find_board(session, submission.leaderboard)
     if submission is None or board is None or not access.sees_board(session, actor, board):
         raise NotFound(f"There is no submission {submission_id}.")
-    if actor.user_id != submission.user_id and not access.inspects_board(actor, board):
-        raise Forbidden(f"Submission {submission_id} belongs to another user: you can compare only your own.")
+    is_own = actor.user_id == submission.user_id or access.inspects_board(actor, board)
+    if not is_own and submission.mode is not Mode.LEADERBOARD:
+        raise Forbidden(f"Submission {submission_id} belongs to another user, and is not ranked.")
     return submission, board
+
+
+def _in_order(
+    session: Session, actor: Actor, board: Leaderboard, device: str, one: Submission, other: Submission
+) -> tuple[Submission, Submission]:
+    """Return the two with the actor's own first: its code is copied. Raise ``Forbidden`` for a pair that may not be."""
+    if access.inspects_board(actor, board) or one.user_id == other.user_id == actor.user_id:
+        return one, other
+    own, rival = (one, other) if one.user_id == actor.user_id else (other, one)
+    if own.user_id != actor.user_id:
+        raise Forbidden(f"#{one.id} and #{other.id} belong to another user: one of the two has to be yours.")
+    places = partial(
+        standings.entries,
+        session,
+        board_id=board.id,
+        device=device,
+        frozen=shows_copy(session, board, actor),
+    )
+    if not places(submission_id=rival.id):
+        raise Forbidden(
+            f"Submission {rival.id} belongs to another user, and has no place on {device}: of others only "
+            "results that rank can be compared."
+        )
+    if not places(user_id=actor.user_id):
+        raise Forbidden(
+            f"You have no place on {device} yet: rank a result there, then compare it with others."
+        )
+    return own, rival
 
 
 def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:

@@ -9,6 +9,7 @@ from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
     DuelResult,
+    DuelVerdict,
     HarnessKind,
     Mode,
     RunReport,
@@ -24,7 +25,9 @@ DIGITS = 4
 """Significant digits of times, as on the board."""
 EVIDENT = frozenset({"device", "driver", "cuda", "torch", "triton", "python", "cores", "environment"})
 """Facts of a report's environment for everybody."""
-WITHHELD_RIVAL = "Withheld: it may reveal another user's submission."
+WITHHELD_RIVAL = "withheld, for it may reveal another user's submission"
+NOT_IN_TURNS = "one of the two cannot be"
+"""Said in place of why two were not measured in turns."""
 
 
 def redact(
@@ -53,7 +56,8 @@ def redact(
     if shown.quarantine:
         shown = dataclasses.replace(shown, quarantine=for_author(shown.quarantine))
     if not is_own_rival:
-        shown = _without_rivals_message(shown, WITHHELD_RIVAL)
+        held = shown.duel is None or shown.duel.verdict != DuelVerdict.NOT_HELD
+        shown = _without_rivals_message(shown, WITHHELD_RIVAL if held else NOT_IN_TURNS)
     if was_ranked(shown):
         shown = _without_ranked_texts(shown)
     if any(stage.met_hidden or any(map(_met_hidden, stage.cases)) for stage in shown.stages):

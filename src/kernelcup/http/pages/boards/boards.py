@@ -148,6 +148,7 @@ def show_board(
         page=PAGE,
         own=own,
         gap=_gap(db, head, actor, own, table, after),
+        rival=_rival(db, head, actor, own),
         latest=_latest(db, head, actor, own),
         unranked=()
         if after
@@ -288,6 +289,14 @@ def _gap(
         return table.rows[at - after].place
     above = standings.standings(db, head.board.name, head.device, viewer=viewer, limit=1, offset=at)
     return above[0] if above else None
+
+
+def _rival(db: Database, head: Head, viewer: Actor, own: Standing | None) -> Standing | None:
+    """Return whom the reader's result is offered to be compared with: the first, or who comes next of one's own."""
+    if own is None:
+        return None
+    top = standings.standings(db, head.board.name, head.device, viewer=viewer, limit=2)
+    return next((each for each in top if each.submission_id != own.submission_id), None)
 
 
 def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wording.OwnResult | None:

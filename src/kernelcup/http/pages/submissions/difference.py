@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from kernelcup.clean_text import plain
 from kernelcup.domain import Run
-from kernelcup.http.pages.figures import MINUS, NS, TimeScale
+from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
+from kernelcup.reporting import phrases
 from kernelcup.reporting.insights import Lesson, lessons
 from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup_harness.protocol import CaseResult, SourceTree, StageName
@@ -129,6 +130,8 @@ def _cases(
 ) -> Iterator[CasePair]:
     for case in cases:
         old, new = before.get(case.index) if same else None, after.get(case.index)
+        if case.hidden and old is None and new is None:
+            continue
         yield CasePair(case=case, old=old, new=new, change=change_text(old, new), sure=is_sure(old, new))
 
 
@@ -136,9 +139,7 @@ def change_text(old: Lesson | None, new: Lesson | None) -> str:
     """Return by how much a time has changed; empty where one of them is not known."""
     if old is None or new is None:
         return ""
-    share = 100 * (new.time_ns / old.time_ns - 1)
-    sign = MINUS if share < 0 else "+"
-    return f"{sign}{abs(share):.1f} %"
+    return phrases.change_text(new.time_ns / old.time_ns)
 
 
 def is_sure(old: Lesson | None, new: Lesson | None) -> bool:

@@ -345,6 +345,7 @@ def _facts(run: Run, beside: Beside | None) -> Iterator[str]:
         if best is not None and best.score_s > 0 and report.comparable:
             yield f"{times_as_fast(best.score_s / run.score_s, f'the best, #{best.submission}')}.".capitalize()
     if report.duel is not None:
-        yield duel_sentence(report.duel, "This submission", "its rival")
+        told = duel_sentence(report.duel, "this submission", "its rival")
+        yield told[:1].upper() + told[1:]
     if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
         yield report_words.EMULATED

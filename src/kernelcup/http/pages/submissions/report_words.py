@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from kernelcup.domain import JobState
 from kernelcup.reporting.bottlenecks.explain import demangled
+from kernelcup.reporting.phrases import change_text
+from kernelcup.services.results.comparisons import ComparedCase
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -152,12 +154,12 @@ def shared_keys(cases: Sequence[CaseResult]) -> tuple[str, ...]:
     return keys if len(keys) <= MOST_KEYS else ()
 
 
-def case_text(case: CaseResult, keys: Sequence[str] = ()) -> str:
+def case_text(case: CaseResult | ComparedCase, keys: Sequence[str] = ()) -> str:
     """Return a case's parameters without its seed: ``height 512, width 512``; ``hidden`` for a hidden one.
 
     Where the column is headed by their names: ``512 × 512``.
     """
-    if case.hidden and not case.parameters:
+    if isinstance(case, CaseResult) and case.hidden and not case.parameters:
         return "hidden"
     if keys:
         return " × ".join(str(case.parameters[key]) for key in keys)
@@ -186,6 +188,7 @@ def off_by(element: Difference) -> str:
 
 
 FILTERS = {
+    "change": change_text,
     "state_text": state_text,
     "stage_text": stage_text,
     "case_text": case_text,

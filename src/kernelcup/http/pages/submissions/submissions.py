@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
 
 from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission
@@ -78,6 +78,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         view=view,
         submission=view.submission,
         jobs=jobs,
+        beside=_own_beside(db, jobs, view.submission, actor),
         follows=follows,
         own=actor.user_id is not None and actor.user_id == view.submission.user_id,
         live=_live(view, found) if follows else "",
@@ -90,7 +91,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         code=code,
         made_of=by_time(made_of(code.text), ran) if code is not None else None,
         shows_code=code is not None and len(code.text) <= LARGEST_COLOURED,
-        earlier=_earlier(db, view.submission, actor) if follows else [],
+        earlier=_earlier(db, view.submission, actor) if follows and not view.submission.is_comparison else [],
     )
 
 
@@ -98,16 +99,19 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
 def show_difference(
     number: Number, earlier: Earlier, request: Request, db: Db, actor: ActorDep, now: Now
 ) -> Response:
-    """Show what changed from an earlier submission of the same user to this one, in text and in time."""
+    """Show what changed from an earlier submission to this one, in text and in time; of two users' only the times."""
     new, old = (service.show_submission(db, each, viewer=actor) for each in (number, earlier))
     _check_pair(new.submission, old.submission)
-    before, after = (service.get_code(db, each, viewer=actor, now=now) for each in (earlier, number))
+    files = None
+    if new.submission.user == old.submission.user:
+        before, after = (service.get_code(db, each, viewer=actor, now=now) for each in (earlier, number))
+        files = difference.files(before, after)
     return render(
         request,
         "difference.html",
         new=new.submission,
         old=old.submission,
-        files=difference.files(before, after),
+        files=files,
         most_lines=difference.MOST_LINES,
         devices=difference.times(old, new),
         own=actor.user_id is not None and actor.user_id == new.submission.user_id,
@@ -115,13 +119,20 @@ def show_difference(
 
 
 @router.post("/s/{number}/diff/{earlier}")
-def measure_both(number: Number, earlier: Earlier, platform: PlatformDep, actor: ActorDep) -> Response:
+def measure_both(
+    number: Number,
+    earlier: Earlier,
+    platform: PlatformDep,
+    actor: ActorDep,
+    device: Annotated[str, Form(max_length=100)] = "",
+) -> Response:
     """Measure two submissions in turns, which is more precise than comparing their times."""
     made = comparisons.start(
         platform.db,
         actor,
         number,
         earlier,
+        device=device or None,
         now=platform.clock(),
         known_devices=platform.config.devices,
     )
@@ -244,15 +255,25 @@ def _code(db: Database, number: int, actor: Actor, now: datetime) -> SourceTree 
 
 
 def _earlier(db: Database, submission: Submission, actor: Actor) -> list[SubmissionView]:
-    """Return the same user's earlier submissions to the leaderboard."""
-    return service.list_views(
+    """Return the same user's earlier submissions to the leaderboard, without comparisons."""
+    found = service.list_views(
         db,
         viewer=actor,
         user=submission.user,
         board=submission.leaderboard,
         before_id=submission.id,
-        limit=EARLIER,
+        limit=2 * EARLIER,
     )
+    return [each for each in found if not each.submission.is_comparison][:EARLIER]
+
+
+def _own_beside(db: Database, jobs: list[JobPage], submission: Submission, actor: Actor) -> int | None:
+    """Return the reader's own result that another one's, which ranks, can be compared with; None without one."""
+    ranked = [page.job.device for page in jobs if page.place is not None]
+    if actor.user_id is None or actor.user_id == submission.user_id or not ranked:
+        return None
+    mine = standings.personal_best(db, submission.leaderboard, ranked[0], actor.name, viewer=actor)
+    return None if mine is None or mine.submission_id == submission.id else mine.submission_id
 
 
 def _comparison(db: Database, view: SubmissionView, actor: Actor) -> comparisons.Comparison | None:
@@ -263,9 +284,9 @@ def _comparison(db: Database, view: SubmissionView, actor: Actor) -> comparisons
 
 
 def _check_pair(new: Submission, old: Submission) -> None:
-    if (new.leaderboard_id, new.user) != (old.leaderboard_id, old.user):
+    if new.leaderboard_id != old.leaderboard_id:
         raise InvalidValue(
-            f"#{new.id} and #{old.id} do not belong to one user and one leaderboard: there is nothing to compare."
+            f"#{new.id} and #{old.id} do not belong to one leaderboard: there is nothing to compare."
         )
     if new.id == old.id:
         raise InvalidValue(f"#{new.id} cannot be compared with itself.")
