@@ -1,12 +1,13 @@
 """``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent] [--describe]
-[--counters] [--lint [--no-nulls]] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
+[--counters] [--origins] [--lint [--no-nulls]] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
 ``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, with any
 verdict; 2 that the job could not be read. ``--describe`` judges nothing and describes this machine
 and its sandbox; ``--counters`` says in ``{"counters": ""}`` why its GPU's counters cannot be read,
-empty if they can. ``--lint`` judges the task instead of a submission: null submissions are given to its
+empty if they can. ``--origins`` lists the machine code of the machine's libraries, so that reports name
+where kernels come from. ``--lint`` judges the task instead of a submission: null submissions are given to its
 checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` only tries large seeds on its inputs
 and its reference. ``--calibrate`` judges nothing either: it measures the first device of a backend,
 and the last line is ``{"calibration": {...}}``. ``--compile sm_90a,sm_100a`` compiles a submission in CUDA C++
@@ -33,7 +34,7 @@ from typing import Any
 from kernelcup_harness import witness_process
 from kernelcup_harness.build import inspection
 from kernelcup_harness.device import machine
-from kernelcup_harness.isolation import environments, priority, processes, sandbox
+from kernelcup_harness.isolation import environments, origins, priority, processes, sandbox
 from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
@@ -60,11 +61,26 @@ def main() -> int:
     if options.counters:
         emit({"counters": witness_process.trouble()})
         return 0
+    if options.origins:
+        return list_origins()
     if options.calibrate:
         return calibrate(Backend(options.calibrate))
     # A cancelled job cleans up like one that has ended.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     return wait_and_run(options) if options.ahead else run(options, read_text(options.job), None)
+
+
+def list_origins() -> int:
+    """List whose machine code the libraries of this machine hold."""
+    probe = processes.python_argv("kernelcup_harness.contestant.origins_probe", "main")
+    try:
+        found = origins.make(os.environ, probe)
+    except origins.NoOrigins as none:
+        sys.stderr.write(f"{none}\n")
+        return 2
+    counts = {name: list(found.names.values()).count(name) for name in sorted(set(found.names.values()))}
+    emit({"origins": {"images": counts, "missing": found.missing}})
+    return 0
 
 
 def calibrate(backend: Backend) -> int:
@@ -137,6 +153,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
     parser.add_argument("--describe", action="store_true", help="describe this machine, and judge nothing")
     parser.add_argument("--counters", action="store_true", help="try the GPU's counters, and judge nothing")
+    parser.add_argument("--origins", action="store_true", help="list the libraries' code, and judge nothing")
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
     parser.add_argument("--no-nulls", action="store_true", help="with --lint: try inputs and reference only")
     parser.add_argument("--compile", default="", metavar="ARCHITECTURES", help="compile only, for sm_90a,...")

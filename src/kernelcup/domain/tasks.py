@@ -129,6 +129,9 @@ class Task:
     """Whether an output element may be NaN or infinite where the reference's is finite."""
     same_dtype: bool = False
     """Whether outputs with another dtype than the reference's are wrong even if the checker accepts them."""
+    own_share: float | None = None
+    """The least share of the time of its kernels, from 0 to 1, that kernels of no library must take for a result to
+    rank; None for no rule."""
     waive_nulls: dict[str, str] = field(default_factory=dict)
     """Null submissions that this task may accept, each with the reason."""
     work: list[Work] = field(default_factory=list)

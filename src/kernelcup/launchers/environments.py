@@ -35,7 +35,14 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup.errors import InvalidValue
-from kernelcup_harness.isolation.environments import MANIFEST, SITE, Environment, NoEnvironment, read
+from kernelcup_harness.isolation.environments import (
+    MANIFEST,
+    SITE,
+    VARIABLE,
+    Environment,
+    NoEnvironment,
+    read,
+)
 from kernelcup_harness.isolation.layout import make_readable
 from kernelcup_harness.protocol import canonical_hash
 
@@ -263,3 +270,18 @@ def lock_text(root: Path, name: str) -> str:
         return (read(root / name).folder or root).joinpath(LOCK).read_text(encoding="utf-8")
     except (NoEnvironment, OSError) as error:
         raise InvalidValue(str(error)) from error
+
+
+def list_origins(folder: Path) -> dict[str, Any]:
+    """Have the harness list whose machine code the libraries of this machine hold; return its counts.
+
+    Raise ``InvalidValue`` with the reason if it cannot.
+    """
+    argv = (sys.executable, "-P", "-m", "kernelcup_harness", "--origins")
+    done = subprocess.run(
+        argv, env={**os.environ, VARIABLE: str(folder)}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise InvalidValue(f"there is no list: {done.stderr.strip()[-1000:]}")
+    found: dict[str, Any] = json.loads(done.stdout)["origins"]
+    return found

@@ -59,8 +59,7 @@ def build_job_spec(
     """
     chosen = harness or task.harness
     _refuse(task, chosen)
-    ranked = mode is Mode.LEADERBOARD
-    private = private_files(task)
+    ranked, private = mode is Mode.LEADERBOARD, private_files(task)
     return JobSpec(
         job_id=job_id,
         mode=mode,
@@ -89,6 +88,7 @@ def build_job_spec(
         aliasing=task.aliasing,
         non_finite=task.non_finite,
         same_dtype=task.same_dtype,
+        own_share=task.own_share if ranked else None,
         environment=task.environment,
         libraries=task.libraries,
         build_scope=build_scope,

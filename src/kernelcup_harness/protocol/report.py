@@ -74,7 +74,8 @@ class Finding:
 
     code: str
     """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
-    ``no_series``, ``witness_shorter``, ``wide_interval``, ``duel_spoilt``."""
+    ``no_series``, ``witness_shorter``, ``wide_interval``, ``duel_spoilt``, ``own_share``,
+    ``own_share_unknown``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import time
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 
 from kernelcup_harness.build.step import Built, Ending
 from kernelcup_harness.core.plan import meets_hidden
-from kernelcup_harness.doubt import findings
+from kernelcup_harness.doubt import findings, own_share
+from kernelcup_harness.isolation.origins import Origins
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
@@ -74,6 +76,9 @@ class Record:
         self.counters: Counters | None = None
         self.ran: list[Ran] = []
         """The kernels of replayed calls, those of hidden cases among them."""
+        self.origins: Origins | None = None
+        """Whose kernels they are, None if this machine cannot say it, for :attr:`no_origins`."""
+        self.no_origins = ""
         self.found: list[Finding] = []
         """Findings of audits that hold the run back, however it ends."""
         self.phases: dict[str, float] = {}
@@ -183,6 +188,7 @@ class Record:
             )
             bad = self._stages[0]
         ranked = [case for stage in self._stages if stage.name is StageName.RANKED for case in stage.cases]
+        found = [*self.found, *([self._own_share(len(ranked))] if bad is None else [])]
         return RunReport(
             job_id=self._spec.job_id,
             mode=self._spec.mode,
@@ -206,7 +212,7 @@ class Record:
             extra=self.extra,
             phases=self.phases,
             trust=findings.trust_of(ranked),
-            quarantine=findings.quarantine_of(ranked, found=self.found),
+            quarantine=findings.quarantine_of(ranked, found=list(filter(None, found))),
             calibration=self.calibration,
             duel=self.duel,
             counters=self.counters,
@@ -215,7 +221,27 @@ class Record:
     def _shown_kernels(self) -> list[RanKernel]:
         """Return the kernels of a public call, with their shares where they were timed."""
         public = [each for each in self.ran if not each.hidden and each.kernels]
-        return max(public, key=lambda each: each.case is not None, default=Ran(kernels=[])).kernels
+        return self._named(max(public, key=lambda each: each.case is not None, default=Ran(kernels=[])))
+
+    def _named(self, ran: Ran) -> list[RanKernel]:
+        """Return kernels with the names of the libraries that they come from."""
+        if self.origins is None:
+            return ran.kernels
+        return [dataclasses.replace(each, origin=self.origins.of(each.image)) for each in ran.kernels]
+
+    def _own_share(self, cases: int) -> Finding | None:
+        """Return why a ranked result does not fulfil the rule about own kernels, None if it does or has none."""
+        least = self._spec.own_share
+        if least is None or not cases or self._spec.backend is Backend.EMULATED:
+            return None
+        cut = [each for each in self.ran if each.case is not None]
+        room = self.environment.get("clean_room", {})
+        # What was said of a hidden case could say what it is.
+        why = [room.get("text", "") if room.get("replayed") is False else "", self.no_origins]
+        why += [each.why for each in cut if not each.hidden]
+        return own_share.finding(
+            least, cases, [self._named(each) for each in cut], next(filter(None, why), "")
+        )
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness.isolation import cgroups, environments, orphans, processes, sandbox
+from kernelcup_harness.isolation import cgroups, environments, origins, orphans, processes, sandbox
 from kernelcup_harness.isolation.environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
@@ -58,6 +58,11 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
     if (problem := cannot_run(spec, boxed=boxed)) is not None:
         record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, problem)
         return record.report(secret=secret, duration_s=time.monotonic() - began)
+    if spec.backend is Backend.CUDA:
+        try:
+            record.origins = origins.read(os.environ)
+        except origins.NoOrigins as none:
+            record.no_origins = str(none)
     sweep()
     with job_folder() as folder:
         try:

@@ -67,6 +67,12 @@ def test_what_the_task_says_of_its_data_reaches_the_judge():
     assert (made.non_finite, made.same_dtype) == (True, True)
 
 
+def test_only_ranked_jobs_have_the_rule_about_own_kernels():
+    ruled = task(own_share=0.9)
+    assert spec(ruled, mode=Mode.LEADERBOARD).own_share == 0.9
+    assert spec(ruled, mode=Mode.BENCHMARK).own_share is None
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_hidden_cases_go_along_only_when_it_counts(mode):
     made = spec(task(hidden_tests=[{"size": 3}], hidden_benchmarks=[{"size": 4}]), mode=mode)

@@ -64,6 +64,27 @@ def list_environments(as_json: JsonOption = False, config: ConfigOption = None) 
 
 
 @app.command()
+def origins(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List the machine code of this machine's libraries, so that reports name where kernels come from.
+
+    It needs the GPU, and takes minutes. Repeat it when libraries have changed.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.launchers import environments
+
+    made = environments.list_origins(wiring.load_config(config).environments_dir)
+    if as_json:
+        typer.echo(json.dumps(made))
+        return
+    for name, count in made["images"].items():
+        typer.echo(f"{name}  {count:,} images")
+    if missing := made["missing"]:
+        typer.echo(
+            f"Kernels of {' and '.join(missing)} ran and were not recognised: the list does not count."
+        )
+
+
+@app.command()
 def export(name: NameArgument, config: ConfigOption = None) -> None:
     """Print the lock file of an environment, from which `kernelcup env build` makes it elsewhere."""
     from kernelcup.cli import wiring

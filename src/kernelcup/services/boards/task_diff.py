@@ -33,6 +33,7 @@ DECIDES_SCORES: Mapping[str, str] = {
     "aliasing": "other outputs are allowed",
     "non_finite": "other outputs are allowed",
     "same_dtype": "other outputs are allowed",
+    "own_share": "other results rank",
     "submission_name": "submissions are stored under another name",
 }
 CASE_GROUPS = ("tests", "benchmarks")

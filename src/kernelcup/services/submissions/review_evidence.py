@@ -10,6 +10,8 @@ from kernelcup_harness.protocol import CaseResult, Finding, RunReport, StageName
 
 WHY = {
     "below_floor": "it is faster than this device can do what the task declares",
+    "own_share": "its own kernels take less of the time than this leaderboard asks for",
+    "own_share_unknown": "this leaderboard asks that its own kernels take a share of the time, which was not measured",
 }
 """By the finding's code: the reason shown to the author, without figures of hidden cases."""
 

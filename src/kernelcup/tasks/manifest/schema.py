@@ -74,6 +74,7 @@ class TaskShape(Shape):
     aliasing: bool = False
     non_finite: bool = False
     same_dtype: bool = False
+    own_share: Annotated[float | None, Field(gt=0, le=1)] = None
     waive_nulls: dict[str, str] = {}
     work: dict[str, Any] | None = None
 
