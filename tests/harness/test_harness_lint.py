@@ -18,12 +18,12 @@ import torch
 from harness_runs import LONGEST_RUN_S
 
 from builders import make_spec
-from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.domain import Language
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.null_report import weigh
 from kernelcup.tasks.scaffold import new_task
+from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.lint import main, null_submissions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,11 +12,14 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from builders import NOW, make_board
+from builders import NOW, make_board, make_device
+from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.http.sign_in.pages import local_path
 from kernelcup.services.boards import membership
 from kernelcup.services.people import accounts, login_links
+from kernelcup.tasks.shipped import load_shipped
+from kernelcup_harness.protocol import Backend
 
 BASE = "http://127.0.0.1:8000"
 HERE = {"Origin": BASE, "Accept": "text/html"}
@@ -80,7 +84,7 @@ def test_names_without_an_account_are_told_and_the_list_is_kept(admin, db) -> No
     answer = send(admin, "/admin/links", "/admin/links", list="ada\n<b>bob")
     assert answer.status_code == 400
     assert "There is no user &#39;ada&#39;." in answer.text
-    assert "There is no user &#39;&lt;b&gt;bob&#39;." in answer.text
+    assert "User name &#39;&lt;b&gt;bob&#39;" in answer.text
     assert "ada\n&lt;b&gt;bob</textarea>" in answer.text
     assert len(accounts.list_users(db, OPERATOR)) == 1
 
@@ -124,7 +128,7 @@ def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:
     assert code in browser.get(page).text
     refused = send(browser, page, "/auth/join", code=code, name="a/b")
     assert refused.status_code == 400
-    assert "a slash is not allowed" in refused.text
+    assert "User name &#39;a/b&#39;" in refused.text
     answer = send(browser, page, "/auth/join", code=code, name="ada")
     assert answer.headers["location"] == "/b/week1"
     assert browser.get("/b/week1").status_code == 200
@@ -158,3 +162,50 @@ def test_an_old_link_is_told_to_be_one(browser, clock, db) -> None:
     answer = browser.get(f"/auth/link/{made.secret}", headers=HERE)
     assert answer.status_code == 404
     assert "unknown, expired or used" in answer.text
+
+
+def test_a_class_works_without_a_provider_from_an_empty_server_to_the_first_ranked_student(
+    client, browser, db, clock, platform
+) -> None:
+    """All that people do goes through pages; only the judge is played."""
+    assert use(client, f"/auth/link/{login_links.make_admin_link(db, NOW).secret}") == "/admin"
+    assert "A new server" in client.get("/admin").text
+    made = send(client, "/admin", "/admin/boards/new/shipped", shipped="vectoradd", closed="yes")
+    assert made.headers["location"] == "/admin/boards/vectoradd"
+    sent = {"list": LIST, "create": "yes", "board": "vectoradd"}
+    told = send(client, "/admin/links", "/admin/links", **sent).text
+    (ada,) = re.findall(r"(?m)^.*ada,(http\S+)", told)
+    assert browser.get("/b/vectoradd").status_code == 404
+    assert use(browser, ada) == "/b/vectoradd"
+    page = "/b/vectoradd/submit"
+    code = load_shipped()["vectoradd"].templates["Python"]
+    form = {"code": code, "device": "H100", "mode": "leaderboard", "file_name": "template.py"}
+    submitted = send(browser, page, page, **form)
+    assert submitted.status_code == 303, submitted.text
+    judging = Judging(db, clock)
+    judging.finish(judging.claim())
+    board = browser.get("/b/vectoradd").text
+    assert "ada" in board
+    assert "1.000" in board
+    rows = client.get("/admin/boards/vectoradd/results.csv").text.splitlines()
+    assert rows[1].startswith("ada,quiet fox,H100,1,")
+
+
+def test_a_new_server_offers_what_its_devices_can_judge_and_refuses_other_names(admin, db) -> None:
+    offered = re.findall(r'<option value="(\w+)"', admin.get("/admin").text)
+    assert "vectoradd_cuda" in offered
+    answer = send(admin, "/admin", "/admin/boards/new/shipped", shipped="../../etc")
+    assert answer.status_code == 400
+    assert "expected one of" in answer.text
+    assert send(admin, "/admin", "/admin/boards/new/shipped", shipped="softmax").status_code == 303
+    assert "A new server" not in admin.get("/admin").text
+    again = send(admin, "/admin/boards/new", "/admin/boards/new/shipped", shipped="softmax")
+    assert again.status_code == 400
+
+
+def test_where_no_device_has_a_gpu_no_task_in_cuda_is_offered(admin, platform) -> None:
+    emulated = make_device(name="emulated", backend=Backend.EMULATED)
+    platform.config = dataclasses.replace(platform.config, configured_devices=(emulated,))
+    offered = re.findall(r'<option value="(\w+)"', admin.get("/admin").text)
+    assert "vectoradd" in offered
+    assert "vectoradd_cuda" not in offered

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -278,24 +277,10 @@ def tell_wait(config: Config, devices: Sequence[str], say: Callable[[str], None]
             say(busy_text(device))
 
 
-def examples_folder() -> Path:
-    """Return the folder of the shipped tasks."""
-    return Path(str(files("kernelcup.tasks"))) / "examples"
-
-
-def shipped_tasks() -> dict[str, Path]:
-    """Return the shipped tasks' paths by name."""
-    folders = sorted(
-        path for path in examples_folder().iterdir() if path.is_dir() and path.name[0] not in "._"
-    )
-    return {
-        path.name: path / "reference_code.py" if (path / "reference_code.py").is_file() else path
-        for path in folders
-    }
-
-
 def task_path(text: str) -> Path:
     """Return the path for a TASK argument. Raise ``NotFound``, naming the shipped tasks."""
+    from kernelcup.tasks.shipped import shipped_tasks
+
     path = Path(text)
     if path.exists():
         return path
@@ -308,6 +293,7 @@ def task_path(text: str) -> Path:
 def check_order(task: str, file: Path) -> None:
     """Raise ``InvalidValue`` if the submission's file is given before the task."""
     from kernelcup.tasks.folder import TASK_FILE
+    from kernelcup.tasks.shipped import shipped_tasks
 
     # An unreadable path counts as no task here; opening it reports the error.
     is_task = os.path.isfile(file / TASK_FILE) or (not os.path.lexists(file) and str(file) in shipped_tasks())

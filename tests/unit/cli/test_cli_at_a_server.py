@@ -23,6 +23,7 @@ from kernelcup.services.people.tokens import create_token, scopes_of
 from kernelcup.services.submissions.directives import near_misses, parse_directives, write_directives
 from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup.tasks.starter import made_template
 from kernelcup.tasks.writer import write_task
 from kernelcup_harness.protocol import Mode, StageName, Verdict, Work
@@ -196,7 +197,7 @@ def test_a_task_that_was_written_down_is_loaded_as_it_was(tmp_path: Path) -> Non
     assert write_task(task, tmp_path / "double")[0].name == "task.yml"
     loaded = load_task(tmp_path / "double")
     assert loaded == task
-    for name, path in wiring.shipped_tasks().items():
+    for name, path in shipped_tasks().items():
         shipped = dataclasses.replace(load_task(path), name=name, hidden_tests=[], hidden_benchmarks=[])
         first = write_task(shipped, tmp_path / "shipped" / name)[0]
         again = load_task(first)
@@ -302,7 +303,7 @@ def test_tasks_are_listed(command: Command) -> None:
     listed = command("task", "list", "--json").body["tasks"]
     assert {each["name"]: each["title"] for each in listed}["vectoradd"] == "Vector addition"
     shown = command("task", "list").out
-    assert all(name in shown for name in wiring.shipped_tasks())
+    assert all(name in shown for name in shipped_tasks())
 
 
 # ------------------------------------------------------------------------------------------ point 19

@@ -4,11 +4,11 @@ import ast
 
 import pytest
 
-from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.tasks.check import check_path
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.scaffold import copy_example, new_task
+from kernelcup.tasks.shipped import shipped_tasks
 
 
 def test_a_new_task_has_no_problems(tmp_path):

@@ -5,10 +5,10 @@ import math
 import pytest
 from task_builders import problems_of, write_task
 
-from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.manifest.expressions import BadExpression, Expression
+from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,

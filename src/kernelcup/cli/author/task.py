@@ -45,11 +45,11 @@ def example(
     as_json: JsonOption = False,
 ) -> None:
     """Copy a shipped task, with all that judges it, to start from."""
-    from kernelcup.cli import wiring
     from kernelcup.errors import NotFound
     from kernelcup.tasks.scaffold import copy_example
+    from kernelcup.tasks.shipped import shipped_tasks
 
-    shipped = wiring.shipped_tasks()
+    shipped = shipped_tasks()
     if name not in shipped:
         raise NotFound(f"{name}: no such shipped task ({', '.join(shipped)})")
     written = copy_example(shipped[name], directory)
@@ -73,11 +73,10 @@ def print_written(written: Sequence[Path], directory: Path, solution: Path | Non
 @app.command("list")
 def list_all(as_json: JsonOption = False) -> None:
     """List the shipped tasks; `kernelcup board list` lists the leaderboards."""
-    from kernelcup.cli import wiring
     from kernelcup.cli.show import tables, terminal
-    from kernelcup.tasks.loader import load_task
+    from kernelcup.tasks.shipped import load_shipped, title_of
 
-    tasks = {name: load_task(path) for name, path in wiring.shipped_tasks().items()}
+    tasks = load_shipped()
     if as_json:
         body = [
             {
@@ -97,12 +96,6 @@ def list_all(as_json: JsonOption = False) -> None:
         table.add_row(*map(tables.cell, (name, title_of(task.description), ", ".join(task.templates) or "-")))
     tables.print_table(terminal.console(), "Shipped tasks", table, drop=("templates",))
     typer.echo("Next: kernelcup task show TASK   (leaderboards have tasks too: kernelcup board list)")
-
-
-def title_of(description: str) -> str:
-    """Return the first line of a task's statement, without heading marks."""
-    first = next((line for line in description.splitlines() if line.strip()), "")
-    return first.lstrip("#").strip().partition(": ")[0].rstrip(".")
 
 
 @app.command()

@@ -168,12 +168,13 @@ def compete(out: Console, db: Database, settings: Config, device: Device) -> Sub
     from kernelcup.cli.show import render
     from kernelcup.services.queue.progress import JobFinished, JobProgress, JobStarted, Progress
     from kernelcup.services.submissions.submit import submit
+    from kernelcup.tasks.shipped import shipped_tasks
     from kernelcup_harness.protocol import Backend, Mode
 
     entries = [entry for entry in ENTRIES if device.backend is Backend.CUDA or not entry[3]]
     submitted = {}
     for board, user, file, _ in entries:
-        path = wiring.shipped_tasks()[board] / file
+        path = shipped_tasks()[board] / file
         made = submit(
             db,
             user=user,

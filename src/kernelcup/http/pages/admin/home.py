@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from kernelcup.domain import Role, Scope
-from kernelcup.http.dependencies import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.pages.admin.new_boards import shipped_choices
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services import access
@@ -19,10 +20,12 @@ MOST_REVIEWS = 5
 
 
 @router.get("/admin")
-def show_home(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Show the leaderboards that one manages, open reviews and pauses."""
+def show_home(request: Request, db: Db, platform: PlatformDep, actor: ActorDep, now: Now) -> Response:
+    """Show the leaderboards that one manages, open reviews and pauses; on a new service, how to begin."""
     access.require(actor, Scope.INSPECT, role=Role.CREATOR)
-    found = [each for each in boards.list_boards(db, viewer=actor) if access.manages_board(actor, each)]
+    visible = boards.list_boards(db, viewer=actor)
+    found = [each for each in visible if access.manages_board(actor, each)]
+    is_new = not visible and Scope.MANAGE in actor.scopes
     waiting = reviews.open_reviews(db, actor, limit=MOST_REVIEWS + 1)
     return render(
         request,
@@ -32,4 +35,7 @@ def show_home(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
         more_reviews=len(waiting) > MOST_REVIEWS,
         pauses=pauses.all_pauses(db, actor),
         now=now,
+        is_new=is_new,
+        shipped=shipped_choices(platform) if is_new else [],
+        devices=[each.name for each in platform.config.devices],
     )

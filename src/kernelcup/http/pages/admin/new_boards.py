@@ -1,4 +1,4 @@
-"""Make leaderboards: from a task that is sent, or from a git repository."""
+"""Make leaderboards: from a task that ships, from one that is sent, or from a git repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.domain import Actor, Role, Scope
+from kernelcup.domain import Actor, Role, Scope, Task, Visibility
 from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.http.api import leaderboards
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
@@ -32,7 +32,9 @@ from kernelcup.http.syncing import sync_aside
 from kernelcup.services import access
 from kernelcup.services.boards.changes import KEEP, Keep
 from kernelcup.services.boards.deadlines import parse_deadline
+from kernelcup.services.boards.judgeable import lacks_environment, why_not
 from kernelcup.services.boards.problem_sync import SyncOptions
+from kernelcup.tasks.shipped import load_shipped, title_of
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
@@ -64,6 +66,26 @@ def make_board(
     return RedirectResponse(address("/admin/boards", name), 303)
 
 
+@router.post("/boards/new/shipped")
+def make_shipped_board(
+    request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
+) -> Response:
+    """Make a leaderboard from a task that ships, on the devices of this service that can judge it."""
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    chosen = text_of(fields, "shipped")
+    try:
+        task = load_shipped().get(chosen)
+        if task is None:
+            raise InvalidValue(f"No task {chosen!r} ships: expected one of {', '.join(load_shipped())}.")
+        given: dict[str, Any] = {"devices": judging_devices(platform, task)}
+        if text_of(fields, "closed"):
+            given["visibility"] = Visibility.CLOSED
+        name = leaderboards.make_board(platform, actor, task, given, now).board.name
+    except UserError as error:
+        return _page(request, platform, actor, 400, shipped_problem=str(error))
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
 @router.post("/problem-sets/sync")
 async def sync(
     request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
@@ -85,6 +107,25 @@ async def sync(
         told = "" if problems else str(error)
         return _page(request, platform, actor, 400, sent=sent, sync_problem=told, sync_problems=problems)
     return _page(request, platform, actor, sent=sent, synced=found)
+
+
+def shipped_choices(platform: Platform) -> list[tuple[str, str]]:
+    """Return name and title of each task that ships and that a device of this service can judge."""
+    return [
+        (name, title_of(task.description))
+        for name, task in load_shipped().items()
+        if judging_devices(platform, task)
+    ]
+
+
+def judging_devices(platform: Platform, task: Task) -> list[str]:
+    """Return the devices of this service that can judge a task."""
+    known = platform.config.devices
+    return [
+        each.name
+        for each in known
+        if why_not(task, each.name, known) is None and lacks_environment(task, each.name, known) is None
+    ]
 
 
 def _sent(fields: FormData) -> dict[str, Any]:
@@ -133,6 +174,7 @@ def _page(request: Request, platform: Platform, actor: Actor, status: int = 200,
         "values": {**NEW_VALUES, "name": ""},
         "problem": "",
         "problems": [],
+        "shipped_problem": "",
         "sync_problem": "",
         "sync_problems": [],
         "sent": _sent(FormData()),
@@ -140,5 +182,11 @@ def _page(request: Request, platform: Platform, actor: Actor, status: int = 200,
     }
     names = [each.name for each in platform.config.devices]
     return render(
-        request, "admin/board_new.html", status=status, devices=names, choices=CHOICES, **(known | told)
+        request,
+        "admin/board_new.html",
+        status=status,
+        devices=names,
+        choices=CHOICES,
+        shipped=shipped_choices(platform),
+        **(known | told),
     )
