@@ -33,16 +33,23 @@ help:
 demo: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup demo --directory .demo
 
+# Judges and contestants write no bytecode. Without any, each of the thousands that tests start compiles all that it
+# imports; and pytest rewrites all tests again where it may keep nothing.
+unexport PYTHONDONTWRITEBYTECODE
+COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src
+
 # Whole jobs of known cheats: minutes by themselves.
 ATTACKS := tests/judged/test_attacks.py tests/judged/test_clock_attacks.py
 
 test: $(VENV)/dev sandbox-package system-packages
+	$(COMPILED)
 	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal $(ATTACKS:%=--ignore %)
 
 quick: $(VENV)/dev
 	$(BIN)/python scripts/quick-tests
 
 attacks: $(VENV)/dev sandbox-package
+	$(COMPILED)
 	$(BIN)/pytest -n auto --dist worksteal $(ATTACKS)
 
 check: $(VENV)/dev

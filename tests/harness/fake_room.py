@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import torch
 from fake_device import FakeDevice, FakeSampler
-from inside import SECRET, closing_memory, contestants_of, working_in
+from inside import SECRET, closing_memory, contestants_of, small_canary, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -392,7 +392,7 @@ def judged_in_room(
 
         runner = Runner(Channel(runner_end, max_bytes=256 << 20), end)
         threads["runner"] = threading.Thread(target=runner.follow)
-        with working_in(folder, files), closing_memory():
+        with working_in(folder, files), closing_memory(), small_canary():
             for thread in threads.values():
                 thread.start()
             try:
