@@ -40,7 +40,7 @@ from fakes import answer
 from kernelcup.domain import Device, Priority, split_count
 from kernelcup.errors import LaunchLost, NoRoom
 from kernelcup.launchers.base import LaunchResult, MachineReading, Order, Polled
-from kernelcup.services.machines import machines
+from kernelcup.services.machines import machines, reservations
 from kernelcup.services.queue import attempt, dispatcher, rooms
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.queue.progress import JobRetried, JobReturned, JobStarted, Progress
@@ -57,6 +57,7 @@ BOARDS, USERS = 4, 300
 WHOLE, LOST, RANKED = 0.1, 0.05, 0.3
 QUEUED_WITHIN_S, LOST_FOR_S = 3600, 300.0
 START = datetime(2026, 1, 1, tzinfo=UTC)
+RESERVED_S = (500.0, 700.0)
 LAUNCHER = "simulated"
 
 
@@ -285,6 +286,7 @@ def fill(db: Database, simulation: Simulation, count: int) -> None:
         make_board(db, name=f"board-{number}", task=make_task(), devices=names, now=START)
         for number in range(BOARDS)
     ]
+    make_board(db, name="final", task=make_task(), devices=names, now=START)
     chance, last = simulation.chance, defaultdict(Counter[int])
     code = {"hash": "c", "files": {"": SUBMISSION}}
     people = [
@@ -387,6 +389,12 @@ def plan(db: Database, simulation: Simulation) -> None:
 
     simulation.at(400.0, partial(drain, True))
     simulation.at(800.0, partial(drain, False))
+    final = [f"h200-{number}" for number in range(4)]
+    begins, ends = (START + timedelta(seconds=seconds) for seconds in RESERVED_S)
+    note = {"board": "final", "begins_at": begins, "ends_at": ends, "now": START}
+    simulation.at(20.0, lambda: reservations.reserve(db, final, **note))  # type: ignore[arg-type]
+    simulation.at(RESERVED_S[0], partial(out.update, final))
+    simulation.at(RESERVED_S[1], partial(out.difference_update, final))
 
 
 def count(db: Database, simulation: Simulation) -> dict[str, Any]:

@@ -134,6 +134,15 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/machines"): Route(who=Who.ADMIN, json={"name": "lab"}, status=201),
     ("PATCH", "/machines/{name}"): Route(who=Who.ADMIN, values={"name": "m"}, json={}, status=404),
     ("DELETE", "/machines/{name}"): Route(who=Who.ADMIN, values={"name": "m"}, status=404),
+    ("GET", "/reservations"): Route(who=Who.ADMIN),
+    ("POST", "/reservations"): Route(
+        who=Who.ADMIN,
+        json={"machines": ["m"], "begins_at": "2029-01-01T00:00:00Z", "ends_at": "2030-01-01T00:00:00Z"},
+        status=404,
+    ),
+    ("DELETE", "/reservations/{reservation_id}"): Route(
+        who=Who.ADMIN, values={"reservation_id": "9"}, status=404
+    ),
     ("PUT", "/leaderboards/{name}/machines"): Route(who=Who.ADMIN, values=BOARD, json={"machines": []}),
     ("GET", "/devices"): Route(who=Who.EVERYBODY),
     ("GET", "/status"): Route(who=Who.EVERYBODY),

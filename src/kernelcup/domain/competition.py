@@ -195,6 +195,14 @@ class Submission:
         return self.client in ("compare", "final")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class JobKind:
+    """What decides on which machines a job may run."""
+
+    board_id: int
+    is_ranked: bool
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """One unit of work: a submission on one device."""

@@ -5,7 +5,7 @@ It names no machines and no people, and reveals nothing about single leaderboard
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,8 +14,9 @@ from kernelcup.domain import Device
 from kernelcup.services.machines import outages
 from kernelcup.services.queue.estimates import DeviceQueue, queue_status
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.machines import status
+from kernelcup.storage.machines import machines, reservations, status
 from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.machines.reservations import Reservation
 from kernelcup.storage.machines.status import Measured, Step
 from kernelcup.storage.rules import pauses
 from kernelcup.storage.rules.pauses import PauseScope
@@ -47,6 +48,19 @@ class Incident:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Notice:
+    """A time at which machines judge for one leaderboard only, or not at all."""
+
+    devices: tuple[str, ...]
+    machines: int
+    """How many."""
+    is_maintenance: bool
+    begins_at: datetime
+    ends_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceState:
     """The current state of a device."""
 
@@ -69,6 +83,8 @@ class Status:
     devices: tuple[DeviceState, ...]
     incidents: tuple[Incident, ...]
     """The newest first."""
+    notices: tuple[Notice, ...]
+    """What is announced or lasts, the first one first."""
     since: datetime
 
 
@@ -84,6 +100,8 @@ def read_status(db: Database, configured: Sequence[Device], now: datetime) -> St
         steps = status.steps(session, devices=list(queues), since=since)
         measured = status.measured(session, since=since)
         stopped = pauses.every(session)
+        reserved = reservations.since(session, now)
+        slots = {each.name: each.slots for each in machines.every(session)}
     service = next((each for each in stopped if each.scope is PauseScope.SERVICE), None)
     found = [*_maintenance(steps), *_drifts(measured), *_outages(out)]
     return Status(
@@ -92,8 +110,26 @@ def read_status(db: Database, configured: Sequence[Device], now: datetime) -> St
             _state(queues[name], told.get(name, ""), out, measured) for name in sorted(queues, key=str.lower)
         ),
         incidents=tuple(sorted(found, key=lambda each: each.since, reverse=True)),
+        notices=tuple(_notices(reserved, slots)),
         since=since,
     )
+
+
+def _notices(reserved: Sequence[Reservation], slots: Mapping[str, Mapping[str, int]]) -> Iterator[Notice]:
+    """Join the reservations of several machines for one time and purpose."""
+    together: dict[tuple[datetime, datetime, bool, str], list[str]] = {}
+    for each in reserved:
+        key = (each.begins_at, each.ends_at, each.board_id is None, each.reason)
+        together.setdefault(key, []).append(each.machine)
+    for (begins_at, ends_at, is_maintenance, reason), names in together.items():
+        yield Notice(
+            devices=tuple(sorted({device for name in names for device in slots[name]})),
+            machines=len(set(names)),
+            is_maintenance=is_maintenance,
+            begins_at=begins_at,
+            ends_at=ends_at,
+            reason=reason,
+        )
 
 
 def _state(

@@ -70,3 +70,16 @@ def test_the_doctor_says_that_nothing_can_be_judged_without_a_harness(monkeypatc
     found = {each.name: each for each in doctor.look_at_runner()}
     assert found["sandbox"].text == "no torch"
     assert found["level"].text.startswith("none")
+
+
+def test_a_machine_is_reserved_listed_and_released(ask) -> None:
+    ask(*MACHINES, "add", "lab")
+    assert "No machine is reserved" in ask(*MACHINES, "reservations")
+    said = ask(
+        *MACHINES, "reserve", "lab", "--maintenance", "--until", "2099-01-01", "--reason", "new driver"
+    )
+    assert said.startswith("lab: under maintenance from ")
+    (found,) = json.loads(ask(*MACHINES, "reservations", "--json"))["reservations"]
+    assert (found["machine"], found["board"], found["reason"]) == ("lab", None, "new driver")
+    ask(*MACHINES, "release", str(found["id"]))
+    assert "No machine is reserved" in ask(*MACHINES, "reservations")

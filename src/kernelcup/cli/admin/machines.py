@@ -144,6 +144,87 @@ def remove(backend: Backend, name: NameArgument) -> None:
     typer.echo(plain(f"{name} is removed"))
 
 
+@app.command("reserve")
+@with_backend
+def reserve(
+    backend: Backend,
+    names: Annotated[list[str], typer.Argument(metavar="MACHINE...", help="The machines.")],
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="When it ends.")],
+    board: Annotated[
+        str | None, typer.Option("--board", metavar="BOARD", help="The leaderboard that has them alone.")
+    ] = None,
+    maintenance: Annotated[bool, typer.Option("--maintenance", help="They judge nothing.")] = False,
+    begins: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="When it begins; default: now.")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", help="What users are told.")] = "",
+) -> None:
+    """Reserve machines for a leaderboard, or announce their maintenance.
+
+    Meanwhile they begin no other jobs; those that run at its beginning end first.
+    """
+    from kernelcup.errors import InvalidValue
+    from kernelcup.services.boards.deadlines import parse_end, parse_opening
+    from kernelcup.services.machines import reservations
+
+    if (board is None) == (not maintenance):
+        raise InvalidValue("Give either --board or --maintenance.")
+    now = _now()
+    begins_at, ends_at = now if begins is None else parse_opening(begins), parse_end(until)
+    body = {"machines": names, "board": board, "reason": reason}
+    body |= {"begins_at": begins_at.isoformat(), "ends_at": ends_at.isoformat()}
+    numbers = backend.ask(
+        lambda db: reservations.reserve(
+            db, names, board=board, begins_at=begins_at, ends_at=ends_at, reason=reason, now=now
+        ),
+        lambda api: api.ask(reader(list[int]), "POST", "/reservations", json=body),
+    )
+    what = "under maintenance" if board is None else f"reserved for {board}"
+    when = f"from {begins_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
+    typer.echo(plain(f"{', '.join(names)}: {what} {when}; numbers {', '.join(map(str, numbers))}"))
+
+
+@app.command("reservations")
+@with_backend
+def list_reservations(backend: Backend, as_json: JsonOption = False) -> None:
+    """List the reservations and maintenance of machines that have not ended."""
+    from kernelcup.cli.show import tables, terminal
+    from kernelcup.services.machines import reservations
+
+    found = backend.ask(
+        lambda db: reservations.list_reservations(db, now=_now()),
+        lambda api: api.ask(reader(list[reservations.Reservation]), "GET", "/reservations"),
+    )
+    if as_json:
+        typer.echo(json.dumps({"reservations": [asdict(each) for each in found]}, default=str))
+        return
+    if not found:
+        typer.echo("No machine is reserved.")
+        return
+    table = tables.new_table("number", "machine", "for", "from", "until", "reason")
+    for each in found:
+        times = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (each.begins_at, each.ends_at))
+        cells = (str(each.id), each.machine, each.board or "maintenance", *times, each.reason)
+        table.add_row(*map(tables.cell, cells))
+    tables.print_table(terminal.console(), "Reservations", table, drop=("reason",))
+
+
+@app.command("release")
+@with_backend
+def release(
+    backend: Backend,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the reservation.")],
+) -> None:
+    """End a reservation or maintenance, or one that is to come."""
+    from kernelcup.services.machines import reservations
+
+    backend.ask(
+        lambda db: reservations.cancel(db, number, now=_now()),
+        lambda api: api.ask(lambda _: None, "DELETE", path_of("reservations", number)),
+    )
+    typer.echo(f"reservation {number} has ended")
+
+
 def show(found: Sequence[MachineView]) -> None:
     """Print machines for people."""
     from kernelcup.cli.show import tables, terminal

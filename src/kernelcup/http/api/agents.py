@@ -121,9 +121,9 @@ def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
 
 
 @router.post("/bye")
-def bye(body: ByeIn, machine: MachineDep, db: Db) -> HelloOut:
+def bye(body: ByeIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
     """End a session."""
-    agents.disconnect(db, machine.name, agent=body.session)
+    agents.disconnect(db, machine.name, agent=body.session, now=now)
     return HelloOut(machine=machine.name)
 
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from kernelcup.http.api.forms import Form
-from kernelcup.http.dependencies import ActorDep, Db, Now
+from kernelcup.http.api.forms import Form, Moment
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.machines import machines
+from kernelcup.services.machines import machines, reservations
 
 router = APIRouter(tags=["machines"], route_class=ApiRoute)
 
@@ -60,6 +60,27 @@ class RankingIn(Form):
     machines: list[str] = Field(max_length=1000)
 
 
+class ReservationOut(BaseModel):
+    """A time at which a machine judges for one leaderboard only, or for none."""
+
+    id: int
+    machine: str
+    board: str | None = Field(description="Null for maintenance.")
+    begins_at: datetime
+    ends_at: datetime
+    reason: str
+
+
+class ReservationIn(Form):
+    """Machines to reserve for a leaderboard, or for maintenance without one."""
+
+    machines: list[str] = Field(max_length=1000)
+    board: str | None = None
+    begins_at: Moment
+    ends_at: Moment
+    reason: str = Field(default="", max_length=500)
+
+
 class Done(BaseModel):
     """A change that was made."""
 
@@ -99,3 +120,35 @@ def rank_by(name: str, body: RankingIn, db: Db, actor: ActorDep, now: Now) -> Do
     """Let only these machines rank a leaderboard."""
     machines.set_ranking(db, name, body.machines, actor=actor, now=now)
     return Done(name=name)
+
+
+@router.get("/reservations")
+def list_reservations(db: Db, actor: ActorDep, now: Now) -> list[ReservationOut]:
+    """List the reservations of machines that have not ended."""
+    found = reservations.list_reservations(db, actor, now=now)
+    return [
+        ReservationOut(**{name: getattr(each, name) for name in ReservationOut.model_fields})
+        for each in found
+    ]
+
+
+@router.post("/reservations", status_code=201)
+def reserve(body: ReservationIn, db: Db, actor: ActorDep, now: Now) -> list[int]:
+    """Reserve machines for a leaderboard, or for maintenance; return the number of each reservation."""
+    return reservations.reserve(
+        db,
+        body.machines,
+        board=body.board,
+        begins_at=body.begins_at,
+        ends_at=body.ends_at,
+        reason=body.reason,
+        actor=actor,
+        now=now,
+    )
+
+
+@router.delete("/reservations/{reservation_id}")
+def release(reservation_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
+    """End a reservation, or one that is to come."""
+    reservations.cancel(db, reservation_id, actor=actor, now=now)
+    return Done(name=str(reservation_id))

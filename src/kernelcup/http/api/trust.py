@@ -13,7 +13,7 @@ from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Platfor
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.results import docket
 from kernelcup.services.results.docket import CaseFigures, Entry
-from kernelcup.services.status import DeviceState, Incident, IncidentKind, Status, read_status
+from kernelcup.services.status import DeviceState, Incident, IncidentKind, Notice, Status, read_status
 
 router = APIRouter(tags=["trust"], route_class=ApiRoute)
 
@@ -52,12 +52,29 @@ class IncidentOut(BaseModel):
         return cls(**{name: getattr(incident, name) for name in cls.model_fields})
 
 
+class NoticeOut(BaseModel):
+    """Machines that are reserved for one leaderboard, or under maintenance, now or later."""
+
+    devices: list[str]
+    machines: int = Field(description="How many.")
+    is_maintenance: bool
+    begins_at: datetime
+    ends_at: datetime
+    reason: str
+
+    @classmethod
+    def of(cls, notice: Notice) -> NoticeOut:
+        """Show a notice."""
+        return cls(**{name: getattr(notice, name) for name in cls.model_fields})
+
+
 class StatusOut(BaseModel):
     """The current state of the service, and its recent incidents."""
 
     paused: str | None = Field(description="Why no submissions are accepted; null if they are.")
     devices: list[DeviceStateOut]
     incidents: list[IncidentOut] = Field(description="Newest first.")
+    notices: list[NoticeOut] = Field(description="What is announced or lasts, the first one first.")
     since: datetime = Field(description="Start of the listed period.")
 
     @classmethod
@@ -67,6 +84,7 @@ class StatusOut(BaseModel):
             paused=found.paused,
             devices=[DeviceStateOut.told(each) for each in found.devices],
             incidents=[IncidentOut.of(each) for each in found.incidents],
+            notices=[NoticeOut.of(each) for each in found.notices],
             since=found.since,
         )
 

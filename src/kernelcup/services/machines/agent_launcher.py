@@ -13,7 +13,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import LauncherSettings, MachineReading, Order, Polled, limit_s
-from kernelcup.services.machines.machines import AGENT, SILENT, MachineState, state_of
+from kernelcup.services.machines.machines import AGENT, MachineState, state_of
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calls, machines
 from kernelcup.storage.machines.calls import AgentCall, CallState
@@ -127,7 +127,7 @@ class AgentLauncher:
             return call
         now = self._clock()
         error: Exception
-        if machine.seen_at is None or now - machine.seen_at > SILENT:
+        if state_of(machine, now) is MachineState.DOWN:
             error = LaunchLost(f"machine {machine.name} gives no sign of life")
         elif now - call.created_at > timedelta(seconds=call.limit_s):
             error = LaunchTimeout(f"{machine.name} made no report in time")

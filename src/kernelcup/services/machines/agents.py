@@ -95,11 +95,11 @@ def connect(
             _lose(session, call.id, call.state, f"the agent of {name} was started again")
 
 
-def disconnect(db: Database, name: str, *, agent: str) -> None:
+def disconnect(db: Database, name: str, *, agent: str, now: datetime) -> None:
     """End an agent's session, so that its machine is down at once."""
     with db.write() as session:
         if machines.agent_of(session, name) == agent:
-            machines.change(session, name, agent=None, seen_at=None)
+            machines.change(session, name, agent=None, seen_at=now)
 
 
 def exchange(

@@ -64,7 +64,8 @@ class MachineView:
 
 def state_of(machine: Machine, now: datetime) -> MachineState:
     """Return whether a machine takes jobs."""
-    if machine.seen_at is None or now - machine.seen_at > SILENT:
+    has_left = machine.launcher == AGENT and machine.agent is None
+    if machine.seen_at is None or has_left or now - machine.seen_at > SILENT:
         return MachineState.DOWN
     if machine.trouble:
         return MachineState.OUT_OF_SERVICE

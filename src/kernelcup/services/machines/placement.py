@@ -11,12 +11,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from kernelcup.domain import JobKind
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.machines import machines
+from kernelcup.storage.machines import machines, reservations
 from kernelcup.storage.machines.machines import Machine
+from kernelcup.storage.machines.reservations import Reservation
 from kernelcup_harness.protocol import JobSpec
 
 
@@ -53,24 +56,43 @@ def placement(serving: Sequence[Machine], named: Collection[str] | None, *, is_r
 class Fleet:
     """The machines of one device, and which leaderboards name some."""
 
-    def __init__(self, machines: Sequence[Machine], named: Mapping[int, frozenset[str]]) -> None:
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        named: Mapping[int, frozenset[str]],
+        reserved: Sequence[Reservation],
+        now: datetime,
+    ) -> None:
         self._machines = machines
         self._named = named
+        self._reserved = reserved
+        self._now = now
 
     @classmethod
-    def read(cls, session: Session, *, launcher: str, device: str) -> Fleet:
+    def read(cls, session: Session, *, launcher: str, device: str, now: datetime) -> Fleet:
         """Read the machines of a launcher that serve a device."""
         found = machines.every(session)
         serving = [each for each in found if each.launcher == launcher and each.slots_for(device) > 0]
-        return cls(serving, machines.ranking(session))
+        return cls(serving, machines.ranking(session), reservations.since(session, now), now)
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """The machines that are reserved now, for whatever leaderboard."""
+        return frozenset(each.machine for each in self._reserved if each.keeps_out(None, self._now))
 
     def place(self, board_id: int, *, is_ranked: bool) -> Placement:
         """Return where a leaderboard's jobs go."""
-        return placement(self._machines, self._named.get(board_id), is_ranked=is_ranked)
+        found = placement(self._machines, self._named.get(board_id), is_ranked=is_ranked)
+        taken = {each.machine for each in self._reserved if each.keeps_out(board_id, self._now)}
+        return dataclasses.replace(found, machines=found.machines - taken)
 
-    def full_for(self, board_ids: Collection[int], room: Collection[str]) -> list[int]:
-        """Return the leaderboards whose ranked jobs none of the machines with room may judge."""
-        return [board for board in board_ids if not self.place(board, is_ranked=True).machines & set(room)]
+    def full_for(self, kinds: Collection[JobKind], room: Collection[str]) -> list[JobKind]:
+        """Return the kinds of jobs that none of the machines with room may judge."""
+        return [
+            kind
+            for kind in kinds
+            if not self.place(kind.board_id, is_ranked=kind.is_ranked).machines & set(room)
+        ]
 
 
 def is_lent_only(db: Database, board_id: int, device: str) -> bool:

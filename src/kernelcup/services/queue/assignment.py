@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 
 from kernelcup.domain import Leaderboard, Submission, Task
 from kernelcup.errors import StaleLease
@@ -43,13 +44,16 @@ class _Load:
     is_screened: bool
 
 
-def prepare(db: Database, lease: Lease, backend: Backend, *, launcher: str | None = None) -> Assignment:
+def prepare(
+    db: Database, lease: Lease, backend: Backend, *, launcher: str | None = None, now: datetime
+) -> Assignment:
     """Load a job's data and build its specification.
 
     Args:
         db: The database.
         lease: The job.
         backend: The backend of its device.
+        now: The time, for reservations of machines.
         launcher: The launcher whose machines may judge it; None if the dispatcher's own machine does.
 
     Raises:
@@ -61,7 +65,7 @@ def prepare(db: Database, lease: Lease, backend: Backend, *, launcher: str | Non
     allowed = None
     if launcher is not None:
         with db.read() as session:
-            fleet = Fleet.read(session, launcher=launcher, device=lease.job.device)
+            fleet = Fleet.read(session, launcher=launcher, device=lease.job.device, now=now)
         place = fleet.place(load.board.id, is_ranked=lease.job.mode is Mode.LEADERBOARD)
         spec, allowed = place.confine(spec), place.machines
     return Assignment(

@@ -96,8 +96,7 @@ class Attempt:
         self._db = db
         self._device = device
         self._launcher = launcher
-        self._tell = tell
-        self._clock = clock
+        self._tell, self._clock = tell, clock
         self._max_attempts = max_attempts
         self._wake, self._without = wake, without
         self._notes = ProgressNotes(db, lease.job, clock=clock)
@@ -310,7 +309,8 @@ class Attempt:
     def _prepare(self) -> None:
         """Load the job's data and build its specification."""
         fleet = self._device.launcher if self._launcher.durable else None
-        prepared = assignment.prepare(self._db, self.lease, self._device.backend, launcher=fleet)
+        backend, now = self._device.backend, self._clock()
+        prepared = assignment.prepare(self._db, self.lease, backend, launcher=fleet, now=now)
         self._rival, self._spec = prepared.rival, prepared.spec
         self._machines = None if prepared.machines is None else prepared.machines - self._without
         if self._look is not None and not prepared.is_screened:

@@ -10,13 +10,16 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.services.machines import dispatchers
+from kernelcup.services.machines.machines import MachineState, state_of
 from kernelcup.services.queue.lifecycle import paused_devices
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.machines import outages
+from kernelcup.storage.machines import machines, outages, reservations
 from kernelcup.storage.machines.dispatchers import DispatcherInfo
+from kernelcup.storage.machines.machines import Machine
 from kernelcup.storage.machines.outages import DeviceFault
 from kernelcup.storage.queue import backlog, job_durations, jobs
 from kernelcup.storage.queue.backlog import MOST_COUNTED, Backlog
+from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import Mode
 
 
@@ -81,6 +84,8 @@ class _Looker:
         self.alive = [info for info in dispatchers.alive(session, now) if not info.draining]
         self._paused = paused_devices(session)
         self._faults = outages.all_faults(session)
+        self._machines = machines.every(session)
+        self._reserved = reservations.since(session, now)
 
     def look(self, job: Job) -> Waiting:
         """Return why a job waits, and for how long."""
@@ -88,11 +93,12 @@ class _Looker:
         ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= MOST_COUNTED
+        board_id = submissions.board_of(self._session, job.submission_id) if self._reserved else None
         return Waiting(
             position=before + 1 if countable else None,
-            ahead_s=self._until_start(job.device, pace, ahead) if countable else None,
+            ahead_s=self._until_start(job.device, pace, ahead, board_id) if countable else None,
             run_s=pace.get(job.mode),
-            reason=self._obstacle(job.device) or _place(before),
+            reason=self._obstacle(job.device, board_id) or _place(before),
         )
 
     def queue(self, device: str, waiting: Sequence[Backlog]) -> DeviceQueue:
@@ -120,17 +126,19 @@ class _Looker:
         for each in waiting:
             mode = Mode.LEADERBOARD if each.priority is not Priority.PRACTICE else practice or Mode.TEST
             modes[mode] = modes.get(mode, 0) + each.count
-        return self._until_start(device, pace, modes)
+        return self._until_start(device, pace, modes, None)
 
     def _until_start(
-        self, device: str, pace: Mapping[Mode, float], ahead: Mapping[Mode, int]
+        self, device: str, pace: Mapping[Mode, float], ahead: Mapping[Mode, int], board_id: int | None
     ) -> float | None:
         """Return the estimated seconds until a slot is free for a job, None if that is unknown."""
-        if self._obstacle(device) is not None:
+        if self._obstacle(device, board_id) is not None:
             return None
         slots = sum(
             info.devices[device] - info.in_use.get(device, 0) for info in _serving(self.alive, device)
         )
+        if known := [each for each in self._machines if each.slots_for(device) > 0]:
+            slots = min(slots, sum(each.slots_for(device) for each in self._open(known, board_id)))
         running = backlog.under_way(self._session, device=device)
         if sum(ahead.values()) + len(running) < slots:
             return 0.0
@@ -141,7 +149,7 @@ class _Looker:
         )
         return (left_s + sum(pace[mode] * count for mode, count in ahead.items())) / slots
 
-    def _obstacle(self, device: str) -> str | None:
+    def _obstacle(self, device: str, board_id: int | None) -> str | None:
         """Return the reason why no job of a device can start, None if there is none."""
         if device.lower() in self._paused:
             return f"the device is paused: {self._paused[device.lower()] or 'no reason was given'}"
@@ -149,13 +157,48 @@ class _Looker:
         slots = sum(info.devices[device] for info in serving)
         if not slots:
             return f"no dispatcher serves {device} now"
-        machines = {info.machine for info in serving}
-        out = [fault for fault in self._faults if fault.machine in machines and fault.device == device]
+        hosts = {info.machine for info in serving}
+        out = [fault for fault in self._faults if fault.machine in hosts and fault.device == device]
         if len(out) >= slots:
             return f"{device} is out of service: {_worst(out)}"
+        if (closed := self._closed(device, board_id)) is not None:
+            return closed
         if sum(info.in_use.get(device, 0) for info in serving) >= slots:
             return f"{device} is in use by another program of its machine, or being calibrated"
         return None
+
+    def _open(self, some: Sequence[Machine], board_id: int | None) -> list[Machine]:
+        """Return the machines that take jobs of a leaderboard; None for any."""
+        taken = {each.machine for each in self._reserved if each.keeps_out(board_id, self._now)}
+        return [
+            each for each in some if each.name not in taken and state_of(each, self._now) is MachineState.UP
+        ]
+
+    def _closed(self, device: str, board_id: int | None) -> str | None:
+        """Return why none of the known machines takes jobs of a device; None if one does, or none is known."""
+        known = [each for each in self._machines if each.slots_for(device) > 0]
+        if not known or self._open(known, board_id):
+            return None
+        states = {state_of(each, self._now) for each in known}
+        if MachineState.UP in states:
+            names = {each.name for each in known}
+            keeping = [each for each in self._reserved if each.keeps_out(board_id, self._now)]
+            first = min((each for each in keeping if each.machine in names), key=lambda each: each.ends_at)
+            what = "under maintenance" if first.board_id is None else "reserved for another leaderboard"
+            why = f": {first.reason}" if first.reason else ""
+            return f"{device} is {what} until {self._moment(first.ends_at)}{why}"
+        if MachineState.DRAINING in states:
+            return f"no {device} takes jobs now: its machines end what they have"
+        if MachineState.OUT_OF_SERVICE in states:
+            return f"{device} is out of service: {next(each.trouble for each in known if each.trouble)}"
+        seen = [each.seen_at for each in known if each.seen_at is not None]
+        return (
+            f"no {device} is up since {self._moment(max(seen))}" if seen else f"no {device} has been up yet"
+        )
+
+    def _moment(self, moment: datetime) -> str:
+        is_today = moment.date() == self._now.date()
+        return f"{moment:%H:%M} UTC" if is_today else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _serving(alive: Sequence[DispatcherInfo], device: str) -> list[DispatcherInfo]:

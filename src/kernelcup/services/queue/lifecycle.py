@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Run, Score
+from kernelcup.domain import Job, JobKind, JobState, Run, Score
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
@@ -56,11 +56,11 @@ def claim_next(
     devices: Sequence[str],
     now: datetime,
     up_to_submission: int | None = None,
-    full_boards: Sequence[int] = (),
+    but: Sequence[JobKind] = (),
 ) -> Lease | None:
     """Take the first waiting job for one of the devices, None if there is none.
 
-    Ranked jobs of ``full_boards`` wait on.
+    Jobs of the kinds ``but`` wait on.
     """
     until = now + timedelta(seconds=lease_s)
     # Look before writing: SQLite has only one writer, and most looks find nothing.
@@ -82,7 +82,7 @@ def claim_next(
             devices=some,
             now=now,
             up_to_submission=up_to_submission,
-            full_boards=full_boards,
+            but=but,
         )
         if lease is not None:
             job = lease.job

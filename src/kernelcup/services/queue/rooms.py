@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kernelcup.domain import Device, slots_for
+from kernelcup.domain import Device, JobKind, slots_for
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.base import Launcher, MachineReading
-from kernelcup.services.machines import machines
+from kernelcup.services.machines import machines, reservations
 from kernelcup.services.machines.calibrations import Calibrations
 from kernelcup.services.machines.placement import Fleet
 from kernelcup.services.queue.under_way import UnderWay
@@ -67,6 +67,7 @@ class Rooms:
         self._clock = clock
         self._note_at = 0.0
         self._draining: frozenset[str] = frozenset()
+        self._reserved: frozenset[str] = frozenset()
         self._resting: frozenset[str] = frozenset()
         """Launchers whose machines all drain."""
 
@@ -88,7 +89,7 @@ class Rooms:
         found = [each for each in launcher.probe(devices) if each.name not in without | self._draining]
         rooms = {}
         for device in devices:
-            large = {each.name for each in found if slots_for(each.slots, device.name) > 0}
+            large = {each.name for each in found if slots_for(each.slots, device.name) > 0} - self._reserved
             left = self.free(device)
             free = {each.name: left if each.free is None else each.free.get(device.name, 0) for each in found}
             is_full = device.slots <= self._under_way.running(device)
@@ -106,10 +107,12 @@ class Rooms:
             return 0
         return max(device.slots - running - free, 0)
 
-    def full_boards(self, device: Device, *, without: frozenset[str] = frozenset()) -> list[int]:
-        """Return the leaderboards whose ranked jobs none of the machines with room may judge."""
+    def without_room(self, device: Device, *, without: frozenset[str] = frozenset()) -> list[JobKind]:
+        """Return the kinds of waiting jobs that none of the machines with room, but some, may judge."""
         launcher = self._launchers[device.launcher]
-        if not launcher.durable:
+        with self._db.read() as session:
+            fleet = Fleet.read(session, launcher=device.launcher, device=device.name, now=self._clock())
+        if not launcher.durable and not fleet.reserved:
             return []
         with_room = [
             each.name
@@ -117,8 +120,10 @@ class Rooms:
             if each.name not in without and (each.free is None or each.free.get(device.name, 0) > 0)
         ]
         with self._db.read() as session:
-            fleet = Fleet.read(session, launcher=device.launcher, device=device.name)
-            return fleet.full_for(backlog.ranked_boards(session, device=device.name), with_room)
+            kinds = backlog.waiting_kinds(session, device=device.name)
+        if not fleet.reserved:  # practice runs anywhere
+            kinds = [kind for kind in kinds if kind.is_ranked]
+        return fleet.full_for(kinds, with_room)
 
     def note_machines(self) -> None:
         """Store which machines the launchers reach, from time to time."""
@@ -137,6 +142,7 @@ class Rooms:
                 own = not launcher.durable
                 machines.note_seen(self._db, found[name], launcher=name, is_own=own, now=self._clock())
         self._draining = draining = machines.draining(self._db)
+        self._reserved = reservations.reserved_now(self._db, now=self._clock())
         self._resting = frozenset(
             name for name, some in found.items() if some and all(each.name in draining for each in some)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from kernelcup.domain import Device
+from kernelcup.domain import Device, JobKind
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.rooms import Rooms
 from kernelcup.services.queue.sharing import Family, families
@@ -59,9 +59,9 @@ class Starts:
 
     def _start_some(self, device: Device, up_to_submission: int | None) -> None:
         free = self._rooms.free(device)
-        full_boards = self._rooms.full_boards(device) if free > 0 else []
+        but = self._rooms.without_room(device) if free > 0 else []
         for _ in range(free):
-            lease = self._claim(device, up_to_submission, full_boards)
+            lease = self._claim(device, up_to_submission, but)
             if lease is None or not self._begin(lease, frozenset()):
                 return
 
@@ -73,8 +73,8 @@ class Starts:
             rooms = self._rooms.by_machine(family.devices, without=held)
             device, may_start = family.next(rooms, without=passed)
             if may_start:
-                full_boards = self._rooms.full_boards(device, without=held)
-                lease = self._claim(device, up_to_submission, full_boards)
+                but = self._rooms.without_room(device, without=held)
+                lease = self._claim(device, up_to_submission, but)
                 if lease is not None and self._begin(lease, held):
                     family.note_start(device, lease.job.priority)
                     continue
@@ -83,9 +83,7 @@ class Starts:
                 held |= rooms[device.name].emptiest(rooms[family.devices[-1].name])
                 absent = passed
 
-    def _claim(
-        self, device: Device, up_to_submission: int | None, full_boards: Sequence[int]
-    ) -> Lease | None:
+    def _claim(self, device: Device, up_to_submission: int | None, but: Sequence[JobKind]) -> Lease | None:
         return lifecycle.claim_next(
             self._db,
             owner=self._owner,
@@ -93,5 +91,5 @@ class Starts:
             devices=[device.name],
             now=self._clock(),
             up_to_submission=up_to_submission,
-            full_boards=full_boards,
+            but=but,
         )

@@ -34,6 +34,8 @@ class Machine:
     busy_s: float
     price_per_hour: float
     """Of one busy slot."""
+    agent: str | None = None
+    """The session of the agent that is connected."""
 
     def slots_for(self, device: str) -> int:
         """Return how many jobs of a device it can run at once."""

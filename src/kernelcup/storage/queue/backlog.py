@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Priority
+from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.storage.queue.jobs import ORDER, QUEUED, RUNNING
 from kernelcup.storage.tables import JobRow, SubmissionRow
 from kernelcup_harness.protocol import Mode
@@ -76,12 +76,13 @@ def position(session: Session, job: Job) -> int | None:
     return None if before > MOST_COUNTED else before + 1
 
 
-def ranked_boards(session: Session, *, device: str) -> list[int]:
-    """Return the leaderboards with ranked jobs that wait for a device."""
+def waiting_kinds(session: Session, *, device: str) -> list[JobKind]:
+    """Return the kinds of jobs that wait for a device."""
+    is_ranked = (JobRow.mode == Mode.LEADERBOARD.value).label("is_ranked")
     query = (
-        select(SubmissionRow.leaderboard_id)
+        select(SubmissionRow.leaderboard_id, is_ranked)
         .join(JobRow, JobRow.submission_id == SubmissionRow.id)
-        .where(QUEUED, JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(QUEUED, JobRow.device == device)
         .distinct()
     )
-    return list(session.scalars(query))
+    return sorted(JobKind(board_id=board, is_ranked=bool(ranked)) for board, ranked in session.execute(query))

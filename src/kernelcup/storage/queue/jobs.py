@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Priority
+from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.errors import StaleLease
 from kernelcup.storage.tables import JobRow, SubmissionRow, table_of
 from kernelcup_harness.protocol import Mode
@@ -139,15 +139,15 @@ def claim(
     devices: Sequence[str],
     now: datetime,
     up_to_submission: int | None = None,
-    full_boards: Sequence[int] = (),
+    but: Sequence[JobKind] = (),
 ) -> Lease | None:
     """Claim the first job in the queues of the devices, None if there is none.
 
-    Ranked jobs of ``full_boards`` wait.
+    Jobs of the kinds ``but`` wait.
     """
     for device in _by_turn(session, devices, up_to_submission):
         first = (
-            _first(device, up_to_submission, full_boards)
+            _first(device, up_to_submission, but)
             .with_for_update(skip_locked=True)  # SQLite ignores this; it has only one writer anyway
             .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
         )
@@ -320,11 +320,16 @@ _NO_SYNC = {"synchronize_session": False, "populate_existing": True}
 ORDER = (JobRow.priority, JobRow.turn, JobRow.id)
 
 
-def _first(device: str, up_to_submission: int | None, full_boards: Sequence[int] = ()) -> Select[int]:
+def _first(device: str, up_to_submission: int | None, but: Sequence[JobKind] = ()) -> Select[int]:
     waiting = _waiting(device, up_to_submission)
-    if full_boards:
-        of_them = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id.in_(full_boards))
-        waiting.append(or_(JobRow.mode != Mode.LEADERBOARD.value, JobRow.submission_id.not_in(of_them)))
+    ranked = JobRow.mode == Mode.LEADERBOARD.value
+    for is_it, boards in (
+        (ranked, [kind.board_id for kind in but if kind.is_ranked]),
+        (~ranked, [kind.board_id for kind in but if not kind.is_ranked]),
+    ):
+        if boards:
+            of_them = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id.in_(boards))
+            waiting.append(or_(~is_it, JobRow.submission_id.not_in(of_them)))
     return select(JobRow.id).where(*waiting).order_by(*ORDER).limit(1)
 
 

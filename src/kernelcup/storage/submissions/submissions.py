@@ -177,6 +177,11 @@ def firsts(session: Session, board_id: int, user_ids: Collection[int]) -> dict[i
     return {row[0]: row[1] for row in session.execute(query)}
 
 
+def board_of(session: Session, submission_id: int) -> int | None:
+    """Return the leaderboard of a submission; None if it does not exist."""
+    return session.scalar(select(SubmissionRow.leaderboard_id).where(SubmissionRow.id == submission_id))
+
+
 def find(session: Session, submission_id: int) -> Submission | None:
     """Return a submission, None if it does not exist."""
     row = session.execute(_by_id(), {"submission_id": submission_id}).first()

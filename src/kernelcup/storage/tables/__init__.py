@@ -19,6 +19,7 @@ from kernelcup.storage.tables.machines import (
     DeviceFaultRow,
     MachineCallRow,
     MachineRow,
+    ReservationRow,
 )
 from kernelcup.storage.tables.news import NewsRow, WebhookDeliveryRow, WebhookRow
 from kernelcup.storage.tables.people import IdentityRow, OneTimeCodeRow, TokenRow, UserRow
@@ -77,6 +78,7 @@ __all__ = [
     "PaceRow",
     "PauseRow",
     "RecordRow",
+    "ReservationRow",
     "ReviewRow",
     "RunRow",
     "ScreeningFindingRow",

@@ -49,6 +49,23 @@ class BoardMachineRow(Base):
     machine: Mapped[str] = mapped_column(ForeignKey("machines.name", ondelete="CASCADE"), primary_key=True)
 
 
+class ReservationRow(Base):
+    """A time at which a machine judges for one leaderboard only, or for none."""
+
+    __tablename__ = "reservations"
+    __table_args__ = (NEVER_REUSE_IDS,)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    machine: Mapped[str] = mapped_column(ForeignKey("machines.name", ondelete="CASCADE"), index=True)
+    leaderboard_id: Mapped[int | None] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), index=True
+    )
+    """Null for maintenance."""
+    begins_at: Mapped[datetime]
+    ends_at: Mapped[datetime] = mapped_column(index=True)
+    reason: Mapped[str]
+
+
 class MachineCallRow(Base):
     """A job that an agent is to judge, or judges, and its report."""
 

@@ -9,12 +9,12 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Role, Scope
 from kernelcup.errors import NotFound
-from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services import access
-from kernelcup.services.machines import calibrations, machines, outages
+from kernelcup.services.machines import calibrations, machines, outages, reservations
 from kernelcup.services.queue.estimates import queue_status
 from kernelcup.services.rules import pauses
 from kernelcup.storage.rules.pauses import PauseScope
@@ -43,6 +43,7 @@ def show_devices(request: Request, platform: PlatformDep, db: Db, actor: ActorDe
         service=next((each for each in paused if each.scope is PauseScope.SERVICE), None),
         outages=outages.outages(db, now=now),
         machines=machines.list_machines(db, actor, now=now),
+        reservations=reservations.list_reservations(db, actor, now=now),
         calibrations=newest,
         scale=TimeScale.of(each.found.canary_ns / 1e9 for each in newest),
     )
@@ -91,6 +92,13 @@ def resume(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
 def remove(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Forget a machine."""
     machines.remove(db, name, actor=actor, now=now)
+    return RedirectResponse(PAGE, 303)
+
+
+@router.post("/reservations/{reservation_id}/release")
+def release(reservation_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """End a reservation, or one that is to come."""
+    reservations.cancel(db, reservation_id, actor=actor, now=now)
     return RedirectResponse(PAGE, 303)
 
 
