@@ -12,23 +12,17 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
-from kernelcup.cli.show import render
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
 from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, JobState
 from kernelcup.errors import Forbidden, NotFound
-from kernelcup.services.boards import boards, changes
+from kernelcup.services.boards import boards
 from kernelcup.services.machines.outages import outage_text, outages
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.services.results import standings
-from kernelcup.services.results.leader import Beside, beside
 from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions import withdrawal
-from kernelcup.services.submissions.handout import hand_out, templates_of
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
-from kernelcup.services.submissions.submit import submit
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
@@ -36,6 +30,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Standing, Task
     from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
+    from kernelcup.services.results.leader import Beside
     from kernelcup.storage.engine.database import Database
     from kernelcup.storage.machines.outages import DeviceFault
     from kernelcup_harness.protocol import SourceTree
@@ -71,6 +66,8 @@ class LocalBackend:
 
     def submit(self, ask: Ask) -> SubmissionInfo:
         """Put a submission into the queue."""
+        from kernelcup.services.submissions.submit import submit
+
         made = submit(
             self._db,
             user=wiring.user_name(ask.user),
@@ -87,6 +84,8 @@ class LocalBackend:
 
     def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
         """Work off the queue until a submission has ended, with a live line for its stages."""
+        from kernelcup.cli.show import render
+
         with render.StageLines(quiet=quiet) as lines:
 
             def take(progress: Progress) -> None:
@@ -119,6 +118,8 @@ class LocalBackend:
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
+        from kernelcup.services.results.leader import beside
+
         view = service.show_submission(self._db, submission_id)
         return submission_info(view, beside(self._db, view))
 
@@ -139,12 +140,16 @@ class LocalBackend:
 
     def cancel(self, submission_id: int, *, user: str | None) -> int:
         """Cancel the unfinished jobs of a submission."""
+        from kernelcup.services.submissions import withdrawal
+
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
             return withdrawal.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def delete_submission(self, submission_id: int, *, user: str | None) -> None:
         """Delete a submission permanently."""
+        from kernelcup.services.submissions import withdrawal
+
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
             withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
@@ -180,16 +185,23 @@ class LocalBackend:
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""
+        from kernelcup.services.submissions.handout import templates_of
+
         found = boards.visible_task(self._db, board)
         languages = list(templates_of(found.board, found.task))
         return dataclasses.replace(TaskInfo.of(found.task), harness=found.board.harness, templates=languages)
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""
+        from kernelcup.services.submissions.handout import hand_out
+
         return hand_out(self._db, board).task
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
+        from kernelcup.cli.show.task_object import without_hidden
+        from kernelcup.services.submissions.handout import templates_of
+
         found = boards.visible_task(self._db, board)
         return {
             **without_hidden(found.task),
@@ -217,12 +229,16 @@ class LocalBackend:
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""
+        from kernelcup.services.boards import changes
+
         return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
 
     def update(
         self, update: Update, seen: UpdatePreview, say: Callable[[str], None], *, rejudge: bool, force: bool
     ) -> Changed:
         """Change a leaderboard as previewed."""
+        from kernelcup.services.boards import changes
+
         done = changes.update_board(
             self._db,
             OPERATOR,
@@ -236,6 +252,8 @@ class LocalBackend:
         return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)
 
     def _arguments(self, update: Update) -> dict[str, Any]:
+        from kernelcup.services.boards import changes
+
         return {
             "task": None if update.task is None else wiring.find_task(update.task),
             "changes": changes.BoardChanges(**update.settings),

@@ -14,23 +14,18 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
-from kernelcup.cli.compete.follow import Follower
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
-from kernelcup.client.task_upload import pack
 from kernelcup.domain import MOMENTS
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
-from kernelcup.services.boards.boards import check_board_name
-from kernelcup.services.boards.changes import Affected, UpdatePreview
-from kernelcup.services.boards.task_diff import CaseChange, FileChange
-from kernelcup.services.submissions.submit import read_tree
 from kernelcup_harness.protocol import ProfileOptions, to_json
 
 if TYPE_CHECKING:
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
+    from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.engine.database import Database
     from kernelcup_harness.protocol import SourceTree
 
@@ -69,6 +64,8 @@ class ServerBackend:
 
     def submit(self, ask: Ask) -> SubmissionInfo:
         """Submit exactly once, even if the request is sent again."""
+        from kernelcup.services.submissions.submit import read_tree
+
         refuse_user(ask.user)
         return self._api.submit(
             code=read_tree(ask.file_name, ask.content),
@@ -85,6 +82,7 @@ class ServerBackend:
 
     def watch(self, submission_id: int, *, quiet: bool) -> None:
         """Follow a submission until it has ended."""
+
         try:
             # The events alone would not show at once what the submission waits for.
             submission = self._api.submission(submission_id)
@@ -98,6 +96,8 @@ class ServerBackend:
             raise
 
     def _follow(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        from kernelcup.cli.compete.follow import Follower
+
         with (
             Follower(submission, quiet=quiet) as follower,
             closing(self._api.follow(submission.id)) as events,
@@ -168,6 +168,8 @@ class ServerBackend:
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""
+        from kernelcup.services.boards.boards import check_board_name
+
         task = self._api.whole_task(board)
         check_board_name(task.name)  # it may become the name of a folder
         return task
@@ -178,6 +180,8 @@ class ServerBackend:
 
     def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
         """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
+        from kernelcup.client.task_upload import pack
+
         refuse_user(wanted.user)
         found, files = pack(wiring.task_path(wanted.task))
         name = found.name if wanted.name is None else wanted.name
@@ -189,6 +193,8 @@ class ServerBackend:
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""
+        from kernelcup.client.task_upload import pack
+
         files = None if update.task is None else pack(wiring.task_path(update.task))[1]
         body = self._api.preview(update.board, settings_object(update.settings), files)
         try:
@@ -206,6 +212,8 @@ class ServerBackend:
         force: bool,
     ) -> Changed:
         """Change the task as previewed, then the settings, then judge results again."""
+        from kernelcup.client.task_upload import pack
+
         if update.task is not None:
             found, files = pack(wiring.task_path(update.task))
             say(f"{found.name}: {self.server} tries the task")
@@ -253,6 +261,9 @@ def asked(options: ProfileOptions) -> dict[str, Any]:
 
 def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
     """Read a preview from the server's form."""
+    from kernelcup.services.boards.changes import Affected, UpdatePreview
+    from kernelcup.services.boards.task_diff import CaseChange, FileChange
+
     settings = {
         name: tuple(moment(each) if name in MOMENTS else each for each in pair)
         for name, pair in body["settings"].items()
