@@ -51,8 +51,8 @@ METRICS = ",".join(
 
 def contestant(name: str, folder: Path, fd: int) -> None:
     """Capture one call in a window of its own, export it, and say after each line of input whether it was replayed."""
-    from kernelcup_harness.contestant.hands import GpuHands
-    from kernelcup_harness.window.window import WINDOW
+    from kernelcup_harness.device.nvidia.hands import GpuHands
+    from kernelcup_harness.window.addresses import WINDOW
 
     hands = GpuHands()
     import torch
@@ -87,9 +87,9 @@ def timer(name: str, folder: Path, how: str, ending: str) -> None:
     """Rebuild a call and launch it once between the profiler's start and stop."""
     import ctypes
 
-    from kernelcup_harness.timer.engine import GpuEngine
+    from kernelcup_harness.device.nvidia.engine import GpuEngine
+    from kernelcup_harness.window.addresses import WINDOW
     from kernelcup_harness.window.messages import Access, SharedRegion
-    from kernelcup_harness.window.window import WINDOW
 
     engine = GpuEngine()
     driver = engine._driver

@@ -24,8 +24,9 @@ sys.path[:0] = [str(HERE.parents[1] / "src"), str(HERE.parent)]
 
 import replay_cases  # noqa: E402
 
-from kernelcup_harness.window import window  # noqa: E402
-from kernelcup_harness.window.driver import Driver  # noqa: E402
+from kernelcup_harness.device.nvidia import window  # noqa: E402
+from kernelcup_harness.device.nvidia.driver import Driver  # noqa: E402
+from kernelcup_harness.window import addresses  # noqa: E402
 
 PLACES = 4
 SAMPLES = 48
@@ -38,7 +39,7 @@ def layout(name):
     import torch
 
     case = replay_cases.CASES[name]
-    at, places = window.WINDOW, []
+    at, places = addresses.WINDOW, []
     for _ in range(PLACES):
         row = []
         for shape, dtype in case.inputs:
@@ -48,7 +49,7 @@ def layout(name):
             row.append((at, nbytes))
             at += -(-nbytes // 4096) * 4096
         places.append(row)
-    return places, window.granules(at - window.WINDOW)
+    return places, addresses.granules(at - addresses.WINDOW)
 
 
 def talk(sock, message, fds=()):
@@ -88,7 +89,7 @@ def timed(steps, name):
 
 def contestant(sock, name):
     steps = {}
-    from kernelcup_harness.contestant.images import ImageKeeper
+    from kernelcup_harness.device.nvidia.images import ImageKeeper
 
     with timed(steps, "import"):
         import torch
@@ -102,9 +103,9 @@ def contestant(sock, name):
         torch.cuda.init()
     places, nbytes = layout(name)
     shared = window.Window(driver)
-    shared.attach(fds[0], window.WINDOW, nbytes)
-    work = shared.attach(fds[1], window.WINDOW + nbytes, HEAP)
-    from kernelcup_harness.contestant import capture, export, own_graphs
+    shared.attach(fds[0], addresses.WINDOW, nbytes)
+    work = shared.attach(fds[1], addresses.WINDOW + nbytes, HEAP)
+    from kernelcup_harness.device.nvidia import capture, export, own_graphs
     from kernelcup_harness.window import allocator, graph_data
 
     window_pool = allocator.WindowPool(allocator.Heap(work.address, work.nbytes))
@@ -125,7 +126,7 @@ def contestant(sock, name):
         capture.warm_up(calls, window_pool, stream)
     with timed(steps, "capture"):
         made = capture.capture(calls, window_pool, stream)
-    exporter = export.Exporter(driver, keeper.loaded, [range(window.WINDOW, work.address + work.nbytes)])
+    exporter = export.Exporter(driver, keeper.loaded, [range(addresses.WINDOW, work.address + work.nbytes)])
     with timed(steps, "export"):
         found = exporter.capture(made.graphs)
     with timed(steps, "encode"):
@@ -185,7 +186,7 @@ def contestant(sock, name):
 
 def timer(sock, _name):
     steps = {}
-    from kernelcup_harness.timer import rebuild, start_gun
+    from kernelcup_harness.device.nvidia import rebuild, start_gun
     from kernelcup_harness.window import decoding
 
     driver = Driver()
@@ -195,8 +196,8 @@ def timer(sock, _name):
     with timed(steps, "window"):
         shared = window.Window(driver)
         access = window.READ_WRITE if ask["writes"] else window.READ
-        inputs = shared.attach(fds[0], window.WINDOW, ask["inputs"], access=access)
-        work = shared.attach(fds[1], window.WINDOW + ask["inputs"], HEAP)
+        inputs = shared.attach(fds[0], addresses.WINDOW, ask["inputs"], access=access)
+        work = shared.attach(fds[1], addresses.WINDOW + ask["inputs"], HEAP)
     sweep = driver.handle("cuMemAlloc_v2", __import__("ctypes").c_size_t(SWEEP))
     gun = start_gun.StartGun(driver, (sweep, SWEEP))
     empty = gun.empty_graph()
@@ -250,8 +251,8 @@ def judge(name, members, limit, shared):  # noqa: C901  one step after the other
     found = {"case": name}
     places, nbytes = layout(name)
     (contestant_process, to_contestant, _), (_, to_timer, _) = members
-    inputs, inputs_fd = shared.create(window.WINDOW, nbytes)
-    work, work_fd = shared.create(window.WINDOW + nbytes, HEAP)
+    inputs, inputs_fd = shared.create(addresses.WINDOW, nbytes)
+    work, work_fd = shared.create(addresses.WINDOW + nbytes, HEAP)
     try:
         for row in places:
             for (at, size), (shape, dtype) in zip(row, case.inputs, strict=True):

@@ -10,11 +10,18 @@ FOLDERS = ("timer", "window", "clocks", "clocks/replay")
 ELSEWHERE = frozenset({"__init__", "reasons", "reference_time", "session"})
 """Modules of these folders through which no time goes."""
 MORE = (
-    "contestant/capture",
-    "contestant/export",
-    "contestant/graphs",
-    "contestant/hands",
-    "contestant/own_graphs",
+    "device/nvidia/capture",
+    "device/nvidia/driver",
+    "device/nvidia/engine",
+    "device/nvidia/export",
+    "device/nvidia/graphs",
+    "device/nvidia/hands",
+    "device/nvidia/l2_cache",
+    "device/nvidia/mapping",
+    "device/nvidia/own_graphs",
+    "device/nvidia/rebuild",
+    "device/nvidia/start_gun",
+    "device/nvidia/window",
     "contestant/window_calls",
     "protocol/estimates",
     "wire/channel",

@@ -33,7 +33,7 @@ from typing import Any
 
 from kernelcup_harness import witness_process
 from kernelcup_harness.build import inspection
-from kernelcup_harness.device import machine
+from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.isolation import environments, origins, priority, processes, sandbox
 from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
@@ -54,7 +54,7 @@ def main() -> int:
             {
                 "machine": machine.machine(),
                 "sandbox": sandbox.describe(),
-                "gpu_trouble": sandbox.gpu_trouble(),
+                "gpu_trouble": accelerators.of(Backend.CUDA).sandbox_trouble(),
             }
         )
         return 0

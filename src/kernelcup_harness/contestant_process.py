@@ -16,10 +16,10 @@ MAX_FRAME = 16 << 20
 
 # Imported before a job arrives.
 AHEAD = (
-    "kernelcup_harness.contestant.graphs",
+    "kernelcup_harness.device.nvidia.graphs",
     "kernelcup_harness.contestant.inputs",
     "kernelcup_harness.contestant.noop",
-    "kernelcup_harness.device.devices",
+    "kernelcup_harness.wire.devices",
     "kernelcup_harness.wire.aliasing",
     "kernelcup_harness.wire.decode",
     "kernelcup_harness.wire.values",
@@ -37,7 +37,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
     hands = None
     if os.environ.get(CLEAN_ROOM):
-        from kernelcup_harness.contestant.hands import GpuHands
+        from kernelcup_harness.device.nvidia.hands import GpuHands
 
         # Before anything uses the driver: code that is loaded earlier would not be seen.
         hands = GpuHands()

@@ -6,13 +6,11 @@ import contextlib
 import os
 import time
 
-from kernelcup_harness.device import driver
+from kernelcup_harness.device.nvidia import driver
+from kernelcup_harness.device.nvidia.engine import GpuEngine
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.timer import start_gun
-from kernelcup_harness.timer.engine import GpuEngine
 from kernelcup_harness.timer.main import MAX_FRAME, Engine, Timer
-from kernelcup_harness.window import window
-from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.failures import ClockTrouble, DeviceError, NoWindow
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Started, pack
 
@@ -44,5 +42,5 @@ def prepared() -> tuple[Engine | None, str]:
     try:
         return GpuEngine(), ""
     # An older driver lacks some of its functions.
-    except (OSError, AttributeError, DriverError, window.NoWindow, start_gun.ClockTrouble) as error:
+    except (OSError, AttributeError, DeviceError, NoWindow, ClockTrouble) as error:
         return None, str(error)[:2_000]

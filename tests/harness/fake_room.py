@@ -23,16 +23,16 @@ from inside import SECRET, closing_memory, contestants_of, small_canary, working
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from kernelcup_harness.clocks.replay import mapping, timed_replays, witnessed
+from kernelcup_harness.clocks.replay import session, timed_replays, witnessed
 from kernelcup_harness.clocks.witness import Witness
 from kernelcup_harness.contestant.main import Contestant
+from kernelcup_harness.device.nvidia.driver import DriverError
 from kernelcup_harness.judge.main import judge
 from kernelcup_harness.protocol import JobSpec, RanKernel
 from kernelcup_harness.timer import main
-from kernelcup_harness.timer.rebuild import Rebuilt
-from kernelcup_harness.window import window
+from kernelcup_harness.window import addresses
 from kernelcup_harness.window.allocator import Heap
-from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.messages import NO_KERNEL, Access, SharedRegion
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import values as wire
@@ -98,7 +98,7 @@ class FakeWindow:
         return TOTAL_BYTES
 
     def create(self, address: int, nbytes: int) -> int:
-        if nbytes % window.GRANULE or address % window.GRANULE:
+        if nbytes % addresses.GRANULE or address % addresses.GRANULE:
             raise ValueError("no whole granules")
         # The heap is large and hardly used: pages cost memory only once they are touched.
         fd = os.memfd_create("region", os.MFD_CLOEXEC)
@@ -221,7 +221,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 def lies_in_window(value: torch.Tensor) -> bool:
     """Return whether a tensor begins in the window."""
-    return window.WINDOW <= value.data_ptr() < window.WINDOW + window.WINDOW_BYTES
+    return addresses.WINDOW <= value.data_ptr() < addresses.WINDOW + addresses.WINDOW_BYTES
 
 
 class FakeEngine:
@@ -366,7 +366,7 @@ def judged_in_room(
     channels, theirs, threads = {}, {}, {}
     with (
         fake_window() as shared,
-        patch.object(mapping, "GpuMapping", lambda _part: shared),
+        patch.object(session, "GpuMapping", lambda _part: shared),
         patch.object(witnessed, "Sweep", lambda: shared.gpu.sweep),
         patch.object(witnessed, "time", shared.gpu),
         patch.object(timed_replays, "time", shared.gpu),

@@ -17,8 +17,10 @@ from inside import cases, judged
 from kernelcup_harness.core.answer import Answer, CallFailed, Pending, claimed
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.plan import PlannedCase, Stage
-from kernelcup_harness.device import calibration, nvml
+from kernelcup_harness.device import calibration
 from kernelcup_harness.device.calibration import CanaryCheck
+from kernelcup_harness.device.cpu.accelerator import Cpu
+from kernelcup_harness.device.gauge import NoGauge
 from kernelcup_harness.doubt import device_state, references
 from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, Watch
 from kernelcup_harness.doubt.doubts import Doubts
@@ -66,7 +68,7 @@ def unused(spec: JobSpec) -> Doubts:
     """Return the doubts of a job whose contestants are not called."""
     nothing: Any = None
     places: Any = SimpleNamespace(place=lambda _stage, case: case)
-    watch = Watch(gpu=False, gauge=nvml.NoGauge())
+    watch = Watch(gpu=False, gauge=NoGauge())
     return Doubts(spec, checks=places, watch=watch, processes=2, tell=nothing, phase=nothing)
 
 
@@ -236,7 +238,7 @@ def test_an_answer_without_a_time_is_refused() -> None:
 # The device's state
 
 
-class Gauge(nvml.NoGauge):
+class Gauge(NoGauge):
     """Counts how often it is asked."""
 
     def __init__(self) -> None:
@@ -262,7 +264,7 @@ def test_the_driver_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -
     assert len(set(seen)) == gauge.asked
 
 
-class FullGauge(nvml.NoGauge):
+class FullGauge(NoGauge):
     """Knows everything of a device that one more process uses than it should."""
 
     def clock_mhz(self) -> float | None:
@@ -281,7 +283,7 @@ class FullGauge(nvml.NoGauge):
 def test_the_report_has_the_state_of_the_device_and_where_the_time_went(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvml, "gauge", lambda gpu: FullGauge())
+    monkeypatch.setattr(Cpu, "gauge", lambda _self: FullGauge())
     with_canary(monkeypatch, fits=True)
     events = judged(ranked(), tmp_path)
     before, after = [event["calibration"] for event in of_kind(events, "calibration")]
@@ -310,7 +312,7 @@ def findings(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_device_that_others_use_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml, "gauge", lambda gpu: FullGauge())
+    monkeypatch.setattr(Cpu, "gauge", lambda _self: FullGauge())
     assert findings(judged(ranked(), tmp_path)) == ["busy_device"]
 
 

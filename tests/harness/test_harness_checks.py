@@ -733,7 +733,7 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
         made.append(FakeDevice())
         return made[0]
 
-    reservation = memory.reserve(True, device)
+    reservation = memory.reserve(device())
     assert reservation is not None
     assert made[0].ours == 20
     made[0].theirs = 26
@@ -741,8 +741,8 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_gpu_nothing_is_reserved() -> None:
-    assert memory.reserve(False) is None
-    assert memory.reserve(True, FakeDevice) is not None
+    assert memory.reserve(None) is None
+    assert memory.reserve(FakeDevice()) is not None
 
 
 IMPORTS = """

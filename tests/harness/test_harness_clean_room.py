@@ -18,6 +18,7 @@ from inside import cases
 from kernelcup_harness.clocks import reference_time
 from kernelcup_harness.clocks.budget import Budget
 from kernelcup_harness.clocks.replay import match, stage, timed_replays
+from kernelcup_harness.device.nvidia.driver import DriverError
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
@@ -33,9 +34,8 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.run import workers
-from kernelcup_harness.timer import start_gun
-from kernelcup_harness.timer.rebuild import NotRebuilt, Rebuilt
-from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.failures import ClockTrouble, NotRebuilt
+from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire.messages import Ran, unpack
@@ -630,7 +630,7 @@ class Hangs(FakeEngine):
     """Hangs with kernels in a row, until its process is ended."""
 
     def fire_cut(self, group: int, place: int) -> int:
-        raise start_gun.ClockTrouble("the end of a launch was never stamped")
+        raise ClockTrouble("the end of a launch was never stamped")
 
 
 class Differs(FakeEngine):

@@ -16,9 +16,8 @@ from inside import closing_memory, serve, working_in
 from kernelcup_harness.contestant import main
 from kernelcup_harness.core.answer import Answer, CallFailed, Form
 from kernelcup_harness.core.call import Caller
-from kernelcup_harness.device import devices
 from kernelcup_harness.doubt import overhead
-from kernelcup_harness.wire import decode, values
+from kernelcup_harness.wire import decode, devices, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Done
 

@@ -19,7 +19,7 @@ START = f"""
 import json, sys, warnings
 warnings.simplefilter("ignore")
 sys.path.insert(0, {str(SOURCE)!r})
-from kernelcup_harness import emulation
+from kernelcup_harness.device.emulated import emulation
 emulation.install()
 answers = {{}}
 def ask(name, question):

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness.contestant import noop, own_graphs, window_calls
+from kernelcup_harness.contestant import noop
 from kernelcup_harness.contestant.window_calls import Room
-from kernelcup_harness.window import layout, reasons, window
+from kernelcup_harness.device.nvidia import hands, own_graphs
+from kernelcup_harness.window import addresses, layout, reasons
 from kernelcup_harness.window.layout import CannotLie, Layout, TooMany, described
 from kernelcup_harness.window.messages import Access, Attach, Attached, CapturePlaces, SharedRegion
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
@@ -29,7 +30,7 @@ class Hands:
         self.memory = torch.zeros(1 << 20, dtype=torch.uint8)
 
     def view(self, address: int, nbytes: int) -> torch.Tensor:
-        return self.memory[address - window.WINDOW :][:nbytes]
+        return self.memory[address - addresses.WINDOW :][:nbytes]
 
     def attach(self, fd: int, address: int, nbytes: int) -> None:
         self.log.append(("attach", address, nbytes))
@@ -60,7 +61,7 @@ def opened() -> tuple[Room, Hands]:
     """A room with a heap."""
     hands = Hands()
     room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)], noop.nothing)
-    region = SharedRegion(address=window.WINDOW, bytes=4096, access=Access.WRITE, heap=True)
+    region = SharedRegion(address=addresses.WINDOW, bytes=4096, access=Access.WRITE, heap=True)
     assert room.answers[Attach](Attach(regions=[region])) == Attached()
     return room, hands
 
@@ -127,7 +128,7 @@ def test_each_call_has_tensors_of_its_own_over_the_memory_of_its_place() -> None
     ],
 )
 def test_why_a_call_was_not_captured_is_a_name(said: str, reason: WhyNot) -> None:
-    assert window_calls.of_error(RuntimeError(said)) is reason
+    assert hands.of_error(RuntimeError(said)) is reason
 
 
 @pytest.mark.parametrize(
@@ -142,15 +143,15 @@ def test_why_a_call_was_not_captured_is_a_name(said: str, reason: WhyNot) -> Non
     ],
 )
 def test_why_a_call_was_not_exported_is_a_name(said: str, reason: WhyNot) -> None:
-    assert window_calls.of_export(said) is reason
+    assert hands.of_export(said) is reason
 
 
 def test_whose_memory_a_kernel_is_called_with_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(window_calls.sys.modules, "cupy", raising=False)
-    assert window_calls.of_foreign(["_Z43distribution_elementwise_grid_stride_kernel"]) is WhyNot.RANDOM
-    assert window_calls.of_foreign(["mine"]) is WhyNot.FOREIGN_POINTER
-    monkeypatch.setitem(window_calls.sys.modules, "cupy", None)  # type: ignore[arg-type]
-    assert window_calls.of_foreign(["mine"]) is WhyNot.OWN_ALLOCATOR
+    monkeypatch.delitem(hands.sys.modules, "cupy", raising=False)
+    assert hands.of_foreign(["_Z43distribution_elementwise_grid_stride_kernel"]) is WhyNot.RANDOM
+    assert hands.of_foreign(["mine"]) is WhyNot.FOREIGN_POINTER
+    monkeypatch.setitem(hands.sys.modules, "cupy", None)  # type: ignore[arg-type]
+    assert hands.of_foreign(["mine"]) is WhyNot.OWN_ALLOCATOR
 
 
 def test_each_reason_but_the_unknown_one_has_its_words() -> None:
@@ -168,7 +169,7 @@ def test_inputs_of_a_place_do_not_overlap_and_those_to_write_have_bands() -> Non
     assert len(bands) == 8
     assert all(not set(band) & set(span) for band in bands for span in spans)
     assert min(band.start for band in bands) == layout.WRITABLE
-    assert laid.writable_bytes % window.GRANULE == 0
+    assert laid.writable_bytes % addresses.GRANULE == 0
     assert max(band.stop for band in bands) <= layout.WRITABLE + laid.writable_bytes
 
 
@@ -189,17 +190,17 @@ def answer(address: int, count: int, **changes: Any) -> dict[str, Any]:
 
 def read(reply: Any, most_bytes: int = 1 << 20) -> layout.Described:
     """Read a description, with a heap of 4096 bytes."""
-    inside = [range(window.WINDOW, window.WINDOW + 4096)]
+    inside = [range(addresses.WINDOW, addresses.WINDOW + 4096)]
     return described(reply, inside=inside, device="cpu", most_bytes=most_bytes, most=4)
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        answer(window.WINDOW - 1, 16),
-        answer(window.WINDOW + 4090, 16),
+        answer(addresses.WINDOW - 1, 16),
+        answer(addresses.WINDOW + 4090, 16),
         answer(0, 16),
-        answer(window.WINDOW, 16, device="cuda:0"),
+        answer(addresses.WINDOW, 16, device="cuda:0"),
     ],
 )
 def test_an_answer_outside_of_the_window_is_refused(reply: Any) -> None:
@@ -213,10 +214,10 @@ def test_an_answer_outside_of_the_window_is_refused(reply: Any) -> None:
         None,
         {"table": "x"},
         answer(-1, 16),
-        answer(window.WINDOW, 16, nbytes="16"),
-        answer(window.WINDOW, 16, shape=[-1]),
-        answer(window.WINDOW, 16, shape=5),
-        answer(window.WINDOW, 16, shape=[1] * 100),
+        answer(addresses.WINDOW, 16, nbytes="16"),
+        answer(addresses.WINDOW, 16, shape=[-1]),
+        answer(addresses.WINDOW, 16, shape=5),
+        answer(addresses.WINDOW, 16, shape=[1] * 100),
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused(reply: Any) -> None:
@@ -226,18 +227,18 @@ def test_a_description_that_makes_no_sense_is_refused(reply: Any) -> None:
 
 def test_an_answer_of_too_many_tensors_is_refused() -> None:
     with pytest.raises(TooMany, match="5 tensors"):
-        read({"tree": {}, "table": answer(window.WINDOW, 1)["table"] * 5})
+        read({"tree": {}, "table": answer(addresses.WINDOW, 1)["table"] * 5})
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:
     with pytest.raises(values.TooLarge):
-        read(answer(window.WINDOW, 4000), most_bytes=1_000)
+        read(answer(addresses.WINDOW, 4000), most_bytes=1_000)
 
 
 def test_what_is_read_of_an_answer_is_a_copy() -> None:
     memory = torch.arange(64, dtype=torch.uint8)
-    found = read(answer(window.WINDOW + 8, 16))
-    copies = layout.AnswerMemory(found, lambda address, nbytes: memory[address - window.WINDOW :][:nbytes])
+    found = read(answer(addresses.WINDOW + 8, 16))
+    copies = layout.AnswerMemory(found, lambda address, nbytes: memory[address - addresses.WINDOW :][:nbytes])
     value = decode.Decoder(copies, found.table, decode.importing_record_type, dense=True).value(found.tree)
     memory.zero_()
 

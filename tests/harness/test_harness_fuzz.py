@@ -27,8 +27,8 @@ from kernelcup_harness.core.answer import CallFailed, Copied, Form, Pending, ope
 from kernelcup_harness.core.call import read_reply
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.timer import main
-from kernelcup_harness.timer.rebuild import Rebuilt
-from kernelcup_harness.window import window
+from kernelcup_harness.window import addresses
+from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import HEAPS, INPUTS, WRITABLE, Layout
 from kernelcup_harness.window.messages import (
     Check,
@@ -86,7 +86,7 @@ def shared() -> Iterator[FakeWindow]:
     """A window with memory for all that is described."""
     with fake_window() as made:
         for address in (HEAP, INPUTS, WRITABLE):
-            os.close(made.create(address, window.GRANULE))
+            os.close(made.create(address, addresses.GRANULE))
         yield made
 
 
@@ -120,7 +120,7 @@ def calls_by(line: Says, shared: FakeWindow) -> WindowCalls:
         laid(),
         line=line,
         mapping=shared,
-        heap=range(HEAP, HEAP + window.GRANULE),
+        heap=range(HEAP, HEAP + addresses.GRANULE),
         record_type=no_records,
         result_bytes=RESULT_BYTES,
     )
@@ -171,7 +171,7 @@ def a_room(shared: FakeWindow, line: Says, timer_line: TimerSays) -> tuple[Clean
         result_bytes=RESULT_BYTES,
     )
     source = room._sources["submission"]
-    source.heap = range(HEAP, HEAP + window.GRANULE)
+    source.heap = range(HEAP, HEAP + addresses.GRANULE)
     return room, Case(cast("Any", None), laid(), source)
 
 
@@ -256,8 +256,8 @@ class Engine:
     """An engine that answers constants."""
 
     def attach(self, region: SharedRegion, fd: int) -> None:
-        assert region.address >= window.WINDOW
-        assert region.address + region.bytes <= window.WINDOW + window.WINDOW_BYTES
+        assert region.address >= addresses.WINDOW
+        assert region.address + region.bytes <= addresses.WINDOW + addresses.WINDOW_BYTES
         os.fstat(fd)
 
     def load(self, _data: bytes, _cut: int | None = None) -> Rebuilt:
@@ -283,7 +283,7 @@ class Engine:
 
 
 def test_requests_to_the_timer() -> None:
-    region = {"address": window.WINDOW, "bytes": 4096, "access": "ro"}
+    region = {"address": addresses.WINDOW, "bytes": 4096, "access": "ro"}
     frames = [
         {"type": "attach", "regions": [region, {**region, "access": "rw"}]},
         {"type": "load_capture", "bytes": 3},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from harness_runs import quick_spec
 
+from kernelcup_harness.device.nvidia import accelerator
 from kernelcup_harness.isolation import sandbox, seccomp
 from kernelcup_harness.protocol import Backend, JobSpec
 from kernelcup_harness.run import runner
@@ -44,18 +46,19 @@ assert right.recv(1) == b"1"
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """Forget what was tried."""
-    sandbox.gpu_trouble.cache_clear()
+    accelerator.sandbox_trouble.cache_clear()
     yield
-    sandbox.gpu_trouble.cache_clear()
+    accelerator.sandbox_trouble.cache_clear()
 
 
 def under_landlock(program: str, *, gpu: bool) -> bool:
     """Return whether a program succeeds under Landlock."""
     if not sandbox.landlock_works():
         pytest.skip("no Landlock here")
+    devices = accelerator.Nvidia().nodes(os.environ) if gpu else None
     reads_all = not sandbox.python_runs(reads_all=False)
     argv = [sys.executable, "-I", "-S", "-c", program]
-    return sandbox.runs(sandbox.Kind.LANDLOCK, argv, reads_all=reads_all, gpu=gpu)
+    return sandbox.runs(sandbox.Kind.LANDLOCK, argv, reads_all=reads_all, devices=devices)
 
 
 def test_the_cuda_drivers_socket_can_listen_and_reach_nothing() -> None:
@@ -94,9 +97,9 @@ def test_where_cuda_does_not_start_gpu_jobs_are_refused_with_what_to_install(ref
 
 def test_where_it_starts_nothing_is_refused(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "runs", lambda *_, **__: True)
-    assert sandbox.gpu_trouble() == ""
+    assert accelerator.sandbox_trouble() == ""
 
 
 def test_the_trial_fails_where_there_is_no_driver() -> None:
-    done = subprocess.run([sys.executable, "-c", sandbox.CUDA_TRIAL], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", accelerator.CUDA_TRIAL], capture_output=True, check=False)
     assert done.returncode != 0

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kernelcup_harness import judge_process
-from kernelcup_harness.device import driver
+from kernelcup_harness.device.nvidia import driver
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 

@@ -24,7 +24,8 @@ from kernelcup_harness.protocol import (
     Verdict,
     dumps,
 )
-from kernelcup_harness.timer.rebuild import NotRebuilt, Rebuilt
+from kernelcup_harness.window.failures import NotRebuilt
+from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import HEAPS, HIDDEN_FROM, INPUTS
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from warm_harness import Run

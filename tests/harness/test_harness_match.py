@@ -14,8 +14,8 @@ from inside import cases
 
 from kernelcup_harness.clocks.replay import match
 from kernelcup_harness.core.check import Checks
+from kernelcup_harness.device.nvidia.driver import DriverError
 from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, MeasureRules, Mode, Verdict, from_json
-from kernelcup_harness.window.driver import DriverError
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kernelcup_harness.device.nvidia import cupti, pm_sampling
-from kernelcup_harness.device.nvidia.pm_sampling import NoCounters, Sample, Sampler
+from kernelcup_harness.device.nvidia.pm_sampling import Sample, Sampler
+from kernelcup_harness.window.failures import NoCounters
 
 SIZES = {
     "_Initialize": 16,

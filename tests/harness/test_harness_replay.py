@@ -17,13 +17,13 @@ from mutations import mutated
 
 from kernelcup_harness import protocol
 from kernelcup_harness.clocks.replay import cut_replays
-from kernelcup_harness.contestant import images
-from kernelcup_harness.timer import steps
-from kernelcup_harness.timer.rebuild import LARGEST_COPY, Builder, NotRebuilt
-from kernelcup_harness.window import decoding, graph_data
-from kernelcup_harness.window.addresses import NOWHERE, disarmed
+from kernelcup_harness.device.nvidia import images
+from kernelcup_harness.device.nvidia.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
+from kernelcup_harness.device.nvidia.rebuild import LARGEST_COPY, Builder
+from kernelcup_harness.window import decoding, graph_data, steps
+from kernelcup_harness.window.addresses import NOWHERE, WINDOW, WINDOW_BYTES, disarmed
 from kernelcup_harness.window.allocator import BLOCK, Heap
-from kernelcup_harness.window.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
+from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import (
     HEAD,
     BadGraph,
@@ -38,7 +38,6 @@ from kernelcup_harness.window.graph_data import (
     Launch,
     Memset,
 )
-from kernelcup_harness.window.window import WINDOW, WINDOW_BYTES
 
 EDGE = bytes(8)
 RAN: dict[str, Any] = {

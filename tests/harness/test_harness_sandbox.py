@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from harness_runs import Finished, own_spec, quick_spec, run
 
-from kernelcup_harness.isolation import cgroups, gpu_nodes, layout, orphans, passed_names, processes
+from kernelcup_harness.device.nvidia import nodes as device_nodes
+from kernelcup_harness.isolation import cgroups, layout, orphans, passed_names, processes
 from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict, dumps
 
 KINDS = ("bubblewrap", "landlock")
@@ -247,13 +248,13 @@ def make_gpus(folder: Path, count: int) -> tuple[Path, Path]:
     return dev, driver
 
 
-def shown(folder: Path, count: int = 4, **environ: str) -> gpu_nodes.Nodes:
+def shown(folder: Path, count: int = 4, **environ: str) -> layout.DeviceNodes:
     """Return the nodes for an environment."""
     dev, driver = make_gpus(folder, count)
-    return gpu_nodes.nodes(environ, dev=dev, driver=driver)
+    return device_nodes.nodes(environ, dev=dev, driver=driver)
 
 
-def names(nodes: gpu_nodes.Nodes) -> set[str]:
+def names(nodes: layout.DeviceNodes) -> set[str]:
     """Return the names of the nodes of single GPUs."""
     return {Path(path).name for path in nodes.paths} - {"nvidiactl", "nvidia-uvm", "kfd"}
 
@@ -304,9 +305,9 @@ def test_of_amds_gpus_the_named_ones_are_shown(tmp_path: Path) -> None:
     for number in (128, 129, 130):
         (dev / f"dri/renderD{number}").touch()
     nothing = tmp_path / "nothing"
-    found = gpu_nodes.nodes({"ROCR_VISIBLE_DEVICES": "2,1"}, dev=dev, driver=nothing)
+    found = device_nodes.nodes({"ROCR_VISIBLE_DEVICES": "2,1"}, dev=dev, driver=nothing)
     assert found.paths == (str(dev / "dri/renderD130"), str(dev / "dri/renderD129"))
-    left = gpu_nodes.nodes(
+    left = device_nodes.nodes(
         {"ROCR_VISIBLE_DEVICES": "2,1", "HIP_VISIBLE_DEVICES": "1"}, dev=dev, driver=nothing
     )
     assert left.paths == (str(dev / "dri/renderD129"),)

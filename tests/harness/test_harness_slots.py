@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from kernelcup_harness.contestant.inputs import Slot, alone
-from kernelcup_harness.device import l2_cache, nvml
+from kernelcup_harness.device.nvidia import l2_cache, nvml
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.messages import InputLayout
 

@@ -17,10 +17,11 @@ from test_harness_replay import FakeDriver, capture, launch
 
 from kernelcup_harness import timer_process
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused
-from kernelcup_harness.timer import engine, main, rebuild, start_gun
-from kernelcup_harness.window import graph_data, window
-from kernelcup_harness.window.driver import Driver, DriverError
-from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.device.nvidia import engine
+from kernelcup_harness.device.nvidia.driver import Driver, DriverError
+from kernelcup_harness.timer import main
+from kernelcup_harness.window import addresses, graph_data
+from kernelcup_harness.window.failures import ClockTrouble, Failure, NotRebuilt, StampForged
 from kernelcup_harness.window.messages import (
     Access,
     Check,
@@ -65,7 +66,7 @@ class TimingDriver(FakeDriver):
         return 0
 
     def _cuMemAddressReserve(self, there: Any, *_: Any) -> int:  # noqa: N802
-        there._obj.value = window.WINDOW
+        there._obj.value = addresses.WINDOW
         self.order.append("reserve")
         return 0
 
@@ -185,7 +186,7 @@ def test_a_device_that_is_never_ready_is_trouble() -> None:
     found._sets.append([12345])
 
     lates = [found.fire(0, 0) for _ in range(8)]
-    with pytest.raises(start_gun.ClockTrouble, match="never ready"):
+    with pytest.raises(ClockTrouble, match="never ready"):
         found.fire(0, 0)
     assert lates == [None] * 8
 
@@ -196,7 +197,7 @@ def test_a_launch_that_ends_before_its_start_is_forged() -> None:
     # The kernel that waits for the start is told to go by the one that it holds.
     device.graphs[12345] = -CLOCK_NS - 1
 
-    with pytest.raises(start_gun.StampForged, match="before its start"):
+    with pytest.raises(StampForged, match="before its start"):
         found.fire(0, 0)
 
 
@@ -208,17 +209,17 @@ def test_a_stamp_that_changes_after_it_was_read_is_forged() -> None:
     place = next(iter(gun._taken))
     gun._words[place] += 1
 
-    with pytest.raises(start_gun.StampForged, match="written again"):
+    with pytest.raises(StampForged, match="written again"):
         found.check()
 
 
 def test_a_capture_is_rebuilt_with_the_regions_that_were_attached() -> None:
     found, _device = made()
-    data = graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little")))))
+    data = graph_data.encode(capture(launch((0, (addresses.WINDOW + 64).to_bytes(8, "little")))))
     assert found.load(data).foreign == ["byte 0 of the parameters of kernel f"]
 
     fd = os.open("/dev/null", os.O_RDONLY)
-    found.attach(SharedRegion(address=window.WINDOW, bytes=2 << 20, access=Access.WRITE), fd)
+    found.attach(SharedRegion(address=addresses.WINDOW, bytes=2 << 20, access=Access.WRITE), fd)
     os.close(fd)
     again = found.load(data)
     assert (len(again.executables), again.dropped, again.foreign) == (1, [], [])
@@ -240,10 +241,10 @@ class Plain:
     def attach(self, region: SharedRegion, fd: int) -> None:
         self.log.append((region, os.fstat(fd).st_size))
 
-    def load(self, data: bytes, cut: int | None = None) -> rebuild.Rebuilt:
+    def load(self, data: bytes, cut: int | None = None) -> graph_data.Rebuilt:
         self.try_to()
         self.log.append(data)
-        return rebuild.Rebuilt([1, 2, 3, 4], [5, 6, 7, 8], ["x" * 10] * 100, ["byte 0"] * 100)
+        return graph_data.Rebuilt([1, 2, 3, 4], [5, 6, 7, 8], ["x" * 10] * 100, ["byte 0"] * 100)
 
     def fire(self, group: int, place: int) -> int | None:
         self.try_to()
@@ -367,9 +368,9 @@ def test_an_empty_graph_is_not_timed_once_anything_is_loaded(running: Any) -> No
         {"type": "fire_empty", "repeat": 0},
         {"type": "fire_empty", "repeat": 10**9},
         {"type": "attach", "regions": [{"address": 0, "bytes": 1, "access": "rw"}]},
-        {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "all"}]},
-        {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}]},
-        {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}] * 5},
+        {"type": "attach", "regions": [{"address": addresses.WINDOW, "bytes": 1, "access": "all"}]},
+        {"type": "attach", "regions": [{"address": addresses.WINDOW, "bytes": 1, "access": "rw"}]},
+        {"type": "attach", "regions": [{"address": addresses.WINDOW, "bytes": 1, "access": "rw"}] * 5},
         {"type": "load_capture", "bytes": 1 << 62},
         {"type": "load_capture", "bytes": 1},
         {"type": "what"},
@@ -392,7 +393,7 @@ def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
     ("error", "name", "ends"),
     [
         (graph_data.BadGraph("capture.images: a list is due"), Failure.BAD_GRAPH, False),
-        (rebuild.NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
+        (NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
         (DriverError("cuModuleLoadData", 200, "CUDA_ERROR_INVALID_IMAGE"), Failure.NOT_REBUILT, False),
         (DriverError("cuModuleLoadData", 700, "CUDA_ERROR_ILLEGAL_ADDRESS"), Failure.DEVICE_FAULT, True),
     ],
@@ -417,8 +418,8 @@ def test_what_cannot_be_loaded_is_refused_by_name(
     [
         (DriverError("cuStreamSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS"), Failure.DEVICE_FAULT),
         (DriverError("cuGraphLaunch", 1, "CUDA_ERROR_INVALID_VALUE"), Failure.DEVICE_FAULT),
-        (start_gun.ClockTrouble("the device was never ready"), Failure.CLOCK),
-        (start_gun.StampForged("an end stamp changed"), Failure.FORGED),
+        (ClockTrouble("the device was never ready"), Failure.CLOCK),
+        (StampForged("an end stamp changed"), Failure.FORGED),
     ],
 )
 def test_a_fault_while_something_runs_is_told_and_ends_the_timer(
@@ -458,7 +459,7 @@ def test_descriptors_are_closed_whatever_becomes_of_a_request(running: Any) -> N
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
         fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(chance.randint(0, 4))]
-        region = {"address": window.WINDOW, "bytes": 4096, "access": "rw"}
+        region = {"address": addresses.WINDOW, "bytes": 4096, "access": "rw"}
         frames = [
             {"type": "attach", "regions": [region] * chance.randint(0, 3)},
             {"type": "load_capture", "bytes": 3},

@@ -21,7 +21,7 @@ from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.core.answer import Answer, CallFailed, Form, GuardBroken
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.task import TaskFault
-from kernelcup_harness.window import layout, window
+from kernelcup_harness.window import addresses, layout
 from kernelcup_harness.window.layout import BAND, HEAPS, INPUTS, WRITABLE, Layout
 from kernelcup_harness.window.messages import Access, Attach, Attached, LayInput, SharedRegion
 from kernelcup_harness.wire import values
@@ -74,14 +74,14 @@ class Rig:
             self.layout,
             line=line,
             mapping=shared,
-            heap=range(HEAP, HEAP + window.GRANULE),
+            heap=range(HEAP, HEAP + addresses.GRANULE),
             record_type=no_records,
             result_bytes=RESULT_BYTES,
         )
 
     def _share(self, line: Line) -> None:
         sizes = {
-            HEAP: window.GRANULE,
+            HEAP: addresses.GRANULE,
             INPUTS: self.layout.input_bytes,
             WRITABLE: self.layout.writable_bytes,
         }
@@ -239,10 +239,10 @@ def test_what_is_written_after_the_reply_is_missing(rigged: Rigging, monkeypatch
 def test_an_answer_outside_of_the_window_is_copied_in(rigged: Rigging) -> None:
     elsewhere = ones() * 7
     rig = rigged(ones(), lambda _data: [elsewhere, elsewhere[:3]])
-    addresses: list[int] = []
+    seen: list[int] = []
 
     def note(reply: dict[str, Any]) -> dict[str, Any]:
-        addresses.extend(each["address"] for each in reply["answer"]["table"])
+        seen.extend(each["address"] for each in reply["answer"]["table"])
         return reply
 
     rig.answering(note)
@@ -250,7 +250,7 @@ def test_an_answer_outside_of_the_window_is_copied_in(rigged: Rigging) -> None:
 
     assert not lies_in_window(elsewhere)
     assert [each.tolist() for each in answer.output] == [[7] * 64, [7] * 3]
-    assert all(address in range(HEAP, HEAP + window.GRANULE) for address in addresses)
+    assert all(address in range(HEAP, HEAP + addresses.GRANULE) for address in seen)
     # The copies were spoiled, not the contestant's own tensor.
     assert elsewhere.tolist() == [7] * 64
 
@@ -270,8 +270,8 @@ def saying(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     [
         0,
         HEAP - 256,
-        HEAP + window.GRANULE - 128,
-        HEAP + window.GRANULE,
+        HEAP + addresses.GRANULE - 128,
+        HEAP + addresses.GRANULE,
         HEAPS["rival"],
         INPUTS + 256,
         INPUTS + 4096 + 64,

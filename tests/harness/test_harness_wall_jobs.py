@@ -13,7 +13,7 @@ from fake_room import FakeHands, judged_in_room
 from inside import cases
 from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, told
 
-from kernelcup_harness.clocks.replay import clean_room, mapping
+from kernelcup_harness.clocks.replay import clean_room, session
 from kernelcup_harness.clocks.replay.clean_room import SMALL_BYTES, CleanRoom
 from kernelcup_harness.clocks.replay.session import NOT_IN_WINDOW, Session
 from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
@@ -236,7 +236,7 @@ class Unmapping:
 
 def a_session(monkeypatch: pytest.MonkeyPatch, kind: Any) -> tuple[Session, list[Any]]:
     """A session without a timer, and its messages."""
-    monkeypatch.setattr(mapping, "GpuMapping", kind)
+    monkeypatch.setattr(session, "GpuMapping", kind)
     told: list[Any] = []
     runner: Any = SimpleNamespace(tell=told.append)
     return Session(cast("Channel", None), runner), told

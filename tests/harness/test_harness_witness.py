@@ -19,8 +19,7 @@ from kernelcup_harness.clocks.replay import witnessed
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused
 from kernelcup_harness.clocks.replay.witnessed import Round, WitnessFailed
 from kernelcup_harness.clocks.witness import MOST_SAMPLES, Sampler, Witness
-from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
-from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.failures import Failure, NoCounters
 from kernelcup_harness.window.messages import (
     MOST_STRETCHES,
     Refused,
@@ -172,7 +171,7 @@ def test_without_a_watch_there_is_nothing_to_tell(line: TimerLine) -> None:
 def test_the_witness_has_no_torch_and_no_context() -> None:
     code = (
         "import sys, kernelcup_harness.witness_process; "
-        "print([each for each in sys.modules if each == 'torch' or each == 'kernelcup_harness.window.driver'])"
+        "print([each for each in sys.modules if each == 'torch' or each == 'kernelcup_harness.device.nvidia.driver'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

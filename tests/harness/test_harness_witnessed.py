@@ -20,7 +20,6 @@ from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES
 from kernelcup_harness.clocks.trace import SPAN_NS
 from kernelcup_harness.core.answer import Forged
 from kernelcup_harness.core.check import Checks
-from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -35,7 +34,7 @@ from kernelcup_harness.protocol import (
     estimates,
     from_json,
 )
-from kernelcup_harness.timer.start_gun import StampForged
+from kernelcup_harness.window.failures import NoCounters, StampForged
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

@@ -22,11 +22,15 @@ PLANTED = {
     "Rooms of the harness": ("kernelcup_harness.isolation.orphans", "kernelcup_harness.run.record"),
     "The core knows the wire and the protocol only": (
         "kernelcup_harness.core.structure",
-        "kernelcup_harness.device.devices",
+        "kernelcup_harness.device.machine",
     ),
     "Judge, contestant and timer meet on the wire only": (
         "kernelcup_harness.doubt.floor",
         "kernelcup_harness.contestant.noop",
+    ),
+    "Only device.nvidia calls CUDA's driver, NVML or CUPTI": (
+        "kernelcup_harness.wire.guards",
+        "kernelcup_harness.device.nvidia.driver",
     ),
     "Timer and witness see nothing that needs torch": ("kernelcup_harness.clocks.trace", "torch"),
     "Only the witness reads the device's counters": (
@@ -74,3 +78,19 @@ def test_each_contract_has_a_planted_violation() -> None:
 def test_a_planted_violation_breaks_its_contract(contract: str, broken: dict[str, str]) -> None:
     importer, imported = PLANTED[contract]
     assert f"{importer} -> {imported} " in broken[contract]
+
+
+DRIVERS = re.compile(r"lib(cuda|nvidia-ml|cupti)\.so|pynvml")
+"""What a program has to name to load CUDA's driver, NVML or CUPTI."""
+CALLS_DRIVERS = ("kernelcup_harness/device/nvidia", "kernelcup/launchers/gpu_health/probe.py")
+
+
+def test_no_library_of_the_driver_is_named_where_it_may_not_be_loaded() -> None:
+    source = ROOT / "src"
+    naming = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if DRIVERS.search(path.read_text(encoding="utf-8"))
+    }
+    assert [name for name in sorted(naming) if not name.startswith(CALLS_DRIVERS)] == []
+    assert len(naming) >= 5

@@ -40,7 +40,7 @@ PARTS = {
         ("clocks/replay/stage.py", "preparing"),
         ("clocks/replay/clean_room.py", "CleanRoom.verify"),
         ("clocks/replay/timed_replays.py", "TimedReplays.sample"),
-        ("timer/start_gun.py", "StartGun._try"),
+        ("device/nvidia/start_gun.py", "StartGun._try"),
     ],
 }
 

@@ -54,7 +54,7 @@ def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
     # User code may raise anything. Only `_exit` does not wait for its threads.
     try:
         if os.environ.get("KERNELCUP_EMULATED") == "1":
-            from kernelcup_harness import emulation
+            from kernelcup_harness.device.emulated import emulation
 
             emulation.install()
         if any(mark in Path(file).read_text(encoding="utf-8") for mark in CUDA_MARKS):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kernelcup_harness.build import store as build_store
 from kernelcup_harness.build.store import Build, BuildStore
-from kernelcup_harness.device import machine
+from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import environments, processes, sandbox
 from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, SourceTree, Verdict
@@ -179,7 +179,7 @@ class Builder:
         box = sandbox.Sandbox(
             user_id=sandbox.CONTESTANT_ID,
             files=self._files,
-            gpu=gpu,
+            devices=accelerators.of(self._spec.backend).nodes(os.environ) if gpu else None,
             memory_bytes=surroundings.group_memory(self._spec),
         )
         # A GPU driver reserves address ranges that would count against the limit.

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kernelcup_harness.clocks import trace
-from kernelcup_harness.device.nvidia.pm_sampling import NoCounters
-from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.failures import Failure, NoCounters
 from kernelcup_harness.window.messages import (
     MOST_STRETCHES,
     Refused,

@@ -66,11 +66,10 @@ class Contestant:
     def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
 
-        from kernelcup_harness.contestant import graphs
         from kernelcup_harness.contestant import inputs as slots
         from kernelcup_harness.contestant import noop as builtin
-        from kernelcup_harness.device import devices
-        from kernelcup_harness.wire import aliasing, values
+        from kernelcup_harness.device.nvidia import graphs
+        from kernelcup_harness.wire import aliasing, devices, values
 
         self._wire = values
         self._aliasing = aliasing

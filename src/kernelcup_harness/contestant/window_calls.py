@@ -7,10 +7,9 @@ Its replies are claims, like everything that a contestant sends. The reason why 
 from __future__ import annotations
 
 import os
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ import torch
 
 from kernelcup_harness.submission.port import expect
 from kernelcup_harness.window import messages
+from kernelcup_harness.window.addresses import WINDOW_BYTES
 from kernelcup_harness.window.layout import WindowMemory
 from kernelcup_harness.window.messages import (
     Attach,
@@ -29,8 +29,7 @@ from kernelcup_harness.window.messages import (
     InputLaid,
     LayInput,
 )
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
-from kernelcup_harness.window.window import WINDOW_BYTES
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.messages import FailureKind, Message, failed
@@ -244,35 +243,3 @@ def description(value: Any) -> dict[str, Any]:
         for each, entry in zip(encoder.table(), encoder.tensors, strict=True)
     ]
     return {"tree": tree, "table": table}
-
-
-def of_error(error: BaseException) -> WhyNot:
-    """Return why a call could not be captured, by the error of the driver, PyTorch or CuPy."""
-    return WhyNot.MEMORY if isinstance(error, torch.OutOfMemoryError) else of_capture(error)
-
-
-RANDOM_KERNELS = ("philox", "distribution_", "dropout", "curand")
-"""Parts of the names of kernels that draw random numbers."""
-SAYINGS = {
-    "a host function": WhyNot.HOST_FUNCTION,
-    "the host's memory": WhyNot.HOST_COPY,
-    "a memory allocation": WhyNot.ALLOCATES,
-    "a memory release": WhyNot.ALLOCATES,
-    "too large to be replayed": WhyNot.MEMORY,
-    "was not seen when it was loaded": WhyNot.UNSEEN_CODE,
-    "cannot be replayed": WhyNot.NODE,
-    "cannot be read": WhyNot.NODE,
-}
-"""Parts of the texts of :class:`NotExported`; the first match counts."""
-
-
-def of_export(text: str) -> WhyNot:
-    """Return why a captured call could not be exported, by the exporter's text."""
-    return next((reason for part, reason in SAYINGS.items() if part in text), WhyNot.UNKNOWN)
-
-
-def of_foreign(kernels: Iterable[str]) -> WhyNot:
-    """Return the likely source of addresses outside of the window, given the kernels called with them."""
-    if any(part in name.lower() for name in kernels for part in RANDOM_KERNELS):
-        return WhyNot.RANDOM
-    return WhyNot.OWN_ALLOCATOR if "cupy" in sys.modules else WhyNot.FOREIGN_POINTER

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness.device import machine, nvml
+from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.device.stopwatch import Stopwatch, best_ns, place, series_ns, stopwatch, zeros
 from kernelcup_harness.protocol import Backend, DeviceFacts, Precision
 from kernelcup_harness.protocol.calibration import DeviceCalibration, fits, relative_spread
@@ -204,7 +204,7 @@ def identity(backend: Backend) -> dict[str, Any]:
     if backend is not Backend.CUDA:
         return {"device_name": machine.processor_name(), "torch": torch.__version__}
     device = torch.cuda.get_device_properties(0)
-    state = nvml.gpu_state()
+    state = accelerators.of(backend).state()
     clocks = {name: number(state.get(f"clocks.{name}")) for name in ("sm", "mem")}
     return {
         "device_name": device.name,

@@ -1,4 +1,4 @@
-"""The environment of a run, which is needed to compare its times with others."""
+"""The machine of a run, which is needed to compare its times with others. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,26 +8,9 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from kernelcup_harness.protocol import Backend
-
-
-def environment(backend: Backend) -> dict[str, Any]:
-    """Describe device, libraries and machine. Imports torch."""
-    import torch
-
-    found = {**machine(), "backend": backend.value, "torch": torch.__version__}
-    if backend is Backend.EMULATED:
-        found["device"] = emulated_name()
-    if backend is Backend.CUDA:
-        device = torch.cuda.get_device_properties(0)
-        found["device"] = device.name
-        found["cuda"] = torch.version.cuda
-        found["capability"] = f"{device.major}.{device.minor}"
-    return found
-
 
 def machine() -> dict[str, Any]:
-    """Describe the machine as far as possible without torch."""
+    """Describe the machine."""
     return {
         "device": processor_name(),
         "triton": version_of("triton"),
@@ -36,11 +19,6 @@ def machine() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
-
-
-def emulated_name() -> str:
-    """Return the name of the emulated device."""
-    return f"emulated on {processor_name()}"
 
 
 def version_of(package: str) -> str | None:

@@ -7,10 +7,7 @@ if it still runs out of memory, it checks how much the contestant holds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Protocol
-
-import torch
 
 VARIABLE = "KERNELCUP_GPU_PART"
 """The share of the device that a job may use, from 0 to 1."""
@@ -22,7 +19,7 @@ ROOM_LEFT = 0.2
 """Share of the free memory that is left free when the judge takes its part."""
 
 
-class Device(Protocol):
+class DeviceMemory(Protocol):
     """The memory of a device, in bytes."""
 
     def free_and_total(self) -> tuple[int, int]:
@@ -35,24 +32,6 @@ class Device(Protocol):
         """Take memory and keep it in this process for later use."""
 
 
-class CudaDevice:
-    """The first GPU that this process sees."""
-
-    def free_and_total(self) -> tuple[int, int]:
-        """Return the driver's figures."""
-        free, total = torch.cuda.mem_get_info()
-        return int(free), int(total)
-
-    def held(self) -> int:
-        """Return the figure of PyTorch's allocator."""
-        return int(torch.cuda.memory_reserved())
-
-    def take(self, size: int) -> None:
-        """Leave a block in PyTorch's allocator, which does not release it by itself."""
-        block = torch.empty(size, dtype=torch.uint8, device="cuda")
-        del block
-
-
 class Reservation:
     """The judge's part, taken by the constructor.
 
@@ -60,7 +39,7 @@ class Reservation:
         part: Share of the device that this job may use: less than 1 if jobs share it.
     """
 
-    def __init__(self, device: Device, *, part: float = 1.0) -> None:
+    def __init__(self, device: DeviceMemory, *, part: float = 1.0) -> None:
         self._device = device
         self._total = device.free_and_total()[1] * part
         self._size = self._take()
@@ -94,9 +73,9 @@ class Reservation:
         return total - free - self._device.held()
 
 
-def reserve(backend_is_cuda: bool, device: Callable[[], Device] = CudaDevice) -> Reservation | None:
-    """Take the judge's part of the GPU; return None if there is no GPU."""
-    return Reservation(device(), part=part()) if backend_is_cuda else None
+def reserve(device: DeviceMemory | None) -> Reservation | None:
+    """Take the judge's part of a device; return None if its memory is the host's."""
+    return Reservation(device, part=part()) if device is not None else None
 
 
 def part() -> float:

@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass
 
 from kernelcup_harness.core.verdict import RunEnds
-from kernelcup_harness.device import calibration, nvml
+from kernelcup_harness.device import calibration
+from kernelcup_harness.device.gauge import Gauge
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict
 
 LOOK_EVERY_S = 0.025
@@ -19,7 +20,7 @@ class Watch:
     """Looks at the device now and then."""
 
     gpu: bool
-    gauge: nvml.Gauge
+    gauge: Gauge
     seen: tuple[float | None, bool] = (None, False)
     looked: float = -math.inf
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.core.check import Checks, Place
-from kernelcup_harness.device import l2_cache
+from kernelcup_harness.device.nvidia import l2_cache
 from kernelcup_harness.protocol import SampleName
 
 SAMPLES = 5

@@ -36,14 +36,13 @@ def prepare(
     box: Sandbox,
     argv: Sequence[str],
     environment: Mapping[str, str],
-    devices: Sequence[str],
 ) -> Prepared:
     """Return the command that runs ``argv`` inside; ``program`` is the path of bubblewrap."""
     seccomp_fd = memory_file(seccomp.program(network=box.network))
     settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
     options = [program, *isolation(box.user_id), *file_systems(box)]
-    if box.gpu:
-        options += gpu_options(devices)
+    if box.devices is not None:
+        options += gpu_options(box.devices.paths)
     for fd, name in settings.items():
         options += ["--perms", "0644", "--ro-bind-data", str(fd), name]
     options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]

@@ -64,13 +64,22 @@ def scratch_bytes() -> int:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceNodes:
+    """The device nodes that a sandbox shows."""
+
+    paths: tuple[str, ...]
+    environment: Mapping[str, str]
+    """Variables to set with them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sandbox:
     """The files and resources of one process."""
 
     user_id: int
     files: Path
     """A folder whose files are laid into the working folder, read-only."""
-    gpu: bool = False
+    devices: DeviceNodes | None = None
     visible: tuple[str, ...] = ()
     """Further folders that it may read."""
     scratch_bytes: int = field(default_factory=scratch_bytes)

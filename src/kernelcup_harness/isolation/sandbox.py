@@ -21,11 +21,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from kernelcup_harness.isolation import bubblewrap, cgroups, gpu_nodes, landlock, orphans, seccomp
+from kernelcup_harness.isolation import bubblewrap, cgroups, landlock, orphans, seccomp
 from kernelcup_harness.isolation.layout import (
     CACHE_VARIABLES,
     SYSTEM_FILES,
     SYSTEM_FOLDERS,
+    DeviceNodes,
     memory_file,
     python_folders,
 )
@@ -42,13 +43,6 @@ VARIABLE = "KERNELCUP_HARNESS_SANDBOX"
 
 FOLDER_PREFIX = "kernelcup-job-"
 TRIAL_S = 20.0
-CUDA_TRIAL = """
-import ctypes
-library, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
-code = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
-raise SystemExit(f"CUDA error {code}, {count.value} devices" if code or not count.value else 0)
-"""
-"""Fails unless the CUDA driver starts and finds a device."""
 
 # Processes and threads, counted for each user on the whole machine: parallel jobs share the limit,
 # so it grows with the machine. It ends a fork bomb, not a job.
@@ -112,20 +106,6 @@ def landlock_works() -> bool:
 
 
 @functools.cache
-def gpu_trouble() -> str:
-    """Return why processes in this machine's sandbox cannot use its NVIDIA GPUs; empty if they can, or it has none.
-
-    Only Landlock is tried: its rules would have to name all that the driver uses.
-    """
-    if kind() is not Kind.LANDLOCK or not Path("/dev/nvidiactl").exists():
-        return ""
-    argv = [sys.executable, "-I", "-S", "-c", CUDA_TRIAL]
-    if runs(Kind.LANDLOCK, argv, reads_all=not python_runs(reads_all=False), gpu=True):
-        return ""
-    return "CUDA does not start under Landlock, the sandbox in use here: apt-get install bubblewrap"
-
-
-@functools.cache
 def python_runs(*, reads_all: bool) -> bool:
     """Return whether this Python runs under Landlock, as a user who may read only their own files or all visible ones.
 
@@ -135,7 +115,9 @@ def python_runs(*, reads_all: bool) -> bool:
     return (os.getuid() == 0 or not reads_all) and runs(Kind.LANDLOCK, argv, reads_all=reads_all)
 
 
-def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False, gpu: bool = False) -> bool:
+def runs(
+    kind: Kind, argv: Sequence[str], *, reads_all: bool = False, devices: DeviceNodes | None = None
+) -> bool:
     """Return whether a program succeeds in a sandbox."""
     if not seccomp.is_supported():
         return False
@@ -143,10 +125,10 @@ def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False, gpu: bool 
         # Under Landlock the other user has to pass through it.
         Path(folder).chmod(0o711)
         (Path(folder) / "files").mkdir()
-        trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder) / "files", gpu=gpu)
-        shown = gpu_nodes.nodes(os.environ if gpu else {})
-        environment = {**shown.environment, "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-        devices = shown.paths if gpu else ()
+        trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder) / "files", devices=devices)
+        environment: dict[str, str] = {}
+        if devices is not None:
+            environment = {**devices.environment, "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
         try:
             if kind is Kind.BUBBLEWRAP:
                 prepared = confine(kind, trial, argv, {})
@@ -154,8 +136,7 @@ def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False, gpu: bool 
                 prepared = by_landlock(
                     trial,
                     argv,
-                    environment if gpu else {},
-                    devices,
+                    environment,
                     Path(folder) / "scratch",
                     reads_all=reads_all,
                 )
@@ -205,22 +186,19 @@ def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -
 
 def confine(kind: Kind, box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> Prepared:
     """Return the command without its limits, for one kind of sandbox."""
-    devices: tuple[str, ...] = ()
     environment = {**environment, "USER": "kernelcup", "LOGNAME": "kernelcup"}
-    if box.gpu:
-        shown = gpu_nodes.nodes(os.environ)
-        devices, environment = shown.paths, environment | dict(shown.environment)
+    if box.devices is not None:
+        environment |= box.devices.environment
     if kind is Kind.BUBBLEWRAP:
-        return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment, devices)
+        return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment)
     scratch, reads_all = scratch_folder(box.user_id), not python_runs(reads_all=False)
-    return by_landlock(box, argv, environment, devices, scratch, reads_all=reads_all)
+    return by_landlock(box, argv, environment, scratch, reads_all=reads_all)
 
 
 def by_landlock(
     box: Sandbox,
     argv: Sequence[str],
     environment: Mapping[str, str],
-    devices: Sequence[str],
     scratch: Path,
     *,
     reads_all: bool,
@@ -229,6 +207,8 @@ def by_landlock(
     user_id = box.user_id if os.getuid() == 0 else None
     work = laid_out(box.files, scratch, user_id)
     let_through(box)
+    gpu = box.devices is not None
+    nodes = box.devices.paths if box.devices is not None else ()
     shown = [*SYSTEM_FOLDERS, *SYSTEM_FILES, *python_folders(), *box.visible]
     settings = {
         "user_id": user_id,
@@ -236,8 +216,8 @@ def by_landlock(
         "parent": os.getpid(),
         "work": str(work),
         "abi": landlock.abi(),
-        "rules": landlock.rules(shown, scratch, devices, gpu=box.gpu),
-        "filter": seccomp.program(isolated=False, gpu=box.gpu).hex(),
+        "rules": landlock.rules(shown, scratch, nodes, gpu=gpu),
+        "filter": seccomp.program(isolated=False, gpu=gpu).hex(),
     }
     fd = memory_file(json.dumps(settings).encode())
     return Prepared(

@@ -6,7 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.core.check import Checks
@@ -15,13 +17,14 @@ from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, Stage, plan
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.core.verdict import RunEnds
-from kernelcup_harness.device import devices, machine, memory
+from kernelcup_harness.device import accelerators, machine, memory
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.judge.load import Parts, greet, load
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.submission.languages import task_functions
+from kernelcup_harness.wire import devices
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Surroundings
 
@@ -109,8 +112,8 @@ class SetUp:
         spec, gpu = self._spec, self._spec.backend is Backend.CUDA
         # This has to come first: later the addresses of the window may be taken.
         session = self._window()
-        self._runner.tell(Surroundings(environment=machine.environment(spec.backend)))
-        reservation = memory.reserve(gpu)
+        self._runner.tell(Surroundings(environment=environment(spec.backend)))
+        reservation = memory.reserve(accelerators.of(spec.backend).memory())
         task = TaskCode(
             spec.reference_module, spec.check_style, Path.cwd(), load=task_functions, lacks=chips.missing
         )
@@ -128,9 +131,7 @@ class SetUp:
             reservation=reservation,
         )
         if gpu and parts.is_timed:
-            from kernelcup_harness.device import nvml
-
-            self._runner.tell(Surroundings(environment={"gpu": nvml.gpu_state()}))
+            self._runner.tell(Surroundings(environment={"gpu": accelerators.of(spec.backend).state()}))
         return parts
 
     def _window(self) -> Session | None:
@@ -185,3 +186,13 @@ class SetUp:
         with self._runner.phase("load"):
             load(submissions, self._spec.submission.entry, self._spec.limits.import_s)
         return clocks
+
+
+def environment(backend: Backend) -> dict[str, Any]:
+    """Describe device, libraries and machine."""
+    return {
+        **machine.machine(),
+        "backend": backend.value,
+        "torch": torch.__version__,
+        **accelerators.of(backend).describe(),
+    }

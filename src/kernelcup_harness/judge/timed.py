@@ -16,12 +16,13 @@ from kernelcup_harness.core.call import Calls
 from kernelcup_harness.core.judge import Clock
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, PlannedCase, Stage
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
-from kernelcup_harness.device import devices, nvml
+from kernelcup_harness.device import accelerators
 from kernelcup_harness.doubt.device_state import Watch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.doubt.overhead import Overheads
 from kernelcup_harness.judge.load import Parts
 from kernelcup_harness.protocol import Backend, Mode, Reason, StageName, Verdict
+from kernelcup_harness.wire import devices
 
 
 def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
@@ -37,7 +38,7 @@ def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
     doubts = Doubts(
         spec,
         checks=parts.checks,
-        watch=Watch(gpu, nvml.gauge(gpu=gpu)),
+        watch=Watch(gpu, accelerators.of(spec.backend).gauge()),
         # The judge, the timer and the contestants.
         processes=2 + len(parts.callers),
         tell=runner.tell,

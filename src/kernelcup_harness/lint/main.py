@@ -57,7 +57,7 @@ def main(runner_fd: str, parent: str) -> None:
         os.environ |= architecture | options.of_leaderboard(spec.cuda, spec.sources[spec.reference_module])
         os.environ[libraries.VARIABLE] = ",".join(spec.libraries)
     if os.environ.get("KERNELCUP_EMULATED") == "1":
-        from kernelcup_harness import emulation
+        from kernelcup_harness.device.emulated import emulation
 
         emulation.install()
     with processes.uncollected():

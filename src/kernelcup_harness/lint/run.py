@@ -12,6 +12,7 @@ import time
 from itertools import takewhile
 from typing import Any
 
+from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.lint.messages import (
@@ -25,7 +26,7 @@ from kernelcup_harness.lint.messages import (
     PoorSeeds,
     ReferenceTimed,
 )
-from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy
+from kernelcup_harness.protocol import FEWEST_SEEDS, JobSpec, SandboxPolicy
 from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol.seeds import MOST_SEEDS
 from kernelcup_harness.run import runner
@@ -73,7 +74,9 @@ def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Chil
     """Start the process, where possible in the judge's sandbox."""
     files = folder / "judge"
     caches = None if boxed else folder / "judge-caches"
-    box = layout.Sandbox(user_id=layout.JUDGE_ID, files=files, gpu=spec.backend is Backend.CUDA)
+    box = layout.Sandbox(
+        user_id=layout.JUDGE_ID, files=files, devices=accelerators.of(spec.backend).nodes(os.environ)
+    )
     environment = processes.clean_environment(caches, os.environ)
     # Many small steps: threads that wait for each other on a busy machine take longer than one alone.
     environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // 2))

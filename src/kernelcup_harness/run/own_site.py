@@ -18,7 +18,7 @@ if os.environ.get("KERNELCUP_ENVIRONMENT"):
     site.addsitedir(os.path.join(os.environ["KERNELCUP_ENVIRONMENT"], "site"))
 if os.environ.get("KERNELCUP_EMULATED") == "1":
     sys.path.insert(0, os.environ["KERNELCUP_HARNESS"])
-    from kernelcup_harness import emulation
+    from kernelcup_harness.device.emulated import emulation
     sys.path.remove(os.environ["KERNELCUP_HARNESS"])
     emulation.install()
 """

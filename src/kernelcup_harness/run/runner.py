@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import cgroups, environments, origins, orphans, processes, sandbox
 from kernelcup_harness.isolation.environment import backend_environment
 from kernelcup_harness.protocol import (
@@ -95,9 +96,10 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
     environ = {**os.environ, **backend_environment(spec.backend), **chosen.variables}
     if trouble := compiler_trouble(spec, environ):
         return trouble
-    if spec.backend is Backend.CUDA and not has_gpu():
+    accelerator = accelerators.of(spec.backend)
+    if not accelerator.is_here():
         return "this machine has no GPU that can be used"
-    return sandbox.gpu_trouble() or None if boxed and spec.backend is Backend.CUDA else None
+    return accelerator.sandbox_trouble() or None if boxed else None
 
 
 def environment_of(spec: JobSpec) -> dict[str, str]:
@@ -121,7 +123,7 @@ def compiler_trouble(spec: JobSpec, environ: Mapping[str, str]) -> str:
 @contextmanager
 def started_ahead(backend: Backend) -> Iterator[Crew]:
     """Start judge and contestants, and wait until they have imported everything. Raise ``NotStarted``."""
-    if backend is Backend.CUDA and (trouble := sandbox.gpu_trouble()):
+    if trouble := accelerators.of(backend).sandbox_trouble():
         raise NotStarted(trouble)
     processes.adopt_orphans()
     sweep()
@@ -138,11 +140,6 @@ def started_ahead(backend: Backend) -> Iterator[Crew]:
 def sandbox_in_force(*, network: bool) -> dict[str, str]:
     """Describe the sandbox of this job."""
     return sandbox.describe(network=network) | ({"network": "its own loopback"} if network else {})
-
-
-def has_gpu() -> bool:
-    """Return whether the machine has device nodes of a GPU."""
-    return Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from kernelcup_harness.build import compilers as light_compilers
 from kernelcup_harness.build import inside
-from kernelcup_harness.device import driver
+from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import environments, processes
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -105,7 +105,7 @@ def take_builds(runner: Channel, environment: Mapping[str, str]) -> None:
 def started_and_wait(
     runner: Channel, ahead: Iterable[str], while_idle: Iterable[str] = (), *, idle_s: float = IDLE_S
 ) -> dict[str, Any]:
-    """Import torch and the named modules, initialize the driver of GPUs, and return the first frame. Exit without one.
+    """Import torch and the named modules, prepare the device, and return the first frame. Exit without one.
 
     If there is none for ``idle_s`` seconds, import those of ``while_idle`` that are installed, until there is one.
     """
@@ -113,12 +113,7 @@ def started_and_wait(
     with processes.uncollected():
         for name in ("torch", *ahead):
             importlib.import_module(name)
-    if os.environ.get("KERNELCUP_BACKEND") == "cuda":
-        driver.initialize()
-    if os.environ.get("KERNELCUP_EMULATED") == "1":
-        from kernelcup_harness import emulation
-
-        emulation.install()
+    accelerators.here().start()
     try:
         runner.send(pack(Started(began=began, imported=time.monotonic())))
         with contextlib.suppress(ChannelTimeout):

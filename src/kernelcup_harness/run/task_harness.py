@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build import compilers, step, store
+from kernelcup_harness.device import accelerators, machine
 from kernelcup_harness.isolation import environment, processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
@@ -256,7 +257,7 @@ class OwnHarness:
         box = sandbox.Sandbox(
             user_id=sandbox.CONTESTANT_ID,
             files=laid.files,
-            gpu=self._spec.backend is Backend.CUDA,
+            devices=accelerators.of(self._spec.backend).nodes(os.environ),
             visible=(str(laid.site), str(laid.cases)),
             network=self._spec.multi_gpu,
             memory_bytes=environment.group_memory(self._spec),
@@ -368,10 +369,5 @@ def visible_gpus() -> int:
 
 def environment_without_torch(backend: Backend) -> dict[str, Any]:
     """Describe the machine; this process does not import torch."""
-    from kernelcup_harness.device import machine, nvml
-
-    gpu = nvml.gpu_state() if backend is Backend.CUDA else {}
-    found = {**machine.machine(), "torch": machine.version_of("torch"), "gpu": gpu}
-    if backend is Backend.EMULATED:
-        found["device"] = machine.emulated_name()
-    return found | ({"device": gpu["name"]} if "name" in gpu else {})
+    device = accelerators.of(backend).describe_without_torch()
+    return {**machine.machine(), "torch": machine.version_of("torch"), **device}

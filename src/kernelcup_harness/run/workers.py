@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kernelcup_harness.build.store import Build
 from kernelcup_harness.core.plan import captures
+from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.profile.port import Around
@@ -274,9 +275,9 @@ class Crew:
         numbers = [str(fd) for fd in fds]
         arguments = [numbers[0], parent, *numbers[1:]] if role == JUDGE else [*numbers, parent]
         module = MODULES.get(role, "contestant_process")
-        gpu = self.backend is Backend.CUDA
+        devices = accelerators.of(self.backend).nodes(os.environ)
         visible = around.visible if around is not None else ()
-        box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu, visible=visible)
+        box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, devices=devices, visible=visible)
         limits = Limits()
         argv = processes.python_argv(f"kernelcup_harness.{module}", "main", *arguments)
         return processes.start(

@@ -14,10 +14,17 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from kernelcup_harness.timer import rebuild, start_gun, steps
-from kernelcup_harness.window import graph_data, window
-from kernelcup_harness.window.driver import DriverError
-from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
+from kernelcup_harness.window import graph_data, steps
+from kernelcup_harness.window.addresses import WINDOW, WINDOW_BYTES
+from kernelcup_harness.window.failures import (
+    MOST_EXPORT_BYTES,
+    ClockTrouble,
+    DeviceError,
+    Failure,
+    NotRebuilt,
+    NoWindow,
+    StampForged,
+)
 from kernelcup_harness.window.messages import (
     MOST_REPEATS,
     Attach,
@@ -45,9 +52,6 @@ the cut calls of 64 cases."""
 MOST_TEXT = 2_000
 FAULTED = 3
 """Exit code after a device fault."""
-FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
-"""Driver errors that make a context unusable."""
-
 
 ENDING = frozenset({Failure.DEVICE_FAULT, Failure.CLOCK, Failure.FORGED})
 """Failures that end the process: nothing can be measured afterwards."""
@@ -67,7 +71,7 @@ class Engine(Protocol):
     def attach(self, region: SharedRegion, fd: int) -> None:
         """Map a region that another process created."""
 
-    def load(self, data: bytes, cut: int | None = None) -> rebuild.Rebuilt:
+    def load(self, data: bytes, cut: int | None = None) -> graph_data.Rebuilt:
         """Rebuild a capture as another set, or one of its graphs cut into steps."""
 
     def fire(self, group: int, place: int) -> int | None:
@@ -136,11 +140,11 @@ class Timer:
             return refused(failed.name, failed)
         except BrokenProtocol as broken:
             return refused(Failure.BAD_REQUEST, broken)
-        except start_gun.StampForged as forged:
+        except StampForged as forged:
             return refused(Failure.FORGED, forged)
-        except start_gun.ClockTrouble as trouble:
+        except ClockTrouble as trouble:
             return refused(Failure.CLOCK, trouble)
-        except DriverError as error:
+        except DeviceError as error:
             # No error is harmless while calls run: times measured before it do not count.
             return refused(Failure.DEVICE_FAULT, error)
 
@@ -159,7 +163,7 @@ class Timer:
                 raise Failed(Failure.BAD_REQUEST, "the number of descriptors differs from that of regions")
             for region, fd in zip(message.regions, fds, strict=True):
                 self._engine.attach(region, fd)
-        except (window.NoWindow, DriverError) as error:
+        except (NoWindow, DeviceError) as error:
             raise Failed(Failure.NO_WINDOW, str(error)) from error
         finally:
             for fd in fds:
@@ -184,10 +188,10 @@ class Timer:
             raise Failed(Failure.BAD_GRAPH, str(bad)) from bad
         except (steps.TooMany, IndexError) as none:
             raise Failed(Failure.NOT_REBUILT, str(none)) from none
-        except rebuild.NotRebuilt as refused:
+        except NotRebuilt as refused:
             raise Failed(Failure.NOT_REBUILT, str(refused)) from refused
-        except DriverError as error:
-            name = Failure.DEVICE_FAULT if error.code in FAULTS else Failure.NOT_REBUILT
+        except DeviceError as error:
+            name = Failure.DEVICE_FAULT if error.ends_process else Failure.NOT_REBUILT
             raise Failed(name, str(error)) from error
         self._places.append(len(made.nodes))
         dropped, foreign = ([each[:300] for each in told[:64]] for told in (made.dropped, made.foreign))
@@ -238,8 +242,8 @@ def checked(value: int, most: int, *, least: int = 0) -> int:
 
 def check_region(region: SharedRegion) -> None:
     """Raise :class:`Failed` for a region that does not lie in the window."""
-    end = window.WINDOW + window.WINDOW_BYTES
-    checked(region.address, end, least=window.WINDOW)
+    end = WINDOW + WINDOW_BYTES
+    checked(region.address, end, least=WINDOW)
     checked(region.bytes, end - region.address, least=1)
 
 

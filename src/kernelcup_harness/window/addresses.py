@@ -1,16 +1,23 @@
-"""Which words of a parameter are addresses of device memory, and what takes the place of foreign ones."""
+"""The addresses of a window, which of them a parameter names, and what takes the place of foreign ones."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 
-from kernelcup_harness.window.driver import Driver, u64
-from kernelcup_harness.window.window import WINDOW, WINDOW_BYTES
-
+WINDOW = 0x6000_0000_0000
+"""First address of a window: between a program's heap and its mapped files, so it is free in every process."""
+WINDOW_BYTES = 640 << 30
+"""Number of addresses, not of memory; more than the memory of any device."""
+GRANULE = 2 << 20
+"""Sizes of regions are multiples of this."""
 HALF = 1 << 32
 NOWHERE = range(WINDOW + WINDOW_BYTES - HALF, WINDOW + WINDOW_BYTES)
 """Addresses that are reserved and never mapped: a kernel that uses one faults."""
+
+
+def granules(nbytes: int) -> int:
+    """Round up to whole granules, at least one."""
+    return max(1, -(-nbytes // GRANULE)) * GRANULE
 
 
 def words_of(offset: int, value: bytes) -> list[tuple[int, int]]:
@@ -32,9 +39,3 @@ def disarmed(offset: int, value: bytes, is_foreign: Callable[[int], bool]) -> tu
             made[at : at + 8] = (NOWHERE.start | word % HALF).to_bytes(8, "little")
             found.append(offset + at)
     return bytes(made), found
-
-
-def is_memory(driver: Driver, word: int) -> bool:
-    """Return whether the driver knows an address as device or host memory of this context."""
-    kind = ctypes.c_uint()
-    return not driver.code("cuPointerGetAttribute", ctypes.byref(kind), 2, u64(word)) and kind.value != 0

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from kernelcup_harness.protocol import RanKernel
 
 MAGIC = b"kcgraph1"
 HEAD = struct.Struct("<8sQ")
@@ -196,3 +198,18 @@ def _node_object(node: Node) -> dict[str, Any]:
             return {"kind": "child", "graph": _graph_object(node.graph)}
         case Empty():
             return {"kind": "empty"}
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """Graphs that can be launched, the attributes that they lack, and parameters with addresses that lead nowhere."""
+
+    executables: list[int]
+    nodes: list[int]
+    """The number of nodes of each."""
+    dropped: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    ran: list[RanKernel] = field(default_factory=list)
+    """The kernels of the first graph."""
+    steps: list[int] = field(default_factory=list)
+    """Of a call that was cut: see :class:`kernelcup_harness.window.steps.Steps`."""

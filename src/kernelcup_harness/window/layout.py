@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.window.window import WINDOW, granules
+from kernelcup_harness.window.addresses import WINDOW, granules
 from kernelcup_harness.wire import aliasing, decode, values
 
 HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30), "hidden": WINDOW + (512 << 30)}

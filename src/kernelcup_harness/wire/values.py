@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness.device import pinning
-from kernelcup_harness.wire import arrays
+from kernelcup_harness.wire import arrays, pinning
 from kernelcup_harness.wire.records import build_record, record_fields
 
 ALIGNMENT = 256

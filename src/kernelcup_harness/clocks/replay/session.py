@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.clocks.replay import mapping
 from kernelcup_harness.clocks.replay.clean_room import OPEN_S, CleanRoom
 from kernelcup_harness.clocks.replay.match import Match
 from kernelcup_harness.clocks.replay.stage import Around, results
@@ -27,6 +26,7 @@ from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskFault
+from kernelcup_harness.device.nvidia.mapping import GpuMapping
 from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, RanKernel
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
@@ -90,10 +90,10 @@ class Session:
         self._why: NotReplayed | None = None
         self._match: Match | None = None
         self._rooms: list[CleanRoom] = []
-        self._mapping: mapping.Mapping | None = None
+        self._mapping: GpuMapping | None = None
         self._every_share = False
         try:
-            self._mapping = mapping.GpuMapping(part)
+            self._mapping = GpuMapping(part)
         except NotReplayed as reason:
             self._why = reason
 

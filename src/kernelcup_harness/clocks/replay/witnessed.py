@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused
-from kernelcup_harness.window.driver import Driver, u64
+from kernelcup_harness.device.nvidia.l2_cache import Sweep
 from kernelcup_harness.window.messages import Seen, Stopped, StopWatch, Tell, Watch, Watching
 from kernelcup_harness.wire.channel import Channel
 
 PATIENCE_S = 10.0
 APART_S = 0.001
 """Between parts of the judge's own work, so that the witness tells them apart."""
-LEAST_SWEEP_BYTES = 256 << 20
 TRIES = 3
 """Watches of one kind that may be unreadable in a row: another program's kernel, say."""
 
 
 class WitnessFailed(TimerFailed):
     """The witness failed, or saw work that cannot be explained: a fault of the machine."""
-
-
-class Sweep:
-    """Empties the device's cache from the judge's own context, where no code of a submission can change it."""
-
-    def __init__(self) -> None:
-        self._driver = Driver()
-        nbytes = max(LEAST_SWEEP_BYTES, 2 * torch.cuda.get_device_properties(0).L2_cache_size + (1 << 20))
-        self._memory = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
-
-    def __call__(self) -> None:
-        """Queue the sweep."""
-        stream = u64(torch.cuda.current_stream().cuda_stream)
-        address = u64(self._memory.data_ptr())
-        count = ctypes.c_size_t(self._memory.numel() // 4)
-        # Lines that a call has marked to stay would survive.
-        self._driver("cuCtxResetPersistingL2Cache")
-        self._driver("cuMemsetD32Async", address, ctypes.c_uint(secrets.randbits(32)), count, stream)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

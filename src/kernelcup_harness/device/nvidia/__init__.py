@@ -1,1 +1,1 @@
-"""What only NVIDIA's driver and CUPTI know."""
+"""NVIDIA's GPUs: all that calls CUDA's driver, NVML or CUPTI."""

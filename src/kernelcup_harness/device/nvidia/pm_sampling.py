@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernelcup_harness.device.nvidia import cupti
+from kernelcup_harness.window.failures import NoCounters
 
 PM_SAMPLING = 1
 """``CUPTI_PROFILER_TYPE_PM_SAMPLING``."""
@@ -20,10 +21,6 @@ BY_TIME, KEEP_OLDEST = 1, 0
 END_OF_RECORDS = 2
 TIME_MASK = (1 << 52) - 1
 """The device's timer without its high bits, which differ between processes."""
-
-
-class NoCounters(RuntimeError):
-    """The hardware's counters cannot be read here."""
 
 
 class _Params(ctypes.Structure):

@@ -14,12 +14,11 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.device import devices
 from kernelcup_harness.protocol import CudaBuild
 from kernelcup_harness.submission.cuda import arguments, compiling, options
 from kernelcup_harness.submission.cuda.arguments import HOST, Arguments, Context, Scalar, Tensor
 from kernelcup_harness.submission.port import CallFailed, NotCompiled
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import devices, values
 
 MOST = 256
 """``KC_MAX_ARGS``."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.device import devices
 from kernelcup_harness.submission import forms
 from kernelcup_harness.submission.cuda import arguments
 from kernelcup_harness.submission.cuda.arguments import HOST, Arguments, Context
 from kernelcup_harness.submission.port import CallFailed, NotCompiled, WantsForm
+from kernelcup_harness.wire import devices
 
 FUNCTION = "kc_call_custom_kernel"
 """The header's own: it turns exceptions and failed launches into failures."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.window.driver import Driver, u64
+from kernelcup_harness.device.nvidia.driver import Driver, u64
 
 SET_DEPENDENCIES = 1
 COMPILED_GRAPHS = "triton.cudagraphs"

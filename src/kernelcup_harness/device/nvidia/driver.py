@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
+
+from kernelcup_harness.window.failures import DeviceError
 
 u64 = ctypes.c_uint64
 INVALID_VALUE, NOT_FOUND = 1, 500
 DEVICE_MEMORY, HOST_MEMORY = 2, 1
 """``CU_MEMORYTYPE_DEVICE`` and ``CU_MEMORYTYPE_HOST``."""
+FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
+"""Errors that make a context unusable."""
 
 
-class DriverError(RuntimeError):
+class DriverError(DeviceError):
     """The driver refused a call.
 
     Args:
@@ -21,7 +26,7 @@ class DriverError(RuntimeError):
     """
 
     def __init__(self, call: str, code: int, name: str) -> None:
-        super().__init__(f"{call}: {name} ({code})")
+        super().__init__(f"{call}: {name} ({code})", ends_process=code in FAULTS)
         self.call = call
         self.code = code
 
@@ -66,6 +71,20 @@ class Driver:
         context = self.handle("cuDevicePrimaryCtxRetain", found)
         self("cuCtxSetCurrent", u64(context))
         return context
+
+
+def initialize(load: Callable[[str], Any] = ctypes.CDLL) -> bool:
+    """Initialize the driver, which takes 0.2 s; return whether it is there and works. Makes no context."""
+    try:
+        return int(load("libcuda.so.1").cuInit(0)) == 0
+    except (OSError, AttributeError):
+        return False
+
+
+def is_memory(driver: Driver, word: int) -> bool:
+    """Return whether the driver knows an address as device or host memory of this context."""
+    kind = ctypes.c_uint()
+    return not driver.code("cuPointerGetAttribute", ctypes.byref(kind), 2, u64(word)) and kind.value != 0
 
 
 class KernelNode(ctypes.Structure):

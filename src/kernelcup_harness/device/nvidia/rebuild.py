@@ -5,12 +5,8 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from kernelcup_harness.protocol import RanKernel
-from kernelcup_harness.timer.steps import forms
-from kernelcup_harness.window.addresses import NOWHERE, disarmed, is_memory
-from kernelcup_harness.window.driver import (
+from kernelcup_harness.device.nvidia.driver import (
     DEVICE_MEMORY,
     CopyEnd,
     CopyNode,
@@ -19,9 +15,24 @@ from kernelcup_harness.window.driver import (
     KernelNode,
     LaunchAttribute,
     MemsetNode,
+    is_memory,
     u64,
 )
-from kernelcup_harness.window.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
+from kernelcup_harness.protocol import RanKernel
+from kernelcup_harness.window.addresses import NOWHERE, disarmed
+from kernelcup_harness.window.failures import NotRebuilt
+from kernelcup_harness.window.graph_data import (
+    Capture,
+    Child,
+    Copy,
+    Graph,
+    Image,
+    Launch,
+    Memset,
+    Node,
+    Rebuilt,
+)
+from kernelcup_harness.window.steps import forms
 
 KEPT = frozenset({2, 4, 5, 9, 10, 11, 14})
 """Launch attributes that a replay keeps: cooperative launch, cluster size and scheduling, memory-sync domains,
@@ -43,25 +54,6 @@ LARGEST_COPY = 256 << 20
 RESOURCES = (1, 3, 4)
 """``CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES``, ``_LOCAL_SIZE_BYTES`` and ``_NUM_REGS``."""
 MOST_RAN, LONGEST_RAN = 64, 300
-
-
-class NotRebuilt(RuntimeError):
-    """An exported graph cannot be replayed; the text names the part."""
-
-
-@dataclass(slots=True)
-class Rebuilt:
-    """Graphs that can be launched, the attributes that they lack, and parameters with addresses that lead nowhere."""
-
-    executables: list[int]
-    nodes: list[int]
-    """The number of nodes of each."""
-    dropped: list[str] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
-    ran: list[RanKernel] = field(default_factory=list)
-    """The kernels of the first graph."""
-    steps: list[int] = field(default_factory=list)
-    """Of a call that was cut: see :class:`kernelcup_harness.timer.steps.Steps`."""
 
 
 class Builder:

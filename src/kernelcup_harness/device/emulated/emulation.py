@@ -19,14 +19,19 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from kernelcup_harness.device.emulated.compilers import (
+    patch_autotuner,
+    patch_cpp_extension,
+    patch_triton_driver,
+)
+from kernelcup_harness.device.emulated.streams import Event, Stream
+
 DEVICE_NAME = "KernelCup emulated device"
 MEMORY_BYTES = 16 << 30
-NO_NVCC = "inline CUDA needs a real GPU and nvcc; this machine has none (emulated device)"
 
 
 def install() -> None:
@@ -258,69 +263,6 @@ def generator_type(torch: ModuleType, base: type) -> type:
     return Generator
 
 
-class Event:
-    """A CUDA event on the processor's clock."""
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        self._at_ns: int | None = None
-
-    def record(self, *_args: Any) -> None:
-        """Take the time."""
-        self._at_ns = time.perf_counter_ns()
-
-    def synchronize(self) -> None:
-        """Everything has happened already."""
-
-    def wait(self, *_args: Any) -> None:
-        """Everything has happened already."""
-
-    def query(self) -> bool:
-        """Everything has happened already."""
-        return True
-
-    def elapsed_time(self, end: Event) -> float:
-        """Return milliseconds up to ``end``."""
-        if self._at_ns is None or end._at_ns is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        return (end._at_ns - self._at_ns) / 1e6
-
-
-class Stream:
-    """A stream on which everything has happened already."""
-
-    cuda_stream = 0
-    stream_id = 0
-    device_index = 0
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-    def wait_stream(self, _stream: Any) -> None:
-        """Nothing to wait for."""
-
-    def wait_event(self, _event: Any) -> None:
-        """Nothing to wait for."""
-
-    def query(self) -> bool:
-        """Always idle."""
-        return True
-
-    def record_event(self, event: Event | None = None) -> Event:
-        """Record an event now."""
-        event = event or Event()
-        event.record()
-        return event
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_args: object) -> None:
-        pass
-
-
 def properties() -> SimpleNamespace:
     """Return the result of ``get_device_properties`` for the emulated device."""
     return SimpleNamespace(
@@ -407,81 +349,3 @@ def patch_random(torch: ModuleType) -> None:
     for name, answer in (("current_device", 0), ("device_count", 1), ("is_initialized", True)):
         # This module took the functions by name before they were replaced.
         setattr(torch.cuda.random, name, always(answer))
-
-
-def patch_cpp_extension(module: ModuleType) -> None:
-    """Let C++ through and refuse CUDA with a reason, before a compiler is looked for."""
-    original_inline: Callable[..., Any] = vars(module)["load_inline"]
-    original_load: Callable[..., Any] = vars(module)["load"]
-
-    def load_inline(name: Any, cpp_sources: Any, cuda_sources: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if cuda_sources or kwargs.get("with_cuda"):
-            raise ImportError(NO_NVCC)
-        return original_inline(name, cpp_sources, cuda_sources, *args, **kwargs)
-
-    def load(name: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
-        if kwargs.get("with_cuda") or any(os.fspath(path).endswith((".cu", ".cuh")) for path in paths):
-            raise ImportError(NO_NVCC)
-        return original_load(name, sources, *args, **kwargs)
-
-    vars(module).update(load_inline=load_inline, load=load)
-
-
-def patch_autotuner(module: ModuleType) -> None:
-    """Give every configuration the same time, so that autotuning takes the first."""
-    module.Autotuner._bench = lambda _self, *_args, **_kwargs: [1.0, 1.0, 1.0]
-
-
-TRITON_PROPERTIES = {
-    "max_shared_mem": 232448,
-    "max_num_regs": 65536,
-    "multiprocessor_count": 1,
-    "warpSize": 32,
-    "sm_clock_rate": 1_000_000,
-    "mem_clock_rate": 1_000_000,
-    "mem_bus_width": 1024,
-}
-
-
-def patch_triton_driver(module: ModuleType) -> None:
-    """Implement the functions of Triton's driver that submissions call."""
-
-    class EmulatedDriver:
-        utils = SimpleNamespace(get_device_properties=lambda _device=0: dict(TRITON_PROPERTIES))
-
-        def get_active_torch_device(self) -> Any:
-            import torch
-
-            return torch.device("cuda", 0)
-
-        def get_current_device(self) -> int:
-            return 0
-
-        def get_current_stream(self, _device: int = 0) -> int:
-            return 0
-
-        def get_device_capability(self, _device: int = 0) -> tuple[int, int]:
-            return (9, 0)
-
-        def get_current_target(self) -> Any:
-            return SimpleNamespace(backend="cuda", arch=90, warp_size=32)
-
-        def get_device_interface(self) -> Any:
-            import torch
-
-            return torch.cuda
-
-        def get_benchmarker(self) -> Callable[..., list[float]]:
-            return lambda call, **_kwargs: (call(), [1.0, 1.0, 1.0])[1]
-
-        def get_empty_cache_for_benchmark(self) -> Any:
-            import torch
-
-            # On a GPU this is as large as its cache; here there is nothing to flush.
-            return torch.empty(1, dtype=torch.int32)
-
-        def clear_cache(self, cache: Any) -> None:
-            cache.zero_()
-
-    module.driver.set_active(EmulatedDriver())

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
-from kernelcup_harness.contestant import capture as capturing
-from kernelcup_harness.contestant import export, graphs, own_graphs
-from kernelcup_harness.contestant.images import ImageKeeper, NoImages
-from kernelcup_harness.contestant.window_calls import Call, of_error, of_export, of_foreign
+from kernelcup_harness.device.nvidia import capture as capturing
+from kernelcup_harness.device.nvidia import export, graphs, own_graphs
+from kernelcup_harness.device.nvidia.driver import Driver, DriverError
+from kernelcup_harness.device.nvidia.images import ImageKeeper, NoImages
+from kernelcup_harness.device.nvidia.window import Window
 from kernelcup_harness.window import allocator, graph_data
-from kernelcup_harness.window.driver import Driver, DriverError
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.window.window import NoWindow, Window
+from kernelcup_harness.window.failures import NoWindow
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
 
 
 class GpuHands:
@@ -66,7 +66,7 @@ class GpuHands:
         """Return whether the current stream is being captured."""
         return bool(torch.cuda.is_current_stream_capturing())
 
-    def capture(self, calls: Sequence[Call]) -> list[Any]:
+    def capture(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         """Warm up calls and capture each in a graph of its own. Raise :class:`NotReplayed`."""
         if any(name.startswith(graphs.RUNTIME_MODULES) for name in list(sys.modules)):
             raise NotReplayed(WhyNot.RUNTIME)
@@ -84,7 +84,9 @@ class GpuHands:
         self._captured.append(made)
         return made.values
 
-    def _captured_on(self, calls: Sequence[Call], stream: torch.cuda.Stream) -> capturing.Captured:
+    def _captured_on(
+        self, calls: Sequence[Callable[[], Any]], stream: torch.cuda.Stream
+    ) -> capturing.Captured:
         try:
             made = capturing.capture(calls, self._pool, stream)
             torch.cuda.synchronize()
@@ -116,3 +118,35 @@ class GpuHands:
             self._stream = torch.cuda.Stream()
         self._stream.wait_stream(before)
         return self._stream
+
+
+def of_error(error: BaseException) -> WhyNot:
+    """Return why a call could not be captured, by the error of the driver, PyTorch or CuPy."""
+    return WhyNot.MEMORY if isinstance(error, torch.OutOfMemoryError) else of_capture(error)
+
+
+RANDOM_KERNELS = ("philox", "distribution_", "dropout", "curand")
+"""Parts of the names of kernels that draw random numbers."""
+SAYINGS = {
+    "a host function": WhyNot.HOST_FUNCTION,
+    "the host's memory": WhyNot.HOST_COPY,
+    "a memory allocation": WhyNot.ALLOCATES,
+    "a memory release": WhyNot.ALLOCATES,
+    "too large to be replayed": WhyNot.MEMORY,
+    "was not seen when it was loaded": WhyNot.UNSEEN_CODE,
+    "cannot be replayed": WhyNot.NODE,
+    "cannot be read": WhyNot.NODE,
+}
+"""Parts of the texts of :class:`NotExported`; the first match counts."""
+
+
+def of_export(text: str) -> WhyNot:
+    """Return why a captured call could not be exported, by the exporter's text."""
+    return next((reason for part, reason in SAYINGS.items() if part in text), WhyNot.UNKNOWN)
+
+
+def of_foreign(kernels: Iterable[str]) -> WhyNot:
+    """Return the likely source of addresses outside of the window, given the kernels called with them."""
+    if any(part in name.lower() for name in kernels for part in RANDOM_KERNELS):
+        return WhyNot.RANDOM
+    return WhyNot.OWN_ALLOCATOR if "cupy" in sys.modules else WhyNot.FOREIGN_POINTER

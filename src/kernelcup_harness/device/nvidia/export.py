@@ -8,9 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from kernelcup_harness.contestant.images import Loaded, Symbols, symbols_of
-from kernelcup_harness.window.addresses import disarmed, is_memory
-from kernelcup_harness.window.driver import (
+from kernelcup_harness.device.nvidia.driver import (
     DEVICE_MEMORY,
     CopyNode,
     Driver,
@@ -19,8 +17,11 @@ from kernelcup_harness.window.driver import (
     KernelNode,
     LaunchAttribute,
     MemsetNode,
+    is_memory,
     u64,
 )
+from kernelcup_harness.device.nvidia.images import Loaded, Symbols, symbols_of
+from kernelcup_harness.window.addresses import disarmed
 from kernelcup_harness.window.graph_data import (
     MOST_GLOBAL_BYTES,
     Capture,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import secrets
 from typing import Any
 
 import torch
+
+from kernelcup_harness.device.nvidia.driver import Driver, u64
 
 LIMIT_PERSISTING_L2 = 6
 """``CU_LIMIT_PERSISTING_L2_CACHE_SIZE``."""
@@ -42,3 +45,20 @@ class Persisting:
         if self._library is not None:
             self._library.cuCtxSetLimit(LIMIT_PERSISTING_L2, ctypes.c_size_t(0))
             self._library.cuCtxResetPersistingL2Cache()
+
+
+class Sweep:
+    """Empties the device's cache from the judge's own context, where no code of a submission can change it."""
+
+    def __init__(self) -> None:
+        self._driver = Driver()
+        self._memory = torch.empty(sweep_bytes(), dtype=torch.uint8, device="cuda")
+
+    def __call__(self) -> None:
+        """Queue the sweep."""
+        stream = u64(torch.cuda.current_stream().cuda_stream)
+        address = u64(self._memory.data_ptr())
+        count = ctypes.c_size_t(self._memory.numel() // 4)
+        # Lines that a call has marked to stay would survive.
+        self._driver("cuCtxResetPersistingL2Cache")
+        self._driver("cuMemsetD32Async", address, ctypes.c_uint(secrets.randbits(32)), count, stream)

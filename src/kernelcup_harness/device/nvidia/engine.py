@@ -6,9 +6,10 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 
-from kernelcup_harness.timer import rebuild, start_gun, steps
-from kernelcup_harness.window import decoding, window
-from kernelcup_harness.window.driver import Driver, u64
+from kernelcup_harness.device.nvidia import rebuild, start_gun, window
+from kernelcup_harness.device.nvidia.driver import Driver, u64
+from kernelcup_harness.window import decoding, steps
+from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.messages import Access, SharedRegion
 
 L2_CACHE_SIZE = 38
@@ -48,7 +49,7 @@ class GpuEngine:
         access = window.READ if region.access is Access.READ else window.READ_WRITE
         self._regions.append(self._window.attach(fd, region.address, region.bytes, access=access))
 
-    def load(self, data: bytes, cut: int | None = None) -> rebuild.Rebuilt:
+    def load(self, data: bytes, cut: int | None = None) -> Rebuilt:
         """Rebuild a capture as another set, or one of its graphs cut into steps."""
         inside, capture, kernels = (
             [each.addresses for each in self._regions],

@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-from kernelcup_harness.device import devices
+from kernelcup_harness.wire import devices
 
 MAPPED = 2
 """``cudaHostRegisterMapped``: kernels can use the address unchanged."""

@@ -9,26 +9,13 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from kernelcup_harness.window.driver import AccessDescription, AllocationProperties, Driver, u64
+from kernelcup_harness.device.nvidia.driver import AccessDescription, AllocationProperties, Driver, u64
+from kernelcup_harness.window.addresses import GRANULE, WINDOW, WINDOW_BYTES
+from kernelcup_harness.window.failures import NoWindow
 
-WINDOW = 0x6000_0000_0000
-"""First address of a window: between a program's heap and its mapped files, so it is free in every process."""
-WINDOW_BYTES = 640 << 30
-"""Number of addresses, not of memory; more than the memory of any device."""
-GRANULE = 2 << 20
-"""Sizes of regions are multiples of this."""
 PINNED, ON_DEVICE, POSIX_FD = 1, 1, 1
 READ, READ_WRITE = 1, 3
 """``CU_MEM_ACCESS_FLAGS_PROT_READ`` and ``_READWRITE``."""
-
-
-class NoWindow(RuntimeError):
-    """This machine cannot map device memory at a chosen address."""
-
-
-def granules(nbytes: int) -> int:
-    """Round up to whole granules, at least one."""
-    return max(1, -(-nbytes // GRANULE)) * GRANULE
 
 
 @dataclass(frozen=True, slots=True)

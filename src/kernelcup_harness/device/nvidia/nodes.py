@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelcup_harness.isolation.layout import DeviceNodes
+
 # Nodes that CUDA and ROCm open for any GPU.
 NVIDIA_SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
 AMD_SHARED = ("kfd",)
@@ -22,22 +24,12 @@ class NvidiaGpu:
     minor: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Nodes:
-    """The device nodes in a job's sandbox."""
-
-    paths: tuple[str, ...]
-    environment: Mapping[str, str]
-    """Variables to set with them. CUDA counts only GPUs whose nodes it can open, so a number from outside
-    would name another GPU or none; an id names the same one everywhere."""
-
-
 def nodes(
     environ: Mapping[str, str],
     *,
     dev: Path = Path("/dev"),
     driver: Path = Path("/proc/driver/nvidia/gpus"),
-) -> Nodes:
+) -> DeviceNodes:
     """Return the nodes of the GPUs that ``environ`` names; all nodes if the GPUs cannot be identified.
 
     Args:
@@ -52,7 +44,9 @@ def nodes(
         names = sorted(path.name for path in dev.glob("nvidia[0-9]*"))
     names += [*NVIDIA_SHARED, *AMD_SHARED, *render_nodes(environ, dev)]
     paths = tuple(str(dev / name) for name in names if (dev / name).exists())
-    return Nodes(
+    # CUDA counts only GPUs whose nodes it can open, so a number from outside would name another GPU or none; an id
+    # names the same one everywhere.
+    return DeviceNodes(
         paths=paths,
         environment={"CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in chosen or [])} if known else {},
     )

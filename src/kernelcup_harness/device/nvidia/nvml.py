@@ -7,50 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from typing import Any, Protocol
+from typing import Any
 
+from kernelcup_harness.device.gauge import Gauge, NoGauge
 from kernelcup_harness.protocol import SLOWED_DOWN
 
 SM_CLOCK, MEMORY_CLOCK = 1, 2
 GPU_TEMPERATURE = 0
 MOST_PROCESSES = 64
 LONGEST_TEXT = 96
-
-
-class Gauge(Protocol):
-    """Reads the state of a device between two calls."""
-
-    def clock_mhz(self) -> float | None:
-        """Return the clock of the multiprocessors."""
-
-    def is_slowed_down(self) -> bool:
-        """Return whether heat or the power supply slows the device down."""
-
-    def temperature_c(self) -> float | None:
-        """Return the temperature of the chip."""
-
-    def processes(self) -> int | None:
-        """Return the number of processes that compute on the device."""
-
-
-class NoGauge:
-    """For devices without such figures."""
-
-    def clock_mhz(self) -> float | None:
-        """Unknown."""
-        return None
-
-    def is_slowed_down(self) -> bool:
-        """Unknown."""
-        return False
-
-    def temperature_c(self) -> float | None:
-        """Unknown."""
-        return None
-
-    def processes(self) -> int | None:
-        """Unknown."""
-        return None
 
 
 class Nvml:

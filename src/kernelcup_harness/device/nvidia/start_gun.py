@@ -12,7 +12,8 @@ import secrets
 import time
 from collections.abc import Callable
 
-from kernelcup_harness.window.driver import Driver, KernelNode, u64
+from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, u64
+from kernelcup_harness.window.failures import ClockTrouble, StampForged
 
 PTX = b"""
 .version 6.3
@@ -60,14 +61,6 @@ SWEEP_BYTES_A_NS = 2_000
 STAMPS = 1 << 20
 """Number of places for end times; each sample draws one at random."""
 PATIENCE_S = 30.0
-
-
-class ClockTrouble(RuntimeError):
-    """The device did not do what the clock needs: a fault, a hang, or stamps that changed afterwards."""
-
-
-class StampForged(RuntimeError):
-    """An end time changed after it had been read."""
 
 
 class StartGun:

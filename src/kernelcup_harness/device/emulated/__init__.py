@@ -1,0 +1,1 @@
+"""A GPU that the processor stands in for."""

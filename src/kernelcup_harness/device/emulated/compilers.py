@@ -1,0 +1,88 @@
+"""Compilers under emulation: Triton's driver and autotuner answer without a GPU, CUDA C++ is refused with a reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+NO_NVCC = "inline CUDA needs a real GPU and nvcc; this machine has none (emulated device)"
+
+
+def patch_cpp_extension(module: ModuleType) -> None:
+    """Let C++ through and refuse CUDA with a reason, before a compiler is looked for."""
+    original_inline: Callable[..., Any] = vars(module)["load_inline"]
+    original_load: Callable[..., Any] = vars(module)["load"]
+
+    def load_inline(name: Any, cpp_sources: Any, cuda_sources: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if cuda_sources or kwargs.get("with_cuda"):
+            raise ImportError(NO_NVCC)
+        return original_inline(name, cpp_sources, cuda_sources, *args, **kwargs)
+
+    def load(name: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+        if kwargs.get("with_cuda") or any(os.fspath(path).endswith((".cu", ".cuh")) for path in paths):
+            raise ImportError(NO_NVCC)
+        return original_load(name, sources, *args, **kwargs)
+
+    vars(module).update(load_inline=load_inline, load=load)
+
+
+def patch_autotuner(module: ModuleType) -> None:
+    """Give every configuration the same time, so that autotuning takes the first."""
+    module.Autotuner._bench = lambda _self, *_args, **_kwargs: [1.0, 1.0, 1.0]
+
+
+TRITON_PROPERTIES = {
+    "max_shared_mem": 232448,
+    "max_num_regs": 65536,
+    "multiprocessor_count": 1,
+    "warpSize": 32,
+    "sm_clock_rate": 1_000_000,
+    "mem_clock_rate": 1_000_000,
+    "mem_bus_width": 1024,
+}
+
+
+def patch_triton_driver(module: ModuleType) -> None:
+    """Implement the functions of Triton's driver that submissions call."""
+
+    class EmulatedDriver:
+        utils = SimpleNamespace(get_device_properties=lambda _device=0: dict(TRITON_PROPERTIES))
+
+        def get_active_torch_device(self) -> Any:
+            import torch
+
+            return torch.device("cuda", 0)
+
+        def get_current_device(self) -> int:
+            return 0
+
+        def get_current_stream(self, _device: int = 0) -> int:
+            return 0
+
+        def get_device_capability(self, _device: int = 0) -> tuple[int, int]:
+            return (9, 0)
+
+        def get_current_target(self) -> Any:
+            return SimpleNamespace(backend="cuda", arch=90, warp_size=32)
+
+        def get_device_interface(self) -> Any:
+            import torch
+
+            return torch.cuda
+
+        def get_benchmarker(self) -> Callable[..., list[float]]:
+            return lambda call, **_kwargs: (call(), [1.0, 1.0, 1.0])[1]
+
+        def get_empty_cache_for_benchmark(self) -> Any:
+            import torch
+
+            # On a GPU this is as large as its cache; here there is nothing to flush.
+            return torch.empty(1, dtype=torch.int32)
+
+        def clear_cache(self, cache: Any) -> None:
+            cache.zero_()
+
+    module.driver.set_active(EmulatedDriver())
