@@ -12,7 +12,8 @@ from kernelcup_harness.isolation import processes
 from kernelcup_harness.timer.main import MAX_FRAME, Engine, Timer
 from kernelcup_harness.window.failures import ClockTrouble, DeviceError, NoWindow
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
-from kernelcup_harness.wire.messages import Started, pack
+from kernelcup_harness.wire.job_messages import Started
+from kernelcup_harness.wire.messages import pack
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:

@@ -12,7 +12,8 @@ from kernelcup_harness.device.nvidia.pm_sampling import Sampler
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.window.failures import NoCounters
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
-from kernelcup_harness.wire.messages import Started, pack
+from kernelcup_harness.wire.job_messages import Started
+from kernelcup_harness.wire.messages import pack
 
 MAX_FRAME = 1 << 20
 

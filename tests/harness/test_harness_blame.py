@@ -30,7 +30,8 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.channel import ChannelClosed
-from kernelcup_harness.wire.messages import FROM_JUDGE, unpack_any
+from kernelcup_harness.wire.job_messages import FROM_JUDGE
+from kernelcup_harness.wire.messages import unpack_any
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)

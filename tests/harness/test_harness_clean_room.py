@@ -38,7 +38,8 @@ from kernelcup_harness.window.failures import ClockTrouble, NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.wire.messages import Ran, unpack
+from kernelcup_harness.wire.job_messages import Ran
+from kernelcup_harness.wire.messages import unpack
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

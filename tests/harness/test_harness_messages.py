@@ -17,14 +17,14 @@ from kernelcup_harness.lint import messages as of_lint
 from kernelcup_harness.protocol import CaseResult, DuelResult, Finding, JobSpec, ProtocolError, from_json
 from kernelcup_harness.protocol.codec import Most, Raw
 from kernelcup_harness.window import messages as of_window
-from kernelcup_harness.wire import messages
+from kernelcup_harness.wire import job_messages, messages
 from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.messages import Message, pack, unpack, unpack_any
 
 KINDS = sorted(
     {
         value
-        for module in (messages, of_window, of_lint)
+        for module in (messages, job_messages, of_window, of_lint)
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Message) and value is not Message
     },
@@ -66,10 +66,11 @@ def made(kind: Any) -> Any:
 
 
 def test_there_are_as_many_types_as_messages_in_each_conversation() -> None:
-    for module in (messages, of_window, of_lint):
-        names = [kind.type for kind in KINDS if kind.__module__ == module.__name__]
+    for modules in ((messages, job_messages), (of_window,), (of_lint,)):
+        inside = {module.__name__ for module in modules}
+        names = [kind.type for kind in KINDS if kind.__module__ in inside]
         assert len(names) == len(set(names)) > 4
-    assert {kind.type for kind in messages.FROM_JUDGE} >= {"stage", "case", "stage_end", "end"}
+    assert {kind.type for kind in job_messages.FROM_JUDGE} >= {"stage", "case", "stage_end", "end"}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -37,7 +37,8 @@ from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.run.record import Record, reasons, signal_name
 from kernelcup_harness.wire import guards
 from kernelcup_harness.wire.guards import POISON_BYTES
-from kernelcup_harness.wire.messages import CaseEnds, SampleTaken, StageBegins, StageEnds, Surroundings
+from kernelcup_harness.wire.job_messages import Surroundings
+from kernelcup_harness.wire.messages import CaseEnds, SampleTaken, StageBegins, StageEnds
 from kernelcup_harness.wire.values import GUARD_BYTES, BadTree
 
 SECRET = bytes(range(32))

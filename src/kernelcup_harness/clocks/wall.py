@@ -20,7 +20,7 @@ from kernelcup_harness.core.judge import Beside, Judge
 from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.protocol import Audit, CaseResult, Finding, StageName, Timing, TrustLevel
-from kernelcup_harness.wire.messages import Dueled
+from kernelcup_harness.wire.job_messages import Dueled
 
 
 class WallClock:

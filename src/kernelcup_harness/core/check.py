@@ -14,8 +14,11 @@ from kernelcup_harness.core import blanks, finiteness, structure, uses
 from kernelcup_harness.core.answer import Answer, Form
 from kernelcup_harness.core.plan import PlannedCase
 from kernelcup_harness.core.task import TaskCode, TaskFault
-from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
+from kernelcup_harness.protocol.base import Parameters
+from kernelcup_harness.protocol.enums import Reason, StageName
+from kernelcup_harness.protocol.results import Mismatch
 from kernelcup_harness.protocol.seeds import derive_seed
+from kernelcup_harness.protocol.spec import SampleName
 from kernelcup_harness.wire import aliasing, values
 
 MOST_SHOWN = 200

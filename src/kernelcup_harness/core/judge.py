@@ -25,17 +25,9 @@ from kernelcup_harness.core.verdict import (
     of_channel,
     of_others,
 )
-from kernelcup_harness.protocol import (
-    CaseResult,
-    Finding,
-    JobSpec,
-    Reason,
-    SampleName,
-    StageName,
-    Timing,
-    Verdict,
-    Work,
-)
+from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
+from kernelcup_harness.protocol.results import CaseResult, Finding, Timing
+from kernelcup_harness.protocol.spec import JobSpec, SampleName, Work
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import CaseEnds, Found
 

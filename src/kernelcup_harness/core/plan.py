@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelcup_harness.protocol import (
-    Backend,
-    JobSpec,
-    Limits,
-    Mode,
-    Parameters,
-    ProfileWay,
-    SampleName,
-    StageName,
-    Timing,
-    Verdict,
-)
+from kernelcup_harness.protocol.base import Parameters
+from kernelcup_harness.protocol.enums import Backend, Mode, StageName, Verdict
+from kernelcup_harness.protocol.profile_options import ProfileWay
+from kernelcup_harness.protocol.results import Timing
+from kernelcup_harness.protocol.spec import JobSpec, Limits, SampleName
 
 SUBMISSION, HIDDEN = "submission", "hidden"
 """Contestants with the submission: for public cases, and for hidden ones."""

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, CaseCalls, Stage
 from kernelcup_harness.core.verdict import RunEnds
-from kernelcup_harness.protocol import CaseResult, Reason, StageName, Verdict
+from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
+from kernelcup_harness.protocol.results import CaseResult
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import (
     Dismiss,

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from kernelcup_harness.core import blanks, uses
-from kernelcup_harness.protocol import CheckStyle, Parameters
+from kernelcup_harness.protocol.base import Parameters
+from kernelcup_harness.protocol.enums import CheckStyle
 from kernelcup_harness.wire import aliasing, decode, values
 
 MAX_TEXT = 4000

@@ -6,7 +6,8 @@ import re
 from typing import Protocol
 
 from kernelcup_harness.core.plan import SUBMISSION, PlannedCase, Stage
-from kernelcup_harness.protocol import JobSpec, Reason, StageName, Verdict
+from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
+from kernelcup_harness.protocol.spec import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind
 

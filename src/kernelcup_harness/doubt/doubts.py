@@ -15,7 +15,8 @@ from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.doubt import findings, floor, references
 from kernelcup_harness.doubt.device_state import Watch, canary, device_name
 from kernelcup_harness.protocol import Calibration, Finding, JobSpec, Reason, Timing, Verdict, Work
-from kernelcup_harness.wire.messages import Calibrated, Message
+from kernelcup_harness.wire.job_messages import Calibrated
+from kernelcup_harness.wire.messages import Message
 
 REFERENCE_SHARE = 0.03
 """Share of the time for a stage that the references of all cases may take."""

@@ -26,7 +26,7 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.submission.languages import task_functions
 from kernelcup_harness.wire import devices
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.messages import Surroundings
+from kernelcup_harness.wire.job_messages import Surroundings
 
 if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session

@@ -30,28 +30,22 @@ from kernelcup_harness.protocol.enums import (
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
 from kernelcup_harness.protocol.precision import Precision
+from kernelcup_harness.protocol.profile_options import ProfileOptions, ProfileWay, Sections
 from kernelcup_harness.protocol.profiles import (
     OPEN_COUNTERS,
     Counters,
     KernelCounters,
     ProfileFile,
-    ProfileOptions,
-    ProfileWay,
     RanKernel,
-    Sections,
 )
-from kernelcup_harness.protocol.report import (
+from kernelcup_harness.protocol.report import Calibration, CapturedOutput, DuelResult, RunReport, StageReport
+from kernelcup_harness.protocol.results import (
     NOT_REPLAYED,
     Audit,
-    Calibration,
-    CapturedOutput,
     CaseResult,
     Difference,
-    DuelResult,
     Finding,
     Mismatch,
-    RunReport,
-    StageReport,
     Timing,
 )
 from kernelcup_harness.protocol.spec import (

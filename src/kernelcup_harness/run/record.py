@@ -31,18 +31,15 @@ from kernelcup_harness.protocol import (
     StageReport,
     Verdict,
 )
+from kernelcup_harness.wire.job_messages import Calibrated, Dueled, Ran, Surroundings
 from kernelcup_harness.wire.messages import (
-    Calibrated,
     CaseEnds,
-    Dueled,
     Found,
     Message,
     Phases,
-    Ran,
     SampleTaken,
     StageBegins,
     StageEnds,
-    Surroundings,
 )
 
 

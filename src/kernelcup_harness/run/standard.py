@@ -49,8 +49,8 @@ from kernelcup_harness.run.workers import (
     asked_of,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.job_messages import FROM_JUDGE
 from kernelcup_harness.wire.messages import (
-    FROM_JUDGE,
     Dismiss,
     Dismissed,
     End,

@@ -25,7 +25,8 @@ from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import environments, processes
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pack, unpack
+from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
+from kernelcup_harness.wire.messages import pack, unpack
 
 MAX_JOB_FRAME = 256 << 20
 IDLE_S = 1.5

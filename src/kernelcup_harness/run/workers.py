@@ -23,7 +23,8 @@ from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.profile.port import Around
 from kernelcup_harness.protocol import Backend, JobSpec, Limits, ProfileWay, variables
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.wire.messages import ContestantJob, JudgeJob, Started, pack, unpack
+from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
+from kernelcup_harness.wire.messages import pack, unpack
 
 JUDGE = "judge"
 SUBMISSION = "submission"

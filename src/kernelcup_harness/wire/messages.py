@@ -12,21 +12,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
-from kernelcup_harness.protocol import (
-    Calibration,
-    CaseResult,
-    DuelResult,
-    Finding,
-    JobSpec,
-    ProtocolError,
-    RanKernel,
-    Reason,
-    StageName,
-    Verdict,
-    from_json,
-    to_json,
-)
-from kernelcup_harness.protocol.codec import Most, Raw
+from kernelcup_harness.protocol.base import ProtocolError
+from kernelcup_harness.protocol.codec import Most, Raw, from_json, to_json
+from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
+from kernelcup_harness.protocol.results import CaseResult, Finding
 from kernelcup_harness.wire.channel import BrokenProtocol
 
 MAX_TEXT = 16 << 10
@@ -84,44 +73,7 @@ def unpack_any(kinds: Sequence[type[Message]], frame: dict[str, Any]) -> Message
     raise BrokenProtocol("a message of unknown type")
 
 
-# Between the runner and the processes that it starts
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Started(Message):
-    """A process has imported what it needs, and waits for its job; times of ``time.monotonic`` in seconds."""
-
-    type: ClassVar[str] = "started"
-    began: float
-    imported: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContestantJob(Message):
-    """A contestant's share of a job; with the descriptor of an archive if something was built for it."""
-
-    type: ClassVar[str] = "job"
-    memory_bytes: int
-    """The limit that the process sets for itself; 0 for none."""
-    built: bool
-    files: dict[str, str]
-    """File name to text."""
-    environment: dict[str, str]
-    """Variables to set."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeJob(Message):
-    """The judge's share."""
-
-    type: ClassVar[str] = "judge"
-    spec: JobSpec
-    secret_seed: str
-    """Hex digits."""
-    roles: list[str]
-    """By position the role behind each channel, empty for those that this job does not have."""
-    environment: dict[str, str]
-    """Variables to set; with the descriptor of an archive if the task's functions were compiled."""
+# Between the judge and the runner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,9 +81,6 @@ class Dismissed(Message):
     """The runner has ended the processes that the judge no longer needs."""
 
     type: ClassVar[str] = "dismissed"
-
-
-# From the judge to the runner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,48 +131,11 @@ class StageEnds(Message):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings(Message):
-    """Facts about device, libraries and machine for the report."""
-
-    type: ClassVar[str] = "environment"
-    environment: dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Phases(Message):
     """Seconds by phase."""
 
     type: ClassVar[str] = "phases"
     phases: dict[str, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calibrated(Message):
-    """The state of the device in this job."""
-
-    type: ClassVar[str] = "calibration"
-    calibration: Calibration
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dueled(Message):
-    """The outcome of a duel."""
-
-    type: ClassVar[str] = "duel"
-    duel: DuelResult
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ran(Message):
-    """The kernels of a replayed call."""
-
-    type: ClassVar[str] = "ran"
-    case: int | None = None
-    """Index of the case whose kernels were timed; None if they were not."""
-    hidden: bool = False
-    kernels: Annotated[list[RanKernel], Most(64)]
-    why: Text = ""
-    """Why they have no shares."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,23 +159,6 @@ class End(Message):
     """The last message."""
 
     type: ClassVar[str] = "end"
-
-
-FROM_JUDGE: tuple[type[Message], ...] = (
-    SampleTaken,
-    CaseEnds,
-    StageBegins,
-    StageEnds,
-    Surroundings,
-    Phases,
-    Calibrated,
-    Dueled,
-    Ran,
-    Found,
-    Dismiss,
-    End,
-)
-"""All that a judge may send."""
 
 
 # From the judge to a contestant

@@ -31,7 +31,8 @@ from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, RanKer
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.messages import MAX_TEXT, Dueled, Found, Ran, Surroundings
+from kernelcup_harness.wire.job_messages import Dueled, Ran, Surroundings
+from kernelcup_harness.wire.messages import MAX_TEXT, Found
 
 NOT_IN_WINDOW = frozenset(
     {
