@@ -72,7 +72,7 @@ def main() -> int:
 
 def list_origins() -> int:
     """List whose machine code the libraries of this machine hold."""
-    probe = processes.python_argv("kernelcup_harness.contestant.origins_probe", "main")
+    probe = processes.python_argv("kernelcup_harness.device.nvidia.origins_probe", "main")
     try:
         found = origins.make(os.environ, probe)
     except origins.NoOrigins as none:

@@ -152,7 +152,7 @@ def make(environ: Mapping[str, str], probe: Sequence[str]) -> Origins:
 
     Args:
         environ: Names the machine's folder of environments, whose libraries are listed beside this Python's.
-        probe: The command that runs kernels of libraries: see ``contestant.origins_probe``.
+        probe: The command that runs kernels of libraries: see ``device.nvidia.origins_probe``.
 
     Raise :class:`NoOrigins` if there can be none.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 def main() -> None:
     """Print the device's compute capability, and the hashes of images by the name of their library."""
-    from kernelcup_harness.contestant.images import ImageKeeper
+    from kernelcup_harness.device.nvidia.images import ImageKeeper
 
     keeper = ImageKeeper()  # before the driver is initialized
     import torch
