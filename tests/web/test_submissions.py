@@ -101,6 +101,40 @@ def test_wrong_answer_shows_where_and_what_to_do(db, client, ada) -> None:
     assert "block 1" in page
 
 
+def test_the_case_to_look_at_has_several_elements_and_the_first_traceback_is_open_too(
+    db, client, ada
+) -> None:
+    (stage,) = reports.wrong().stages
+    large = stage.cases[-1]
+    assert large.mismatch is not None
+    one = dataclasses.replace(large.mismatch, wrong=1, total=1, shape=[1], tiles=[])
+    raised = make_case(
+        None,
+        index=4,
+        parameters={"n": 4},
+        verdict=Verdict.RUNTIME_ERROR,
+        reason="exception",
+        message="Traceback: boom",
+    )
+    cases = [
+        dataclasses.replace(large, index=0, mismatch=one),
+        large,
+        raised,
+        dataclasses.replace(raised, index=5),
+    ]
+    judged(db, reports.wrong(stages=[dataclasses.replace(stage, cases=cases)]))
+    page = client.get("/s/1").text
+    assert "4 cases failed" in page
+    summaries = re.findall(r'<details class="failing"( open)?><summary>([^<]+)</summary>', page)
+    assert [(bool(is_open), text.partition(":")[0]) for is_open, text in summaries] == [
+        (False, "Case 0"),
+        (True, "Case 3"),
+        (True, "Case 4"),
+        (False, "Case 5"),
+    ]
+    assert page.count("Traceback: boom") == 2
+
+
 def test_compiler_output_is_shown_with_its_reason(db, client, ada) -> None:
     judged(db, reports.broken())
     page = client.get("/s/1").text

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from kernelcup.domain import Job, JobState, Run, Standing
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
-from kernelcup.http.pages.submissions.close_up import CloseUp, close_up
+from kernelcup.http.pages.submissions.failing import Failure, failures_of
 from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.reporting import columns
 from kernelcup.reporting.bottlenecks import explain, roofline
@@ -20,7 +20,7 @@ from kernelcup.reporting.phrases import duel_sentence, times_as_fast, trust_text
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.submissions.submissions import JobView
-from kernelcup_harness.protocol import CaseResult, Counters, Mismatch, RunReport, StageReport, Verdict
+from kernelcup_harness.protocol import CaseResult, Counters, RunReport, StageReport, Verdict
 
 ENOUGH = 0.05
 """Phases of less than this share of the whole are told together."""
@@ -95,21 +95,6 @@ class StageTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """Why a run was not accepted."""
-
-    title: str
-    case: CaseResult | None
-    message: str
-    mismatch: Mismatch | None
-    map: Markup
-    map_caption: str
-    close_up: CloseUp | None
-    """The first wrong elements among their neighbours."""
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class JobPage:
     """All that is shown of a submission on one device."""
 
@@ -121,7 +106,8 @@ class JobPage:
     place: Standing | None
     """The place that it holds in the ranking."""
     scale: TimeScale
-    failure: Failure | None
+    failures: tuple[Failure, ...]
+    """Why it was not accepted, by case: the one to look at first is open."""
     stages: tuple[StageTable, ...]
     phases: tuple[tuple[str, float], ...]
     timeline: Markup
@@ -134,6 +120,11 @@ class JobPage:
     def report(self) -> RunReport | None:
         """The report, as much of it as the viewer may see; None while there is none."""
         return None if self.run is None else self.run.report
+
+    @property
+    def failure(self) -> Failure | None:
+        """The one to look at first."""
+        return next((each for each in self.failures if each.is_open), None)
 
     @property
     def is_whole(self) -> bool:
@@ -214,7 +205,7 @@ def job_page(
         beside=beside,
         place=place,
         scale=TimeScale.of([None if run is None else run.score_s]),
-        failure=None if report is None else _failure(report),
+        failures=() if report is None else failures_of(report),
         stages=() if report is None else tuple(_tables(report, beside)),
         phases=phases,
         timeline=report_plots.timeline(phases),
@@ -280,34 +271,6 @@ def _rate(lesson: Lesson) -> str:
     """Return the bytes moved, or operations done, each second; if both are known, the share names the bound."""
     moved = columns.rate(lesson.bytes_per_s, "B/s")
     return moved or columns.rate(lesson.flops_per_s, "FLOP/s")
-
-
-def _failure(report: RunReport) -> Failure | None:
-    """Return the explanation of a verdict: the first case that was not accepted, else the report's message."""
-    if report.verdict is Verdict.ACCEPTED:
-        return None
-    stage = report.stage_report(report.stage) if report.stage is not None else None
-    case = (
-        next((each for each in stage.cases if each.verdict is not Verdict.ACCEPTED), None) if stage else None
-    )
-    mismatch = case.mismatch if case is not None else None
-    message = case.message if case is not None and case.message else report.message
-    if mismatch is not None:
-        # The table says better what the checker's own lines say.
-        message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
-    reason = report_words.REASONS.get(report.reason, "")
-    if mismatch is None and not message and not reason:
-        return None
-    return Failure(
-        title=report_words.mismatch_title(mismatch) if mismatch is not None else reason,
-        case=case,
-        message=message,
-        mismatch=mismatch,
-        map=report_plots.error_map(mismatch) if mismatch is not None else Markup(""),
-        map_caption=report_plots.map_caption(mismatch) if mismatch is not None else "",
-        close_up=close_up(mismatch) if mismatch is not None else None,
-        reason=reason if mismatch is not None else "",
-    )
 
 
 def _phases(report: RunReport, waited_s: float) -> Iterator[tuple[str, float]]:
