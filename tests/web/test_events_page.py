@@ -28,6 +28,9 @@ def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:
     assert "No one is ranked yet." in page
     assert "alone" not in page
     assert client.get("/e/autumn").status_code == 404
+    home = client.get("/").text
+    assert home.lower().count('href="/e/spring-2026"') == 1
+    assert '/e/Spring-2026">Spring-2026</a>' in client.get("/b/sooner").text
 
 
 def test_an_event_of_closed_boards_does_not_exist_for_strangers(client, db, clock, person) -> None:

@@ -17,6 +17,7 @@ from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services.boards import membership
 from kernelcup.services.news import moments
 from kernelcup.services.results.standings import freeze, unveil
+from kernelcup_harness.protocol import Mode
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -195,6 +196,25 @@ def test_a_boards_page_names_its_feed_and_its_card(client, judging) -> None:
     assert client.get(properties["image"]).headers["content-type"] == "image/png"
     (feed,) = re.findall(r'type="application/atom\+xml" title="News of double" href="([^"]*)"', page)
     assert client.get(feed).status_code == 200
+
+
+def test_a_ranked_submissions_page_has_a_card_and_a_board_offers_feed_and_badge(
+    client, judging, person
+) -> None:
+    ada = person("ada")
+    judging.judge(2000)
+    judging.judge(1000, "bob")
+    page = client.get("/s/1").text
+    properties = dict(re.findall(r'<meta property="og:(\S+)" content="([^"]*)">', page))
+    assert "ada: 2.000 µs, rank 2" in properties["title"]
+    assert properties["url"].endswith("/s/1")
+    assert "/b/double/card.png" in properties["image"]
+    judging.submit("ada", mode=Mode.TEST)
+    judging.finish(judging.claim())
+    assert "og:title" not in client.get("/s/3", headers=ada.headers).text
+    board = client.get("/b/double", headers=ada.headers).text
+    assert 'href="/b/double/feed.atom">News as a feed</a>' in board
+    assert "/b/double/badge.svg?user=ada&amp;device=H100)](" in board
 
 
 def test_a_closed_boards_page_has_no_card(client, db, person) -> None:

@@ -383,6 +383,18 @@ def test_page_of_a_run_works_without_javascript(db, visitor, ada) -> None:
     assert page.locator("h1 .verdict").inner_text() == "accepted"
 
 
+def test_code_is_copied_by_a_button_and_its_lines_have_addresses(db, visitor, ada) -> None:
+    judged(db, reports.ranked())
+    somebody = visitor(ada)
+    somebody.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = somebody.open("/s/1#L3")
+    assert page.locator(".linenos a:target").inner_text() == "3"
+    page.get_by_role("region", name="Code of").hover()
+    page.get_by_role("button", name="Copy").last.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == reports.CODE
+
+
 def test_steps_are_of_the_latest_attempt(db, client, ada) -> None:
     make_submission(db, devices=["H100"], mode=Mode.TEST)
     lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)

@@ -173,7 +173,7 @@ def test_form_of_a_task_without_a_template_in_its_language_begins_empty(db, clie
     page = client.get("/b/bare/submit").text
     assert "?template=CUDA%20C%2B%2B" in page
     assert 'value="submission.py"' in page
-    assert "kc_args" not in page
+    assert "kc_args" not in page.partition("<textarea")[2].partition("</textarea>")[0]
 
 
 def test_form_of_a_cuda_task_takes_cuda_files(db, client, ada) -> None:
@@ -208,7 +208,7 @@ def test_licence_of_every_package_in_the_editor_is_listed() -> None:
     lock = json.loads((ROOT / "web" / "package-lock.json").read_text())
     wanted = json.loads((ROOT / "web" / "package.json").read_text())["dependencies"]
     for name in [
-        *wanted,
+        *(each for each in wanted if each != "swagger-ui-dist"),
         "style-mod",
         "crelt",
         "w3c-keyname",
@@ -233,6 +233,30 @@ def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -
     assert page.url.endswith("/s/1")
     assert get_code(db, 1).code.endswith("    return data * 2\n# typed\n")
     assert list_views(db)[0].submission.devices == ("MI300",)
+
+
+def test_control_enter_submits_and_adds_no_line(db, visitor, ada) -> None:
+    page = visitor(ada).open(FORM)
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/s/1")
+    assert get_code(db, 1).code == f"#!POPCORN leaderboard double\n{SUBMISSION}"
+
+
+def test_statement_stands_beside_the_code_and_in_its_place_on_a_phone(visitor, ada) -> None:
+    somebody = visitor(ada)
+    page = somebody.open(FORM)
+    assert page.get_by_text("Double every element.").is_visible()
+    page.get_by_text("reference.py", exact=True).click()
+    assert page.get_by_text("def ref_kernel").is_visible()
+    page.get_by_text("Close the statement").click()
+    assert not somebody.open(FORM).get_by_text("Double every element.").is_visible()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.get_by_text("Statement", exact=True).click()
+    assert page.get_by_text("Double every element.").is_visible()
+    assert not page.locator(".cm-content").is_visible()
+    page.get_by_text("Close the statement").click()
+    assert page.locator(".cm-content").is_visible()
 
 
 def test_submits_a_file_and_stays(db, visitor, ada) -> None:

@@ -68,6 +68,9 @@ def show_overview(
         groups=groups | {"closed": closed},
         more_closed=len(groups["closed"]) - len(closed),
         any_at_all=bool(found) or bool(q),
+        events=sorted(
+            {each.board.event.lower(): each.board.event for each in found if each.board.event}.values()
+        ),
     )
 
 

@@ -44,6 +44,7 @@ async function refresh() {
         if (!fresh || fresh.innerHTML === shown.get(old.id)) continue;
         shown.set(old.id, fresh.innerHTML);
         showTimes(fresh);
+        addCopyButtons(fresh);
         old.replaceChildren(...fresh.childNodes);
         document.dispatchEvent(new CustomEvent("refreshed", { detail: old }));
       }
@@ -60,6 +61,35 @@ function follow(body) {
   for (const name of (body.dataset.liveNames || "message").split(" ")) stream.addEventListener(name, refresh);
   if (until) stream.addEventListener(until, () => { stream.close(); refresh(); });
   addEventListener("pagehide", () => stream.close());
+}
+
+// A button that copies, on each text in fixed-width letters that readers take elsewhere.
+const COPIED = "pre.code, .listing, pre.command";
+
+function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // Without https there is no clipboard but the old way.
+  const area = Object.assign(document.createElement("textarea"), { value: text });
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  return Promise.resolve();
+}
+
+function addCopyButtons(root) {
+  for (const block of root.querySelectorAll(COPIED)) {
+    const text = block.querySelector("pre:not(.linenos)") || block;
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "copy quiet small", textContent: "Copy" });
+    button.addEventListener("click", () => copy(text.textContent).then(() => {
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    }));
+    const around = document.createElement("div");
+    around.className = "copied";
+    block.replaceWith(around);
+    around.append(block, button);
+  }
 }
 
 // <form data-busy="What the server does">: while the answer is awaited, its status says so and counts the seconds.
@@ -81,5 +111,6 @@ function showBusy(form) {
 
 for (const form of document.querySelectorAll("form[data-busy]")) form.addEventListener("submit", () => showBusy(form));
 if (document.body.dataset.live) follow(document.body);
+addCopyButtons(document);
 showTimes(document);
 setInterval(() => showTimes(document), 10000);

@@ -67,6 +67,24 @@
     check();
   });
 
+  // Before the editor sees it, to which it is a key of its own.
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    form.requestSubmit(form.querySelector("aside button"));
+  }, { capture: true });
+
+  // The statement stands beside the code where there is room for both, unless it was closed before.
+  const statement = form.querySelector("#statement");
+  const wide = matchMedia("(min-width: 1121px)");
+  const closed = "kernelcup:statement-closed";
+  try { statement.open = wide.matches && !localStorage.getItem(closed); } catch { statement.open = wide.matches; }
+  statement.addEventListener("toggle", () => {
+    if (!wide.matches) return;
+    try { statement.open ? localStorage.removeItem(closed) : localStorage.setItem(closed, "1"); } catch { /* no room */ }
+  });
+
   let later;
   form.addEventListener("input", () => {
     clearTimeout(later);

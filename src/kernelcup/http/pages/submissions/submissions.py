@@ -13,7 +13,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
 
-from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission
+from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
@@ -33,7 +33,7 @@ from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.events import Event
 from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup.storage.engine.database import Database
-from kernelcup_harness.protocol import SourceTree
+from kernelcup_harness.protocol import Mode, SourceTree
 
 EARLIER = 6
 MOST_EVENTS = 500
@@ -78,6 +78,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         view=view,
         submission=view.submission,
         jobs=jobs,
+        has_card=_has_card(db, view.submission, actor),
         beside=_own_beside(db, jobs, view.submission, actor),
         follows=follows,
         own=actor.user_id is not None and actor.user_id == view.submission.user_id,
@@ -218,6 +219,13 @@ def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Stand
         return {}
     submission = view.submission
     return standings.places_of_submission(db, submission.leaderboard, scored, submission.id, viewer=actor)
+
+
+def _has_card(db: Database, submission: Submission, actor: Actor) -> bool:
+    """Return whether other sites may show something beside a link to a submission: all see it."""
+    if submission.mode is not Mode.LEADERBOARD:
+        return False
+    return boards.get_board(db, submission.leaderboard, viewer=actor).visibility is Visibility.PUBLIC
 
 
 def _manages(db: Database, submission: Submission, actor: Actor) -> bool:

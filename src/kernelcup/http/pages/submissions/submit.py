@@ -196,7 +196,7 @@ def _render(
         status=200 if error is None else errors.status_of(error),
         headers=None if error is None else {"Cache-Control": "no-store"} | errors.headers_of(error),
         board=board,
-        templates=list(task.templates),
+        task=task,
         filled=filled,
         modes=[
             (Mode.TEST, "Test", "is it right?"),
