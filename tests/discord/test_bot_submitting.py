@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ from builders import (
 )
 from kernelcup.bot.api import Api
 from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.launchers.base import MachineReading
 from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.machines import dispatchers, machines
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.rules import pauses
 from kernelcup.services.submissions import events
@@ -149,6 +152,20 @@ async def test_the_gpus_are_chosen_in_a_menu(stage: Stage, ada: Member) -> None:
         judge(stage)
     await text_in(stage, thread, "done:")
     assert len(threads(stage, private=False)) == 1
+
+
+async def test_the_menu_of_gpus_says_which_are_not_up(stage: Stage, ada: Member) -> None:
+    now = stage.discord.clock.now()
+    served = [make_device(), make_device(name="MI300")]
+    dispatchers.check_in(stage.db, owner="me", devices=served, started_at=now, draining=False, now=now)
+    for name, device, seen_at in (("a", "H100", now - timedelta(hours=1)), ("b", "MI300", now)):
+        found = [MachineReading(name=name, slots={device: 1})]
+        machines.note_seen(stage.db, found, launcher="fake", is_own=True, now=seen_at)
+    asked = await submit(stage, ada, leaderboard_name="double")
+    await asked.wait_text("on which GPUs?")
+    first, second = asked.messages[0].controls[0]["options"]
+    assert (first["value"], first.get("description")) == ("MI300", None)
+    assert second["description"].startswith("no H100 is up since")
 
 
 async def test_more_gpus_than_a_menu_takes_come_in_pages(

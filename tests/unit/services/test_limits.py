@@ -185,6 +185,15 @@ def test_gpu_seconds_count_runs_and_what_is_still_to_run(db) -> None:
     assert left.used + left.remaining == pytest.approx(100)
 
 
+def test_each_gpu_of_a_job_counts(db) -> None:
+    make_board(db, devices=["H100x2"])
+    limit(db, "100 gpu-seconds/hour")
+    make_submission(db)
+    judge(db, start=NOW, seconds=40, device="H100x2")
+    (left,) = budget(db, make_actor(db, "ada"), board="double", device="H100x2", now=NOW + MINUTE)
+    assert left.used == 80
+
+
 def test_internal_errors_count_from_a_users_second_of_a_day_on(db) -> None:
     make_board(db)
     limit(db, "50 gpu-seconds/day")

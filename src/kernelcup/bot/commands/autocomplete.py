@@ -96,6 +96,8 @@ def devices(parts: Parts) -> Offer:
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
         known = await _in_time(_devices(parts.api, interaction), [])
+        closed = await device_notes(parts.api, who(interaction))
+        known = sorted(known, key=lambda name: name in closed)
         before, comma, last = typed.rpartition(",")
         taken = {name.strip().lower() for name in before.split(",")}
         start = f"{before}{comma} ".lstrip() if comma else ""
@@ -154,6 +156,12 @@ class Recent:
         if person.id not in self._known:
             self._known[person.id] = (now, await visible_boards(self._parts.api, person))
         return self._known[person.id][1]
+
+
+async def device_notes(api: Api, person: Who) -> dict[str, str]:
+    """Return why nothing can start on some devices now; no notes if the server does not answer in time."""
+    found = await _in_time(api.get("/queue", person, patience_s=0), [])
+    return {each["device"]: each["obstacle"] for each in found if each["obstacle"]}
 
 
 async def _devices(api: Api, interaction: discord.Interaction) -> list[str]:

@@ -98,7 +98,9 @@ class _Maker:
         if not devices:
             raise InvalidValue("No GPUs are configured here.")
         name = texts.code(self._settings["name"])
-        menu = Menu(interaction, "Select GPUs for this leaderboard...", devices, self._chosen, several=True)
+        notes = await autocomplete.device_notes(self._parts.api, replies.who(interaction))
+        caption = "Select GPUs for this leaderboard..."
+        menu = Menu(interaction, caption, devices, self._chosen, several=True, notes=notes)
         await menu.ask(f"On which GPUs may people submit to {name}?")
 
     async def _chosen(self, interaction: discord.Interaction, devices: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot.commands.autocomplete import is_over, visible_boards
+from kernelcup.bot.commands.autocomplete import device_notes, is_over, visible_boards
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.destinations import now
 from kernelcup.bot.delivery.follower import Ticket
@@ -181,7 +181,9 @@ async def _ask_devices(
         await _submit_chosen(interaction, pressed, parts, request | {"devices": devices})
 
     title = "Select GPUs for this leaderboard..."
-    menu = Menu(interaction, title, names, chosen, several=True, unanswered=UNANSWERED)
+    notes = await device_notes(parts.api, who(interaction))
+    ordered = sorted(names, key=lambda name: name in notes)
+    menu = Menu(interaction, title, ordered, chosen, several=True, unanswered=UNANSWERED, notes=notes)
     await menu.replace(f"{texts.code(request['file_name'])}: on which GPUs?")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import discord
@@ -132,6 +132,7 @@ class Menu(Question):
         chosen: Handles a choice and acknowledges the interaction.
         several: Whether more than one can be chosen. With several pages, a button ends the choice.
         unanswered: Text that replaces an unused menu; default: the menu stays.
+        notes: What stands below some of the options.
     """
 
     def __init__(
@@ -143,8 +144,10 @@ class Menu(Question):
         *,
         several: bool = False,
         unanswered: str | None = None,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(asked, unanswered)
+        self._notes = notes or {}
         self._placeholder, self._options = placeholder, list(options)
         self._chosen, self._several = chosen, several
         self._page, self._picked = 0, set[str]()
@@ -178,7 +181,12 @@ class Menu(Question):
         self._menu.min_values = 0 if self._gathers else 1
         self._menu.max_values = len(self._shown) if self._several else 1
         self._menu.options = [
-            discord.SelectOption(label=texts.title(each), value=each, default=each in self._picked)
+            discord.SelectOption(
+                label=texts.title(each),
+                value=each,
+                description=texts.title(self._notes[each]) if each in self._notes else None,
+                default=each in self._picked,
+            )
             for each in self._shown
         ]
         self._back.disabled, self._on.disabled = self._page == 0, self._page >= self._pages - 1

@@ -372,6 +372,7 @@ class QueueOut(BaseModel):
     oldest_queued_at: datetime | None
     estimated_wait_s: float | None
     paused: str | None = Field(description="Why it is paused; null if it is not.")
+    obstacle: str | None = Field(description="Why none of its jobs can start now; null if they can.")
 
     @classmethod
     def of(cls, queue: DeviceQueue) -> QueueOut:

@@ -52,6 +52,8 @@ class DeviceQueue:
     """The number of dispatchers that serve it and accept new jobs."""
     paused: str | None = None
     """Why it is paused; None if it is not."""
+    obstacle: str | None = None
+    """Why none of its jobs can start now; None if they can, or wait for others only."""
 
 
 def waiting_of(db: Database, submission_id: int, now: datetime) -> dict[int, Waiting]:
@@ -114,6 +116,7 @@ class _Looker:
             estimated_wait_s=self._wait_of_newcomer(device, waiting),
             dispatchers=len(serving),
             paused=self._paused.get(device.lower()),
+            obstacle=self._obstacle(device, None),
         )
 
     def _wait_of_newcomer(self, device: str, waiting: Sequence[Backlog]) -> float | None:

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobKind, JobState, Run, Score
+from kernelcup.domain import Job, JobKind, JobState, Run, Score, split_count
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
@@ -310,7 +310,7 @@ def _record(
 
 
 def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:
-    machines.add_work(session, machine, took_s)
+    machines.add_work(session, machine, took_s * split_count(job.device)[1])
     job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
 
 

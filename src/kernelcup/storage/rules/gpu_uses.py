@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
+from kernelcup.domain import split_count
 from kernelcup.storage.tables import DeletedUseRow, JobRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import Verdict
 
@@ -26,6 +27,10 @@ class Use:
     at: datetime
     """It counts for one window from this time on."""
     amount: float
+
+    def on(self, device: str) -> Use:
+        """Return the use on a device: each GPU of ``H200x2`` counts."""
+        return replace(self, amount=self.amount * split_count(device)[1])
 
 
 _OTHER = aliased(RunRow)

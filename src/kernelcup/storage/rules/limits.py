@@ -197,11 +197,14 @@ def gpu_seconds(
     used = []
     for row in rows:
         if row.id in runs:  # judged; a pending rejudge does not count, since the user did not ask for it
-            used.append(runs[row.id])
+            use = runs[row.id]
         elif row.state in open_states and row.priority != Priority.REJUDGE:
-            used.append(Use(at=now, amount=paces.get((row.device, row.mode), UNKNOWN_PACE_S)))
+            use = Use(at=now, amount=paces.get((row.device, row.mode), UNKNOWN_PACE_S))
         elif row.state == JobState.CANCELLED.value and row.started_at is not None:
-            used.append(Use(at=row.finished_at, amount=lasted_s(row.started_at, row.finished_at)))
+            use = Use(at=row.finished_at, amount=lasted_s(row.started_at, row.finished_at))
+        else:
+            continue
+        used.append(use.on(row.device))
     used += _deleted_gpu_seconds(session, limit, user_id, since)
     return [use for use in used if use.at > since]
 
@@ -229,7 +232,7 @@ def keep_uses(session: Session, submission: Submission, *, now: datetime) -> Non
                 mode=submission.mode.value,
                 created_at=submission.created_at,
                 used_at=None if use is None else use.at,
-                seconds=0.0 if use is None else use.amount,
+                seconds=0.0 if use is None else use.on(job.device).amount,
             )
         )
     session.flush()
