@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,7 +41,7 @@ from kernelcup_harness.window.failures import ClockTrouble, NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.wire.job_messages import Ran
+from kernelcup_harness.wire.job_messages import Binary, Ran
 from kernelcup_harness.wire.messages import unpack
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
@@ -652,3 +655,14 @@ def test_kernels_that_cannot_be_timed_one_by_one_change_no_verdict(
     assert {each.verdict for each in cases(events)} == {Verdict.ACCEPTED}
     assert [each.kernels for each in kernels_of(events)] == ([] if why is None else [[], [RAN]])
     assert why is None or why in kernels_of(events)[0].why
+
+
+def test_what_was_replayed_is_sent_to_be_kept_of_ranked_jobs_only(tmp_path: Path) -> None:
+    kept = {}
+    for mode in (Mode.LEADERBOARD, Mode.BENCHMARK):
+        (tmp_path / mode.value).mkdir()
+        events, _ = judged_in_room(ranked(HONEST, mode=mode), tmp_path / mode.value)
+        kept[mode] = [unpack(Binary, each).gz64 for each in events if each["type"] == "binary"]
+    (binary,) = kept[Mode.LEADERBOARD]
+    assert json.loads(gzip.decompress(base64.b64decode(binary))) == {"name": "graphs-0"}
+    assert kept[Mode.BENCHMARK] == []

@@ -234,7 +234,7 @@ FULL_REPORT = to_json(
             case=0,
             options=protocol.ProfileOptions(),
             kernels=[protocol.KernelCounters(name="f", grid=[1], block=[1], counters={"time_ns": 1.0})],
-            files=[protocol.ProfileFile(name="report", nbytes=1, sha256="0" * 64)],
+            files=[protocol.KeptFile(name="report", nbytes=1, sha256="0" * 64)],
         ),
     )
 )

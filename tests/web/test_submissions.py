@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import gzip
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -16,12 +18,13 @@ from builders import NOT_REPLAYED, NOW, make_board, make_case, make_stage, make_
 from kernelcup.domain import CodePolicy, Role
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
+from kernelcup.services.results import profile_files
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Counters,
     Difference,
+    KeptFile,
     Mode,
-    ProfileFile,
     ProfileOptions,
     StageName,
     TrustLevel,
@@ -146,7 +149,7 @@ def test_compiler_output_is_shown_with_its_reason(db, client, ada) -> None:
 
 def test_counters_are_explained_with_a_picture_a_table_and_files(db, client, ada) -> None:
     found = from_json(Counters, json.loads(CALLS.read_text())["matmul"])
-    file = ProfileFile(name="profile.ncu-rep", nbytes=1_400_000, sha256="0" * 64)
+    file = KeptFile(name="profile.ncu-rep", nbytes=1_400_000, sha256="0" * 64)
     found = dataclasses.replace(found, files=[file])
     judged(db, dataclasses.replace(reports.profiled(), counters=found))
     page = client.get("/s/1").text
@@ -165,6 +168,20 @@ def test_what_ran_is_a_table_of_kernels(db, client, ada) -> None:
     assert "What ran" in page
     assert ">vectorized_elementwise_kernel</td>" in page
     assert "0123456789abcdef" in page
+
+
+def test_the_machine_code_of_a_ranked_run_is_shown_to_those_who_see_its_report(db, client, ada) -> None:
+    packed = base64.b64encode(gzip.compress(b"MOV R1, R2 ;")).decode()
+    digest = hashlib.sha256(b"MOV R1, R2 ;").hexdigest()
+    file = KeptFile(name="sass.txt", nbytes=12, sha256=digest, gz64=packed)
+    report = dataclasses.replace(reports.profiled(), files=[file])
+    judged(db, profile_files.keep(db, report))
+    page = client.get("/s/1").text
+    assert 'href="/s/1/profile/1/sass.txt"' in page
+    shown = client.get("/s/1/profile/1/sass.txt")
+    assert (shown.text, shown.headers["content-type"]) == ("MOV R1, R2 ;", "text/plain; charset=utf-8")
+    client.cookies.clear()
+    assert client.get("/s/1/profile/1/sass.txt").status_code == 403
 
 
 def test_why_there_are_no_counters_is_told(db, client, ada) -> None:

@@ -107,6 +107,7 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
         result_bytes=parts.spec.limits.result_bytes,
         clock=clock,
         every_share=parts.spec.own_share is not None,
+        keeps_binary=parts.spec.mode is Mode.LEADERBOARD,
     )
     for stage in parts.stages:
         session.lay_out(stage)

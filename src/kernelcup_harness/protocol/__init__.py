@@ -33,9 +33,10 @@ from kernelcup_harness.protocol.precision import Precision
 from kernelcup_harness.protocol.profile_options import ProfileOptions, ProfileWay, Sections
 from kernelcup_harness.protocol.profiles import (
     OPEN_COUNTERS,
+    SASS,
     Counters,
+    KeptFile,
     KernelCounters,
-    ProfileFile,
     RanKernel,
 )
 from kernelcup_harness.protocol.report import Calibration, CapturedOutput, DuelResult, RunReport, StageReport
@@ -69,6 +70,7 @@ __all__ = [
     "NOT_REPLAYED",
     "OPEN_COUNTERS",
     "PROTOCOL_VERSION",
+    "SASS",
     "SLOWED_DOWN",
     "WALL_SHARE",
     "Audit",
@@ -87,6 +89,7 @@ __all__ = [
     "Finding",
     "HarnessKind",
     "JobSpec",
+    "KeptFile",
     "KernelCounters",
     "Limits",
     "MeasureRules",
@@ -94,7 +97,6 @@ __all__ = [
     "Mode",
     "Parameters",
     "Precision",
-    "ProfileFile",
     "ProfileOptions",
     "ProfileWay",
     "ProtocolError",

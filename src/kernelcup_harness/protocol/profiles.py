@@ -10,6 +10,8 @@ OPEN_COUNTERS = (
     "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/kernelcup.conf"
 )
 """Lets every user of a machine read the GPU's counters, after a reboot."""
+BINARY, SASS = "binary.kcgraph", "sass.txt"
+"""Names of what is kept of a ranked run: what was timed, and its machine code in words."""
 MOST_FILES_BYTES = 48 << 20
 """Most bytes of a profile's files together, compressed; what is larger is left out, and the profile says so."""
 
@@ -51,8 +53,8 @@ class RanKernel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileFile:
-    """A file of a profile."""
+class KeptFile:
+    """A file of a profile or of a ranked run."""
 
     name: str
     nbytes: int
@@ -78,6 +80,6 @@ class Counters:
     """All profiled launches, in their order."""
     data_bytes: float = 0.0
     """Bytes of the input and the answer; 0 if they are not known."""
-    files: list[ProfileFile] = field(default_factory=list)
+    files: list[KeptFile] = field(default_factory=list)
     seconds: float = 0.0
     """How long the profile took, with the start of its processes."""

@@ -16,7 +16,7 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
-from kernelcup_harness.protocol.profiles import Counters, RanKernel
+from kernelcup_harness.protocol.profiles import Counters, KeptFile, RanKernel
 from kernelcup_harness.protocol.results import CaseResult, Finding
 
 
@@ -120,6 +120,9 @@ class RunReport:
     """What the GPU's counters say of one call, in profile mode."""
     ran: list[RanKernel] = field(default_factory=list)
     """The kernels of one timed call, where calls were replayed."""
+    files: list[KeptFile] = field(default_factory=list)
+    """What is kept of an accepted ranked run: the binary that was timed (``binary.kcgraph``), and the machine code of
+    its own kernels in words (``sass.txt``)."""
     comparable: bool = True
     """False if there was no GPU and the processor answered in its place."""
     seed_commitment: str = ""

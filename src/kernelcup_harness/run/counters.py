@@ -19,7 +19,7 @@ from typing import Any
 
 from kernelcup_harness.core.plan import profiled
 from kernelcup_harness.profile import counters, ncu
-from kernelcup_harness.protocol import Counters, JobSpec, ProfileFile, ProfileWay, Verdict, seeds, to_json
+from kernelcup_harness.protocol import Counters, JobSpec, KeptFile, ProfileWay, Verdict, seeds, to_json
 from kernelcup_harness.protocol.profiles import MOST_FILES_BYTES
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import StandardRun
@@ -129,7 +129,7 @@ def version_of(files: Mapping[str, bytes]) -> str:
     return f"ncu {line.split()[1]}" if len(line.split()) > 1 else "ncu"
 
 
-def packed(files: Mapping[str, bytes]) -> list[ProfileFile]:
+def packed(files: Mapping[str, bytes]) -> list[KeptFile]:
     """Return files for the report, the small ones first; what does not fit is left out."""
     found, total = [], 0
     for name, body in sorted(files.items(), key=lambda each: len(each[1])):
@@ -137,5 +137,5 @@ def packed(files: Mapping[str, bytes]) -> list[ProfileFile]:
         total += len(content)
         if total <= MOST_FILES_BYTES:
             digest = hashlib.sha256(body).hexdigest()
-            found.append(ProfileFile(name=name, nbytes=len(body), sha256=digest, gz64=content))
+            found.append(KeptFile(name=name, nbytes=len(body), sha256=digest, gz64=content))
     return found

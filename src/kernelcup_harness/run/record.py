@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import signal
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +25,7 @@ from kernelcup_harness.protocol import (
     DuelResult,
     Finding,
     JobSpec,
+    KeptFile,
     Limits,
     RanKernel,
     Reason,
@@ -31,7 +34,7 @@ from kernelcup_harness.protocol import (
     StageReport,
     Verdict,
 )
-from kernelcup_harness.wire.job_messages import Calibrated, Dueled, Ran, Surroundings
+from kernelcup_harness.wire.job_messages import Binary, Calibrated, Dueled, Ran, Surroundings
 from kernelcup_harness.wire.messages import (
     CaseEnds,
     Found,
@@ -73,6 +76,9 @@ class Record:
         self.counters: Counters | None = None
         self.ran: list[Ran] = []
         """The kernels of replayed calls, those of hidden cases among them."""
+        self.binary = b""
+        """What the timer has replayed of public cases."""
+        self.files: list[KeptFile] = []
         self.origins: Origins | None = None
         """Whose kernels they are, None if this machine cannot say it, for :attr:`no_origins`."""
         self.no_origins = ""
@@ -119,6 +125,8 @@ class Record:
                 self.duel = message.duel
             case Ran():
                 self.ran.append(message)
+            case Binary():
+                self.binary = unpacked(message.gz64)
             case Found():
                 self.found.append(message.finding)
 
@@ -204,7 +212,8 @@ class Record:
             seed_commitment=self._commitment,
             secret_seed=secret.hex(),
             seeds_below=self._spec.seeds_below,
-            ran=self._shown_kernels(),
+            ran=self.kernels(),
+            files=self.files,
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
@@ -215,7 +224,7 @@ class Record:
             counters=self.counters,
         )
 
-    def _shown_kernels(self) -> list[RanKernel]:
+    def kernels(self) -> list[RanKernel]:
         """Return the kernels of a public call, with their shares where they were timed."""
         public = [each for each in self.ran if not each.hidden and each.kernels]
         return self._named(max(public, key=lambda each: each.case is not None, default=Ran(kernels=[])))
@@ -239,6 +248,11 @@ class Record:
         return own_share.finding(
             least, cases, [self._named(each) for each in cut], next(filter(None, why), "")
         )
+
+
+def unpacked(gz64: str) -> bytes:
+    """Return what a judge has packed. Raise ``ValueError`` or ``zlib.error`` if it is damaged."""
+    return zlib.decompress(base64.b64decode(gz64, validate=True), wbits=31)
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:

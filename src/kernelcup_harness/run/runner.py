@@ -26,7 +26,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     seeds,
 )
-from kernelcup_harness.run import task_harness, task_program
+from kernelcup_harness.run import listing, task_harness, task_program
 from kernelcup_harness.run.counters import CountersRun
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import READY_S, StandardRun
@@ -74,6 +74,9 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
                 own(spec, secret, folder, record, boxed=boxed).run()
             else:
                 StandardRun(spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
+                if record.is_good and record.binary:
+                    inner = folder / "listing"
+                    record.files = listing.files(record.binary, record.kernels(), inner, boxed=boxed)
                 if spec.mode is Mode.PROFILE and spec.backend is Backend.CUDA and record.is_good:
                     inner = folder / "counters"
                     inner.mkdir()

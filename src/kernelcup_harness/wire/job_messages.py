@@ -22,6 +22,9 @@ from kernelcup_harness.wire.messages import (
     Text,
 )
 
+MOST_BINARY = 6 << 20
+"""Largest binary that is kept, packed, as text."""
+
 # Between the runner and the processes that it starts
 
 
@@ -102,6 +105,14 @@ class Ran(Message):
     """Why they have no shares."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Binary(Message):
+    """What the timer has replayed of the contestant of public cases, gzip and base64."""
+
+    type: ClassVar[str] = "binary"
+    gz64: Annotated[str, Most(MOST_BINARY)]
+
+
 FROM_JUDGE: tuple[type[Message], ...] = (
     SampleTaken,
     CaseEnds,
@@ -112,6 +123,7 @@ FROM_JUDGE: tuple[type[Message], ...] = (
     Calibrated,
     Dueled,
     Ran,
+    Binary,
     Found,
     Dismiss,
     End,

@@ -21,9 +21,9 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import (
     Counters,
+    KeptFile,
     KernelCounters,
     Mode,
-    ProfileFile,
     ProfileOptions,
     RunReport,
     StageName,
@@ -33,10 +33,10 @@ REPORT = b"the report of ncu"
 FILES = {"profile.ncu-rep": REPORT, "ncu-details.txt": b"details", "ncu-details.csv": b"a,b\n"}
 
 
-def file_of(name: str, body: bytes) -> ProfileFile:
+def file_of(name: str, body: bytes) -> KeptFile:
     """A file of a profile as the harness sends it."""
     packed = base64.b64encode(gzip.compress(body, mtime=0)).decode()
-    return ProfileFile(name=name, nbytes=len(body), sha256=hashlib.sha256(body).hexdigest(), gz64=packed)
+    return KeptFile(name=name, nbytes=len(body), sha256=hashlib.sha256(body).hexdigest(), gz64=packed)
 
 
 def profiled() -> RunReport:

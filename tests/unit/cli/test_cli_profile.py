@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from builders import make_case, make_report, make_stage
-from kernelcup.cli.compete import profile
+from kernelcup.cli.compete import profile, submissions
 from kernelcup.cli.show import render
 from kernelcup.errors import NotFound
-from kernelcup_harness.protocol import Counters, Mode, ProfileFile, RunReport, StageName, from_json
+from kernelcup_harness.protocol import Counters, KeptFile, Mode, RanKernel, RunReport, StageName, from_json
 
 CALLS = json.loads((Path(__file__).parents[2] / "data/profiles/calls-h100.json").read_text())
 
@@ -44,7 +44,7 @@ def test_what_limits_a_kernel_is_printed_with_the_report() -> None:
 
 
 def test_files_are_kept_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = ProfileFile(name="../profile.ncu-rep", nbytes=6, sha256="0" * 64)
+    file = KeptFile(name="../profile.ncu-rep", nbytes=6, sha256="0" * 64)
     report = profiled(files=[dataclasses.replace(file, name="profile.ncu-rep")])
     profile.follow_up(backend(report, b"report"), 3, [], tmp_path)
     assert (tmp_path / "3-profile.ncu-rep").read_bytes() == b"report"
@@ -54,7 +54,7 @@ def test_files_are_kept_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_files_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
-    report = profiled(files=[ProfileFile(name="../../evil", nbytes=1, sha256="0" * 64)])
+    report = profiled(files=[KeptFile(name="../../evil", nbytes=1, sha256="0" * 64)])
     profile.follow_up(backend(report, b"x"), 3, [], inner)
     assert [each.name for each in inner.iterdir()] == ["3-evil"]
 
@@ -72,3 +72,35 @@ def test_changes_since_another_profile_are_printed(capsys: pytest.CaptureFixture
 def test_a_submission_without_counters_cannot_be_compared_with(report: RunReport | None) -> None:
     with pytest.raises(NotFound, match="Submission 1 has no profile with counters"):
         profile.counters_of(backend(report), 1)
+
+
+def ranked(*names: str) -> RunReport:
+    """A ranked run whose kernel took all of the time, with files of these names."""
+    ran = RanKernel(
+        name="k",
+        image="00",
+        launches=1,
+        grid=[4, 1],
+        block=[128, 1],
+        registers=32,
+        shared_bytes=1024,
+        local_bytes=0,
+        share=1.0,
+    )
+    files = [KeptFile(name=name, nbytes=1, sha256="0" * 64) for name in names]
+    return dataclasses.replace(make_report(), ran=[ran], files=files)
+
+
+def test_the_machine_code_of_a_ranked_run_is_printed_with_what_its_kernels_take() -> None:
+    text = submissions.listing_of(backend(ranked("sass.txt")), 1, None)
+    first, rest = text.split("\n")
+    assert first == (
+        "// k: 32 registers, 1024 bytes shared, 0 bytes local, grid 4x1, block 128x1, 100% of the time"
+    )
+    assert rest == "?"  # what the server of these tests sends
+
+
+@pytest.mark.parametrize("report", [None, ranked("binary.kcgraph")])
+def test_a_run_without_a_listing_says_which_runs_have_one(report: RunReport | None) -> None:
+    with pytest.raises(NotFound, match="accepted ranked runs have one"):
+        submissions.listing_of(backend(report), 1, None)

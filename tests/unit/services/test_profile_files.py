@@ -18,19 +18,19 @@ from kernelcup.services.results import profile_files
 from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.engine.file_store import FileStore
-from kernelcup_harness.protocol import Counters, ProfileFile, ProfileOptions, RunReport
+from kernelcup_harness.protocol import Counters, KeptFile, ProfileOptions, RunReport
 
 BODY = b"a report " * 100
 
 
-def report_with(file: ProfileFile) -> RunReport:
+def report_with(file: KeptFile) -> RunReport:
     counters = Counters(case=0, options=ProfileOptions(), tool="ncu 1", files=[file])
     return dataclasses.replace(make_report(), counters=counters)
 
 
-def file_of(body: bytes, sha256: str | None = None) -> ProfileFile:
+def file_of(body: bytes, sha256: str | None = None) -> KeptFile:
     packed = base64.b64encode(gzip.compress(body, mtime=0)).decode()
-    return ProfileFile(
+    return KeptFile(
         name="profile.ncu-rep",
         nbytes=len(body),
         sha256=sha256 or hashlib.sha256(body).hexdigest(),
@@ -47,6 +47,13 @@ def test_content_leaves_the_report_and_comes_back_by_its_name(db: Database) -> N
         profile_files.content(db, kept, "other")
 
 
+def test_what_is_kept_of_a_ranked_run_leaves_its_report_too(db: Database) -> None:
+    binary = dataclasses.replace(file_of(BODY), name="binary.kcgraph")
+    kept = profile_files.keep(db, dataclasses.replace(make_report(), files=[binary]))
+    assert [(each.name, each.gz64) for each in profile_files.files_of(kept)] == [("binary.kcgraph", "")]
+    assert profile_files.content(db, kept, "binary.kcgraph") == BODY
+
+
 @pytest.mark.parametrize(
     "file",
     [
@@ -56,7 +63,7 @@ def test_content_leaves_the_report_and_comes_back_by_its_name(db: Database) -> N
         dataclasses.replace(file_of(BODY), gz64=file_of(BODY).gz64[:40]),
     ],
 )
-def test_a_damaged_file_is_left_out(db: Database, file: ProfileFile) -> None:
+def test_a_damaged_file_is_left_out(db: Database, file: KeptFile) -> None:
     kept = profile_files.keep(db, report_with(file))
     assert kept.counters is not None
     assert kept.counters.files == []

@@ -13,7 +13,6 @@ from kernelcup.cli.options import JsonOption, SubmissionFile, UserOption
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.client.models import JobInfo
     from kernelcup_harness.protocol import Counters
 
 
@@ -89,6 +88,7 @@ def profile(
 
 def follow_up(backend: Backend, submission_id: int, before: list[Counters], files: Path | None) -> None:
     """Print what has changed, and write the files of a profile."""
+    from kernelcup.cli.compete.submissions import content
     from kernelcup.reporting.bottlenecks import explain
 
     job = backend.submission(submission_id).jobs[0]
@@ -114,15 +114,3 @@ def counters_of(backend: Backend, submission_id: int) -> list[Counters]:
     if not any(each.kernels for each in found):
         raise NotFound(f"Submission {submission_id} has no profile with counters.")
     return found
-
-
-def content(backend: Backend, job: JobInfo, name: str) -> bytes:
-    """Return a file of a profile."""
-    from kernelcup.services.results import profile_files
-
-    report, run = job.report, job.run
-    assert report is not None
-    assert run is not None
-    return backend.ask(
-        lambda db: profile_files.content(db, report, name), lambda api: api.artifact(run, name)
-    )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kernelcup.client.models import JobInfo, SubmissionInfo
     from kernelcup.domain import RankingBy, Standing
+    from kernelcup_harness.protocol import RanKernel
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
 
@@ -283,3 +284,55 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
         body["best"] = to_json(job.best) if job.best is not None else None
         body["lessons"] = as_objects(job.report, job.best) if job.report is not None else []
     return body
+
+
+@app.command()
+@with_backend
+def sass(
+    backend: Backend,
+    submission: SubmissionId,
+    device: Annotated[str | None, typer.Option("--gpu", "-g", help="Of the run on this device.")] = None,
+) -> None:
+    """Print the machine code of a ranked submission's own kernels, and what each kernel takes.
+
+    It is what was timed. For PTX, and before anything is sent: kernelcup run FILE --show ptx,sass,resources
+    """
+    typer.echo(plain(listing_of(backend, submission, device)))
+
+
+def listing_of(backend: Backend, number: int, device: str | None) -> str:
+    """Return the kernels of a submission's run and their machine code. Raise ``NotFound`` without any."""
+    from kernelcup.errors import NotFound
+    from kernelcup_harness.protocol import SASS
+
+    for job in backend.submission(number).jobs:
+        report = job.report if device is None or job.device.lower() == device.lower() else None
+        if report is not None and any(each.name == SASS for each in report.files):
+            lines = [f"// {resources(each)}" for each in report.ran]
+            return "\n".join([*lines, content(backend, job, SASS).decode("utf-8", "replace")])
+    raise NotFound(
+        f"Submission {number} has no listing that you may see: accepted ranked runs have one whose calls "
+        "were replayed on a GPU."
+    )
+
+
+def content(backend: Backend, job: JobInfo, name: str) -> bytes:
+    """Return a file of a run."""
+    from kernelcup.services.results import profile_files
+
+    report, run = job.report, job.run
+    assert report is not None
+    assert run is not None
+    return backend.ask(
+        lambda db: profile_files.content(db, report, name), lambda api: api.artifact(run, name)
+    )
+
+
+def resources(ran: RanKernel) -> str:
+    """Return what a kernel takes, in a line."""
+    share = "" if ran.share is None else f", {ran.share:.0%} of the time"
+    grid, block = ("x".join(map(str, each)) for each in (ran.grid, ran.block))
+    return (
+        f"{ran.name}: {ran.registers} registers, {ran.shared_bytes} bytes shared, {ran.local_bytes} bytes local, "
+        f"grid {grid}, block {block}{share}"
+    )

@@ -35,11 +35,11 @@ def show(run_id: Number, db: Db, actor: ActorDep) -> RunOut:
 
 @router.get("/artifacts")
 def list_artifacts(run_id: Number, db: Db, actor: ActorDep) -> list[ArtifactOut]:
-    """List the files of a run: its report, output, and profiles."""
+    """List the files of a run: its report, output, profiles, and what is kept of a ranked one."""
     run = show_run(db, run_id, viewer=actor).run
     found = artifacts(run)
     made = [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
-    files = run.report.counters.files if run.report.counters is not None else []
+    files = profile_files.files_of(run.report)
     return made + [ArtifactOut(name=each.name, media_type=BINARY, size=each.nbytes) for each in files]
 
 
@@ -48,7 +48,7 @@ def get_artifact(run_id: Number, name: str, db: Db, actor: ActorDep) -> Response
     """Download one file of a run."""
     run = show_run(db, run_id, viewer=actor).run
     found = artifacts(run)
-    files = [each.name for each in run.report.counters.files] if run.report.counters is not None else []
+    files = [each.name for each in profile_files.files_of(run.report)]
     if name not in found and name not in files:
         raise NotFound(f"Run {run_id} has no artifact {name!r}; it has {', '.join([*found, *files])}.")
     kind, body = found[name] if name in found else (BINARY, profile_files.content(db, run.report, name))

@@ -191,6 +191,14 @@ class Replays:
         return sources[0].ran if sources else []
 
     @property
+    def binary(self) -> bytes:
+        """The captured calls of the contestant that has met public cases only, as it has exported them."""
+        export = next(
+            (each.source.export for each in self._cases.values() if each.source.role == SUBMISSION), None
+        )
+        return os.pread(export[0].fd, export[1], 0) if export is not None else b""
+
+    @property
     def data_bytes(self) -> int:
         """The bytes of an input of the first case and its answer; 0 before it is captured."""
         case = next((each for each in self._cases.values() if each.answers), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,9 +33,11 @@ from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, RanKer
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.job_messages import Dueled, Ran, Surroundings
+from kernelcup_harness.wire.job_messages import MOST_BINARY, Binary, Dueled, Ran, Surroundings
 from kernelcup_harness.wire.messages import MAX_TEXT, Found
 
+MOST_EXPORT_KEPT = 64 << 20
+"""Larger exports are not packed to see whether they can be kept."""
 NOT_IN_WINDOW = frozenset(
     {
         WhyNot.NO_WINDOW,
@@ -92,7 +96,7 @@ class Session:
         self._match: Match | None = None
         self._rooms: list[CleanRoom] = []
         self._mapping: GpuMapping | None = None
-        self._every_share = False
+        self._every_share = self._keeps_binary = False
         try:
             self._mapping = GpuMapping(part)
         except NotReplayed as reason:
@@ -125,9 +129,10 @@ class Session:
         rival: Rival | None = None,
         clock: bool = True,
         every_share: bool = False,
+        keeps_binary: bool = False,
     ) -> None:
         """Share memory with contestants and timer, before any code of a submission runs."""
-        self._every_share = every_share
+        self._every_share, self._keeps_binary = every_share, keeps_binary
         if self._mapping is None:
             self._say()
             return
@@ -239,6 +244,15 @@ class Session:
                 # Whatever fails: what is found beside a time changes no verdict.
                 why = f"{error or type(error).__name__}"[:MAX_TEXT]
             self._tell(Ran(case=case.index, hidden=case.hidden, kernels=kernels, why=why))
+        if self._keeps_binary:
+            self._say_binary(self._room.binary)
+
+    def _say_binary(self, binary: bytes) -> None:
+        """Send the calls that were replayed, unless they are too large to be kept."""
+        if len(binary) <= MOST_EXPORT_KEPT:
+            packed = base64.b64encode(gzip.compress(binary, 6, mtime=0)).decode()
+            if len(packed) <= MOST_BINARY:
+                self._tell(Binary(gz64=packed))
 
     def _leave(self, why: NotReplayed) -> None:
         self._room, self._why = None, why

@@ -33,7 +33,7 @@ from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.events import Event
 from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup.storage.engine.database import Database
-from kernelcup_harness.protocol import Mode, SourceTree
+from kernelcup_harness.protocol import SASS, Mode, SourceTree
 
 EARLIER = 6
 MOST_EVENTS = 500
@@ -164,12 +164,14 @@ def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, act
 
 @router.get("/s/{number}/profile/{job_id}/{name}")
 def download_profile(number: Number, job_id: Number, name: str, db: Db, actor: ActorDep) -> Response:
-    """Send a file of a profile."""
+    """Send a file of a profile or of a ranked run; the browser shows a listing."""
     view = service.show_submission(db, number, viewer=actor)
     run = next((each.run for each in view.jobs if each.job.id == job_id), None)
     if run is None:
         raise NotFound(f"Submission {number} has no such profile.")
     body = profile_files.content(db, run.report, name)
+    if name == SASS:
+        return Response(body, media_type="text/plain; charset=utf-8")
     told = {"Content-Disposition": f'attachment; filename="{number}-{name}"'}
     return Response(body, media_type="application/octet-stream", headers=told)
 
