@@ -15,7 +15,9 @@ from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import NotFound
 from kernelcup.http.pages.admin import manage
 from kernelcup.services.boards import boards
+from kernelcup.services.people import audit_log
 from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import finals
 from kernelcup.services.results.standings import standings
 from kernelcup.services.rules import pauses
 from kernelcup.tasks.writer import files_of
@@ -214,6 +216,52 @@ def test_a_board_is_paused_frozen_and_unveiled(client, people, signed_in, db) ->
     assert boards.get_board(db, "double").freeze_at == NOW
     assert post(client, "/admin/boards/double/unveil").status_code == 303
     assert boards.get_board(db, "double").freeze_at is None
+
+
+def test_a_board_is_closed_and_its_final_is_begun_on_its_page(visitor, people, db, clock) -> None:
+    make_submission(db, board="double", user="bob")
+    lease = lifecycle.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    lifecycle.finish(db, lease, report=make_report([1100.0]), harness_hash="f", machine="m", now=NOW)
+    page = visitor(people["grace"], width=390, javascript=False).open("/admin/boards/double")
+    page.get_by_text("Close now").click()
+    page.get_by_role("button", name="Close double").click()
+    assert boards.get_board(db, "double").deadline == NOW
+    clock.advance(60)
+    page.reload()
+    check_width(page)
+    page.get_by_role("button", name="Hold the final").click()
+    expect(page.get_by_text("The final is being held")).to_be_visible()
+    assert finals.show(db, "double", "H100") is not None
+
+
+def test_a_final_that_cannot_be_and_a_name_that_cannot_be_are_told(
+    client, people, signed_in, db, clock
+) -> None:
+    make_board(db, name="taken")
+    client.cookies.update(signed_in(people["grace"]))
+    for action, fields, told in (
+        ("final", {}, "its final comes after that"),
+        ("final", {"device": "TPU"}, "TPU"),
+        ("rename", {"new_name": "taken"}, "already is a leaderboard"),
+        ("rename", {"new_name": "<b>"}, "expected at most 64 letters"),
+    ):
+        answer = post(client, f"/admin/boards/double/{action}", **fields)
+        assert (answer.status_code, told in answer.text) == (400, True), action
+    client.cookies.update(signed_in(people["eve"]))
+    for action in ("final", "close", "rename"):
+        assert post(client, f"/admin/boards/double/{action}", new_name="mine").status_code == 403, action
+
+
+def test_a_renamed_board_keeps_its_results_and_leaves_its_old_address(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    answer = post(client, "/admin/boards/double/rename", new_name="Twice")
+    assert answer.headers["location"] == "/admin/boards/Twice"
+    assert [each.user for each in standings(db, "twice", "H100")] == ["ada"]
+    assert client.get("/b/double").status_code == 404
+    assert post(client, "/admin/boards/twice/rename", new_name="twice").status_code == 303
+    (entry,) = audit_log.entries(db, OPERATOR, target="board:Twice")
+    assert entry.detail == {"before": "double"}
 
 
 def test_a_board_is_deleted_only_by_its_name(client, people, signed_in, db) -> None:

@@ -26,6 +26,7 @@ HERE = {"Origin": "http://127.0.0.1:8000", "Accept": "text/html"}
 SHOWN_AFTER_A_FORM = {
     "/account/unlink": "needs a second way to sign in",
     "/admin/boards/grayscale/update": "follows a preview",
+    "/admin/boards/grayscale/final": "needs a closed leaderboard",
     "/admin/boards/grayscale/unpause": "needs a pause",
     "/admin/devices/H100/unpause": "needs a pause",
     "/admin/devices/H100/up": "needs an outage",

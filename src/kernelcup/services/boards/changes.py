@@ -234,7 +234,7 @@ def _changed(
     changed = dataclasses.replace(board, **given, task_hash=task.content_hash)
     changed = dataclasses.replace(changed, judging=task.judging(changed.harness))
     check_event(changed.event)
-    if changed.deadline != board.deadline:
+    if changed.deadline not in (board.deadline, now):  # that one closes it at once
         board_rules.check_ahead(changed.deadline, now=now)
     if changed.freeze_at != board.freeze_at and changed.freeze_at is not None and changed.freeze_at < now:
         raise InvalidValue("The freeze would have begun already; standings of the past are not kept.")

@@ -108,6 +108,12 @@ def add_notice(session: Session, board_id: int, text: str) -> None:
     session.execute(mine.values(notice=func.trim(LeaderboardRow.notice + " " + text)))
 
 
+def rename(session: Session, board_id: int, name: str) -> None:
+    """Give a leaderboard a name that no other one has."""
+    mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
+    session.execute(mine.values(name=name, name_key=name_key(name)))
+
+
 def find(session: Session, name: str) -> Leaderboard | None:
     """Return the leaderboard with this name, ignoring case, None if there is none."""
     rows = session.execute(_by_name(), {"name_key": name_key(name)}).all()

@@ -9,7 +9,7 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Actor, Leaderboard, Scope
-from kernelcup.errors import Conflict, InvalidTask, InvalidValue, UserError
+from kernelcup.errors import Conflict, InvalidTask, InvalidValue, LeaderboardOpen, UnknownDevice, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
@@ -26,13 +26,15 @@ from kernelcup.http.pages.admin.forms import (
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.http.pages.wording import value_text
+from kernelcup.http.pages.wording import phase, value_text
 from kernelcup.http.state import Platform
+from kernelcup.reporting.finals import state_text
 from kernelcup.services import access
 from kernelcup.services.boards import boards, changes
 from kernelcup.services.boards.changes import UpdatePreview, as_json
 from kernelcup.services.boards.rank_changes import RankChanges, rank_changes
-from kernelcup.services.results import rejudge, standings
+from kernelcup.services.boards.renaming import rename_board
+from kernelcup.services.results import finals, rejudge, standings
 from kernelcup.services.rules import pauses
 from kernelcup.storage.rules.pauses import PauseScope
 
@@ -146,6 +148,50 @@ def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     return RedirectResponse(address("/admin/boards", name), 303)
 
 
+@router.post("/{name}/close")
+def close(name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now) -> Response:
+    """Let the deadline be now."""
+    board = _managed(platform, actor, name)
+    changed = changes.BoardChanges(deadline=now)
+    try:
+        changes.update_board(platform.db, actor, board.name, changes=changed, now=now)
+    except (InvalidValue, Conflict) as error:
+        return _page(request, platform, actor, board.name, 400, problem=str(error))
+    return RedirectResponse(address("/admin/boards", board.name), 303)
+
+
+@router.post("/{name}/final")
+def hold_final(
+    name: str,
+    request: Request,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    device: Text = "",
+    again: Text = "",
+) -> Response:
+    """Begin the final of one device, or another one."""
+    board = _managed(platform, actor, name)
+    try:
+        finals.start(platform.db, actor, board.name, device=device or None, again=bool(again), now=now)
+    except (InvalidValue, Conflict, LeaderboardOpen, UnknownDevice) as error:
+        return _page(request, platform, actor, board.name, 400, problem=str(error))
+    return RedirectResponse(address("/admin/boards", board.name), 303)
+
+
+@router.post("/{name}/rename")
+def rename(
+    name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now, new_name: Text = ""
+) -> Response:
+    """Give a leaderboard another name."""
+    board = _managed(platform, actor, name)
+    try:
+        rename_board(platform.db, actor, board.name, new_name.strip(), now=now)
+    except (InvalidValue, Conflict) as error:
+        return _page(request, platform, actor, board.name, 400, problem=str(error))
+    return RedirectResponse(address("/admin/boards", new_name.strip()), 303)
+
+
 @router.post("/{name}/pause")
 def pause(name: str, db: Db, actor: ActorDep, now: Now, reason: Text = "") -> Response:
     """Take no submissions until told otherwise."""
@@ -206,7 +252,7 @@ def _refused(
 def _page(
     request: Request, platform: Platform, actor: Actor, name: str, status: int = 200, **told: Any
 ) -> Response:
-    board = _managed(platform, actor, name)
+    board, now = _managed(platform, actor, name), platform.clock()
     known = {"values": values_of_board(board), "problem": "", "problems": []} | told
     stopped = [
         each
@@ -221,6 +267,9 @@ def _page(
         devices=list(dict.fromkeys([*(each.name for each in platform.config.devices), *board.devices])),
         choices=CHOICES,
         pause=stopped[0] if stopped else None,
+        phase=phase(board, now),
+        finals={each: finals.show(platform.db, board.name, each, viewer=actor) for each in board.devices},
+        final_state=state_text,
         **known,
     )
 
