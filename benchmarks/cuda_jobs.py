@@ -296,7 +296,7 @@ def inside(name: str) -> None:
     from clean_room_bias import profiled as times_of
 
     from kernelcup_harness.core.answer import Form
-    from kernelcup_harness.isolation.environment import CUDA_FOLDER, compiler_environment
+    from kernelcup_harness.isolation.job_environment import CUDA_FOLDER, compiler_environment
     from kernelcup_harness.submission import languages
 
     job, found = JOBS[name], {"calls": {}, "graphs": {}}

@@ -209,7 +209,7 @@ def timer(sock, _name):
         found = decoding.decode(file.read())
     with timed(steps, "rebuild"):
         inside = [each.addresses for each in (inputs, work)]
-        builder = rebuild.Builder(driver, context, inside)
+        builder = rebuild.GraphBuilder(driver, context, inside)
         made = builder.build(found)
     talk(sock, {"steps": steps, "dropped": made.dropped})
     while True:

@@ -15,7 +15,7 @@ from kernelcup.launchers.base import Event, Launcher, LaunchResult, MachineReadi
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_health.probe import GpuReading, ProbeFailed
 from kernelcup.launchers.threads import RunsInThreads
-from kernelcup.screen.findings import Finding, Screening
+from kernelcup.screen.findings import Remark, Screening
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup_harness.protocol import JobSpec, RunReport
 
@@ -237,7 +237,7 @@ WORDS = {"exec(": "dynamic_execution", "_getframe": "frame_walk", "Stream(": "st
 def find_words(code: str) -> Screening:
     """Return a second opinion that knows three words."""
     findings = [
-        Finding(
+        Remark(
             tag=tag,
             line=number,
             column=line.index(word) + 1,

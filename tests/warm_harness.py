@@ -29,7 +29,7 @@ from typing import Any, cast
 
 import kernelcup_harness
 from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.isolation.environment import backend_environment
+from kernelcup_harness.isolation.job_environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
@@ -179,7 +179,9 @@ def start(
     forked = Forked(pid, stdout, stderr)
     child = processes.Child(cast("subprocess.Popen[bytes]", forked))
     child.stdout, child.stderr = (
-        processes.Capture(pipe, keep=keep_output, cap=cap_output, on_overflow=lambda: child.kill("output"))
+        processes.OutputCapture(
+            pipe, keep=keep_output, cap=cap_output, on_overflow=lambda: child.kill("output")
+        )
         for pipe in (forked.stdout, forked.stderr)
     )
     return child

@@ -39,7 +39,7 @@ from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
 from kernelcup_harness.run.runner import run_job, started_ahead
-from kernelcup_harness.run.workers import Crew, NotStarted
+from kernelcup_harness.run.workers import NotStarted, Workers
 
 NOT_STARTED = 3
 
@@ -99,11 +99,11 @@ def calibrate(backend: Backend) -> int:
 def wait_and_run(options: argparse.Namespace) -> int:
     """Start the processes of a job, then wait for the job and run it."""
     try:
-        with priority.lowered(options.background), started_ahead(Backend(options.ahead)) as crew:
+        with priority.lowered(options.background), started_ahead(Backend(options.ahead)) as workers:
             priority.raise_again()
             emit({"ready": True})
             text = job_socket.read_job(options.job)
-            return 0 if text is None else run(options, text, crew)
+            return 0 if text is None else run(options, text, workers)
     except NotStarted as error:
         sys.stderr.write(f"{error}\n")
         return NOT_STARTED
@@ -117,7 +117,7 @@ def read_text(job: str) -> bytes | OSError:
         return error
 
 
-def run(options: argparse.Namespace, text: bytes | OSError, ahead: Crew | None) -> int:
+def run(options: argparse.Namespace, text: bytes | OSError, ahead: Workers | None) -> int:
     """Judge the job that a text describes, and write the report."""
     try:
         if isinstance(text, OSError):

@@ -29,7 +29,7 @@ from kernelcup_harness.protocol import (
     dumps,
     from_json,
 )
-from kernelcup_harness.run.workers import Crew
+from kernelcup_harness.run.workers import Workers
 
 DOUBLE = "def custom_kernel(data):\n    return data * 2\n"
 AHEAD = ("--events", "--die-with-parent", "--ahead", "emulated")
@@ -146,15 +146,15 @@ def test_a_job_that_does_not_fit_gets_processes_of_its_own_and_hears_how_long_th
     ("backend", "boxed", "fits"),
     [(Backend.EMULATED, True, True), (Backend.CPU, True, False), (Backend.EMULATED, False, False)],
 )
-def test_only_a_job_of_its_backend_and_with_its_sandbox_fits_a_crew(
+def test_only_a_job_of_its_backend_and_with_its_sandbox_fits_workers_started_ahead(
     backend: Backend, boxed: bool, fits: bool
 ) -> None:
-    crew = Crew.__new__(Crew)  # without processes
-    crew.backend, crew.boxed, crew._stopped, crew._members = Backend.EMULATED, True, False, {}
-    assert crew.fits(backend, boxed=boxed) == fits
+    workers = Workers.__new__(Workers)  # without processes
+    workers.backend, workers.boxed, workers._stopped, workers._by_role = Backend.EMULATED, True, False, {}
+    assert workers.fits(backend, boxed=boxed) == fits
 
 
-def test_a_crew_that_has_died_meanwhile_is_replaced() -> None:
+def test_workers_that_have_died_meanwhile_are_replaced() -> None:
     with ahead() as (child, channel):
         family = processes.descendants(child.pid)
         ends = [os.pidfd_open(pid) for pid in family]

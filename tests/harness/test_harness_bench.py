@@ -22,7 +22,7 @@ from kernelcup_harness.device.calibration import CanaryCheck
 from kernelcup_harness.device.cpu.accelerator import Cpu
 from kernelcup_harness.device.gauge import NoGauge
 from kernelcup_harness.doubt import device_state, references
-from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, Watch
+from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
     Audit,
@@ -68,7 +68,7 @@ def unused(spec: JobSpec) -> Doubts:
     """Return the doubts of a job whose contestants are not called."""
     nothing: Any = None
     places: Any = SimpleNamespace(place=lambda _stage, case: case)
-    watch = Watch(gpu=False, gauge=NoGauge())
+    watch = DeviceWatch(gpu=False, gauge=NoGauge())
     return Doubts(spec, checks=places, watch=watch, processes=2, tell=nothing, phase=nothing)
 
 
@@ -176,7 +176,7 @@ def test_a_processor_that_is_not_as_usual_goes_on(tmp_path: Path, monkeypatch: p
 
 def test_a_gpu_that_is_not_as_usual_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_canary(monkeypatch, fits=False)
-    monkeypatch.setattr(Watch, "gpu", property(lambda _self: True, lambda _self, _value: None))
+    monkeypatch.setattr(DeviceWatch, "gpu", property(lambda _self: True, lambda _self, _value: None))
     events = judged(ranked(), tmp_path)
     (end,) = of_kind(events, "stage_end")
     assert (end["verdict"], end["reason"]) == ("internal_error", "machine")
@@ -254,7 +254,7 @@ def test_the_driver_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -
     now = [0.0]
     monkeypatch.setattr(device_state.time, "monotonic", lambda: now[0])
     gauge = Gauge()
-    watch = Watch(gpu=True, gauge=gauge)
+    watch = DeviceWatch(gpu=True, gauge=gauge)
     seen = []
     for _ in range(100):
         seen.append(watch.look()[0])
@@ -318,7 +318,7 @@ def test_a_device_that_others_use_is_a_finding(tmp_path: Path, monkeypatch: pyte
 
 def test_a_device_that_was_slowed_down_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slowed: Iterator[bool] = cycle([False, True])
-    monkeypatch.setattr(Watch, "look", lambda _self: (None, next(slowed)))
+    monkeypatch.setattr(DeviceWatch, "look", lambda _self: (None, next(slowed)))
     events = judged(ranked(), tmp_path)
     assert findings(events) == ["throttled"]
     (case,) = cases(events)

@@ -25,8 +25,7 @@ from kernelcup_harness.build import inside
 from kernelcup_harness.build import store as build_store
 from kernelcup_harness.build.step import Builder, Built, has_build
 from kernelcup_harness.build.store import Build, BuildStore
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import processes, sandbox
+from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
@@ -253,10 +252,10 @@ def builder(tmp_path: Path, submission: str, **overrides: Any) -> Builder:
     """Return a builder of one submission, with small limits."""
     spec: JobSpec = quick_spec(submission, **overrides.pop("spec", {}))
     files = tmp_path / "files"
-    surroundings.write_files(files, {"submission.py": submission, **overrides.pop("files", {})})
+    job_environment.write_files(files, {"submission.py": submission, **overrides.pop("files", {})})
     values: dict[str, Any] = {
         "files": files,
-        "environment": {name: f"/tmp/{name.lower()}" for name in surroundings.BUILD_FOLDERS},
+        "environment": {name: f"/tmp/{name.lower()}" for name in job_environment.BUILD_FOLDERS},
         "boxed": True,
         "store": None,
         # A build ends whatever else runs below this process: also what other tests will go on using.
@@ -356,7 +355,7 @@ def packed(folder: Path) -> bytes:
 
 def environ_of(folder: Path) -> dict[str, str]:
     """Return the variables that name the folders of builds below this one."""
-    return {name: str(folder / name.lower()) for name in surroundings.BUILD_FOLDERS}
+    return {name: str(folder / name.lower()) for name in job_environment.BUILD_FOLDERS}
 
 
 def unpacked(content: bytes, folder: Path) -> Path:
@@ -534,17 +533,17 @@ DEVICES = (("0", "GPU-a", "9.0"), ("1", "GPU-b", "8.9"), ("2", "GPU-c", "12.0"))
     ],
 )
 def test_it_is_compiled_for_the_gpus_of_the_job(visible: str | None, expected: str) -> None:
-    assert surroundings.architecture_list(DEVICES, visible) == expected
+    assert job_environment.architecture_list(DEVICES, visible) == expected
 
 
 INLINE = "from torch.utils.cpp_extension import load_inline"
 
 
 def test_cuda_that_names_no_stream_works_on_its_threads() -> None:
-    found = surroundings.stream_environment(Backend.CUDA, INLINE)
+    found = job_environment.stream_environment(Backend.CUDA, INLINE)
     assert found == {"NVCC_PREPEND_FLAGS": "--default-stream=per-thread", variables.PER_THREAD: "1"}
-    assert surroundings.stream_environment(Backend.CUDA, "import cupy, triton") == {}
-    assert surroundings.stream_environment(Backend.EMULATED, INLINE) == {}
+    assert job_environment.stream_environment(Backend.CUDA, "import cupy, triton") == {}
+    assert job_environment.stream_environment(Backend.EMULATED, INLINE) == {}
 
 
 @pytest.mark.parametrize(
@@ -557,9 +556,11 @@ def test_cuda_that_names_no_stream_works_on_its_threads() -> None:
     ],
 )
 def test_who_names_a_stream_keeps_the_rules_of_the_default_one(named: str) -> None:
-    assert surroundings.stream_environment(Backend.CUDA, f"{INLINE}\n{named}") == {}
+    assert job_environment.stream_environment(Backend.CUDA, f"{INLINE}\n{named}") == {}
     # What only sounds like it names none.
-    assert surroundings.stream_environment(Backend.CUDA, f"{INLINE}\n#include <sstream> // streaming loads")
+    assert job_environment.stream_environment(
+        Backend.CUDA, f"{INLINE}\n#include <sstream> // streaming loads"
+    )
 
 
 def test_a_submission_and_its_rival_compile_each_as_it_needs(
@@ -576,5 +577,5 @@ def test_a_submission_and_its_rival_compile_each_as_it_needs(
 
 
 def test_without_a_known_gpu_torch_chooses_for_which() -> None:
-    assert surroundings.architecture_list((), None) == ""
-    assert surroundings.architecture_list((("0", "GPU-a", "[N/A]"),), None) == ""
+    assert job_environment.architecture_list((), None) == ""
+    assert job_environment.architecture_list((("0", "GPU-a", "[N/A]"),), None) == ""

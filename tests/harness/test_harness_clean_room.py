@@ -604,7 +604,7 @@ def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_o
     if boxed and not sandbox.is_there():
         pytest.skip("no sandbox here")
     roles = (workers.SUBMISSION, workers.TIMER)
-    made = workers.Crew(Backend.CPU, tmp_path, boxed=boxed, roles=roles)
+    made = workers.Workers(Backend.CPU, tmp_path, boxed=boxed, roles=roles)
     try:
         made.wait_until_ready(60.0)
         made.dismiss([workers.SUBMISSION])

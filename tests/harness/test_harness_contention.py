@@ -126,8 +126,8 @@ def overruns_after(lost_s: float, machine: Machine) -> Overruns:
     def member(pid: int) -> Any:
         return SimpleNamespace(child=SimpleNamespace(process=SimpleNamespace(pid=pid)))
 
-    crew: Any = SimpleNamespace(judge=member(JUDGE), contestants={"submission": member(CONTESTANT)})
-    found = Overruns(crew)
+    workers: Any = SimpleNamespace(judge=member(JUDGE), contestants={"submission": member(CONTESTANT)})
+    found = Overruns(workers)
     found.begin(10.0)
     machine.delayed_s[ITS_PYTHON] = machine.used_s[SPINNER] = lost_s
     return found

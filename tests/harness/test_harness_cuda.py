@@ -13,17 +13,17 @@ import pytest
 import torch
 
 from kernelcup_harness.core.answer import Form
-from kernelcup_harness.isolation.environment import CUDA_FOLDER
+from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.protocol.variables import CHECKED
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import compiling
 from kernelcup_harness.submission.cuda.arguments import DTYPES, NUMBERS, Arguments, name_of
-from kernelcup_harness.submission.cuda.library import Library
+from kernelcup_harness.submission.cuda.library import CompiledKernel
 from kernelcup_harness.submission.cuda.nvcc import find_nvcc
-from kernelcup_harness.submission.port import CallFailed, NotCompiled, expect
+from kernelcup_harness.submission.port import FunctionFailed, NotCompiled, expect
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-Make = Callable[[str], Library]
+Make = Callable[[str], CompiledKernel]
 FUNCTION = "int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context)"
 Pair = namedtuple("Pair", "left right")
 
@@ -37,16 +37,16 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setenv(CUDA_FOLDER, str(tmp_path / "made"))
     monkeypatch.setenv("KERNELCUP_BACKEND", "cpu")
 
-    def made(body: str) -> Library:
+    def made(body: str) -> CompiledKernel:
         (work / "submission.cpp").write_text(f"{FUNCTION} {{ {body} }}\n")
         found = languages.of("submission.cpp").load(Path("submission.cpp"))
-        assert isinstance(found, Library)
+        assert isinstance(found, CompiledKernel)
         return found
 
     return made
 
 
-def told(library: Library, answer: Any, *, in_place: bool = False) -> Library:
+def told(library: CompiledKernel, answer: Any, *, in_place: bool = False) -> CompiledKernel:
     """Tell it the form of its answers."""
     expect(library, Form.of(answer, in_place=in_place).described)
     return library
@@ -112,7 +112,7 @@ def test_places_have_names() -> None:
 
 @pytest.mark.parametrize("value", [1 << 63, 1j, torch.zeros([1] * 17), "a\0b"])
 def test_a_value_that_c_has_no_word_for_is_refused(value: Any) -> None:
-    with pytest.raises(CallFailed, match="cannot be passed to C"):
+    with pytest.raises(FunctionFailed, match="cannot be passed to C"):
         Arguments((value,), gpu=False)
 
 
@@ -189,7 +189,7 @@ def test_scratch_lives_as_long_as_the_call(make: Make) -> None:
 def test_a_failure_has_its_text(make: Make, body: str, text: str) -> None:
     library = told(make(body), torch.zeros(1))
 
-    with pytest.raises(CallFailed, match=text):
+    with pytest.raises(FunctionFailed, match=text):
         library(())
 
 
@@ -206,7 +206,7 @@ def test_without_a_reference_the_form_is_not_known(make: Make) -> None:
     library = make("return 0;")
     expect(library, None)
 
-    with pytest.raises(CallFailed, match="has no ref_kernel"):
+    with pytest.raises(FunctionFailed, match="has no ref_kernel"):
         library(())
 
 
@@ -249,5 +249,5 @@ def test_a_kernel_compiles_and_fails_without_a_gpu() -> None:
     library = languages.of("kernel.cu").load(Path("kernel.cu"))
     expect(library, Form.of(torch.zeros(1), in_place=False).described)
 
-    with pytest.raises(CallFailed, match=r"CUDA: .*\(cudaError\w+\)"):
+    with pytest.raises(FunctionFailed, match=r"CUDA: .*\(cudaError\w+\)"):
         library(())

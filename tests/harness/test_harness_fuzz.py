@@ -310,11 +310,11 @@ def test_requests_to_the_timer() -> None:
             os.close(fd)
         if isinstance(reply, Refused):
             assert reply.name is main.Failure.BAD_REQUEST
-            raise main.Failed(main.Failure.BAD_REQUEST, reply.text)
+            raise main.RequestFailed(main.Failure.BAD_REQUEST, reply.text)
 
     answer.count = 0  # type: ignore[attr-defined]
     before = len(os.listdir("/proc/self/fd"))
-    taken, refused = feed(answer, frames, main.Failed, count=16_000, seed=5)
+    taken, refused = feed(answer, frames, main.RequestFailed, count=16_000, seed=5)
     assert taken > 500
     assert refused > 5_000
     assert len(os.listdir("/proc/self/fd")) == before

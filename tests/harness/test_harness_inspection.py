@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup_harness.isolation.environment import CUDA_FOLDER
+from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.submission.cuda import compiling, inspection
 from kernelcup_harness.submission.cuda.nvcc import find_nvcc
 

@@ -15,7 +15,8 @@ from kernelcup_harness.doubt import own_share
 from kernelcup_harness.isolation import environments, origins
 from kernelcup_harness.protocol import Backend, CaseResult, Mode, RanKernel, Reason, StageName, Verdict
 from kernelcup_harness.run.record import Record
-from kernelcup_harness.wire.messages import Message, Ran, Surroundings
+from kernelcup_harness.wire.job_messages import MachineFacts, Ran
+from kernelcup_harness.wire.messages import Message
 
 TOOL = """#!{python}
 import pathlib, sys
@@ -128,7 +129,7 @@ def test_a_result_is_held_where_a_library_takes_the_time_in_one_case(machine: di
 
 def test_a_result_is_held_with_the_reason_where_the_share_is_not_known(machine: dict[str, Path]) -> None:
     found, told = learned(machine), {"replayed": False, "text": "it waits for the device"}
-    by_wall = Surroundings(environment={"clean_room": told})
+    by_wall = MachineFacts(environment={"clean_room": told})
     reasons = [
         judged(found, by_wall),
         judged(None, cut(0, kernel(1.0)), cut(1, kernel(1.0))),

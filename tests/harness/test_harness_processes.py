@@ -14,7 +14,7 @@ import pytest
 from harness_runs import SOURCE
 
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.isolation.processes import Capture, Child, clean_environment, start
+from kernelcup_harness.isolation.processes import Child, OutputCapture, clean_environment, start
 from waiting import all_end
 
 SECONDS = 100.0
@@ -31,11 +31,11 @@ def pidfds() -> Iterator[list[int]]:
         os.close(fd)
 
 
-def captured(data: bytes, *, keep: int, cap: int) -> tuple[Capture, list[str]]:
+def captured(data: bytes, *, keep: int, cap: int) -> tuple[OutputCapture, list[str]]:
     """Send bytes through a pipe into a capture."""
     reading, writing = os.pipe()
     calls: list[str] = []
-    capture = Capture(open(reading, "rb"), keep=keep, cap=cap, on_overflow=lambda: calls.append("over"))  # noqa: SIM115
+    capture = OutputCapture(open(reading, "rb"), keep=keep, cap=cap, on_overflow=lambda: calls.append("over"))  # noqa: SIM115
     with open(writing, "wb") as pipe:
         pipe.write(data)
     return capture, calls
@@ -69,7 +69,7 @@ def test_a_capture_shows_any_bytes_as_text() -> None:
 
 def test_a_capture_that_nobody_closes_is_not_waited_for() -> None:
     reading, writing = os.pipe()
-    capture = Capture(open(reading, "rb"), keep=10, cap=20, on_overflow=lambda: None)  # noqa: SIM115
+    capture = OutputCapture(open(reading, "rb"), keep=10, cap=20, on_overflow=lambda: None)  # noqa: SIM115
     os.write(writing, b"so far")
     assert capture.finish(0.0).total_bytes in (0, 6)
     os.close(writing)

@@ -155,14 +155,14 @@ def test_the_raw_page_is_read_by_our_names() -> None:
 @pytest.mark.parametrize("text", ["nan", "NaN"])
 def test_nan_in_a_counter_that_is_used_is_an_error_with_the_version(text: str) -> None:
     with pytest.raises(
-        counters.NoCounters, match=r"ncu 2026\.2 gives NaN for gpu__time_duration.sum of kernel fma"
+        counters.UnreadableReport, match=r"ncu 2026\.2 gives NaN for gpu__time_duration.sum of kernel fma"
     ):
         counters.read(page(time_ns=text), "ncu 2026.2")
 
 
 @pytest.mark.parametrize("content", [b"", b"==PROF== nothing\n", page().split(b'"0"')[0]])
 def test_an_empty_capture_is_an_error_with_the_version(content: bytes) -> None:
-    with pytest.raises(counters.NoCounters, match=r"ncu 2026\.2 has captured no kernel"):
+    with pytest.raises(counters.UnreadableReport, match=r"ncu 2026\.2 has captured no kernel"):
         counters.read(content, "ncu 2026.2")
 
 

@@ -19,7 +19,7 @@ from kernelcup_harness import protocol
 from kernelcup_harness.clocks.replay import cut_replays
 from kernelcup_harness.device.nvidia import images
 from kernelcup_harness.device.nvidia.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
-from kernelcup_harness.device.nvidia.rebuild import LARGEST_COPY, Builder
+from kernelcup_harness.device.nvidia.rebuild import LARGEST_COPY, GraphBuilder
 from kernelcup_harness.window import decoding, graph_data, steps
 from kernelcup_harness.window.addresses import NOWHERE, WINDOW, WINDOW_BYTES, disarmed
 from kernelcup_harness.window.allocator import BLOCK, Heap
@@ -151,7 +151,7 @@ def build(made: Capture, driver: FakeDriver | None = None) -> tuple[Any, FakeDri
     """Rebuild a capture in a window of 8 GiB."""
     fake = driver or FakeDriver()
     window = [range(WINDOW, WINDOW + (8 << 30))]
-    return Builder(Driver(fake), 1, window).build(made), fake
+    return GraphBuilder(Driver(fake), 1, window).build(made), fake
 
 
 def test_a_capture_is_the_same_after_its_journey() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kernelcup_harness.protocol import duels
 from kernelcup_harness.protocol.duels import (
-    Standing,
+    RatioEstimate,
     decide,
     log_ratios,
     looks,
@@ -57,7 +57,7 @@ def test_equal_kernels_tie_in_all_but_the_share_of_error() -> None:
 def test_the_interval_includes_the_variation_between_loads() -> None:
     chance = random.Random(6)
 
-    def duel(difference: float) -> Standing:
+    def duel(difference: float) -> RatioEstimate:
         loads = [chance.gauss(difference, 0.005) for _ in range(duels.LOADS)]
         noise = kernels(chance, 0.0)
 
@@ -144,9 +144,9 @@ def test_the_report_has_the_ratio_of_all_cases_and_its_interval() -> None:
     assert (told.blocks, len(told.cases), told.pairs) == (160, 2, [160])
 
 
-def told_by(logs: dict[str, float], half: float) -> duels.Callable[[str, str, float], Standing]:
+def told_by(logs: dict[str, float], half: float) -> duels.Callable[[str, str, float], RatioEstimate]:
     """Return duels that measure differences exactly, with an interval."""
-    return lambda first, second, _error: Standing(logs[first] - logs[second], half, 160)
+    return lambda first, second, _error: RatioEstimate(logs[first] - logs[second], half, 160)
 
 
 def test_six_that_are_one_percent_apart_come_in_their_order_from_any_other() -> None:
@@ -169,17 +169,17 @@ def test_neighbours_that_cannot_be_told_apart_share_a_place() -> None:
 def test_each_duel_has_an_equal_part_of_the_error_of_as_many_as_there_can_be() -> None:
     errors = []
 
-    def meet(first: str, second: str, error: float) -> Standing:
+    def meet(first: str, second: str, error: float) -> RatioEstimate:
         errors.append(error)
-        return Standing(-0.01, 0.001, 160)
+        return RatioEstimate(-0.01, 0.001, 160)
 
     final("abcd", meet)
     assert errors == [pytest.approx(duels.ERROR / 6)] * 3
 
 
 def test_names_that_have_not_met_do_not_share_a_place() -> None:
-    def meet(first: str, second: str, _error: float) -> Standing:
-        return Standing(-0.1 if first == "a" else 0.0, 0.01, 160)
+    def meet(first: str, second: str, _error: float) -> RatioEstimate:
+        return RatioEstimate(-0.1 if first == "a" else 0.0, 0.01, 160)
 
     found = final("abc", meet)
     assert found.places == {"a": 1, "b": 2, "c": 2}
@@ -188,15 +188,15 @@ def test_names_that_have_not_met_do_not_share_a_place() -> None:
 
 def test_duels_that_contradict_each_other_tell_nobody_apart() -> None:
     round_and_round = [
-        Meeting("a", "b", Standing(-0.01, 0.001, 160)),
-        Meeting("b", "c", Standing(-0.01, 0.001, 160)),
-        Meeting("a", "c", Standing(0.01, 0.001, 160)),
+        Meeting("a", "b", RatioEstimate(-0.01, 0.001, 160)),
+        Meeting("b", "c", RatioEstimate(-0.01, 0.001, 160)),
+        Meeting("a", "c", RatioEstimate(0.01, 0.001, 160)),
     ]
 
     assert places("abc", round_and_round) == {"a": 1, "b": 1, "c": 1}
 
 
-standings = st.tuples(st.floats(-0.1, 0.1), st.floats(0.0, 0.1)).map(lambda each: Standing(*each, 160))
+standings = st.tuples(st.floats(-0.1, 0.1), st.floats(0.0, 0.1)).map(lambda each: RatioEstimate(*each, 160))
 
 
 @settings(max_examples=300)
@@ -206,7 +206,7 @@ standings = st.tuples(st.floats(-0.1, 0.1), st.floats(0.0, 0.1)).map(lambda each
     all_pairs=st.booleans(),
 )
 def test_whatever_duels_say_a_final_ends_and_contradicts_none_that_it_can_keep(
-    names: list[str], drawn: list[Standing], all_pairs: bool
+    names: list[str], drawn: list[RatioEstimate], all_pairs: bool
 ) -> None:
     told = iter(drawn)
     found = final(names, lambda *_: next(told), all_pairs=all_pairs)

@@ -37,7 +37,7 @@ from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.run.record import Record, reasons, signal_name
 from kernelcup_harness.wire import guards
 from kernelcup_harness.wire.guards import POISON_BYTES
-from kernelcup_harness.wire.job_messages import Surroundings
+from kernelcup_harness.wire.job_messages import MachineFacts
 from kernelcup_harness.wire.messages import CaseEnds, SampleTaken, StageBegins, StageEnds
 from kernelcup_harness.wire.values import GUARD_BYTES, BadTree
 
@@ -343,7 +343,7 @@ def ended(name: StageName) -> StageEnds:
 
 def test_a_record_becomes_a_report_that_survives_json() -> None:
     record, told = recorded()
-    record.take(Surroundings(environment={"torch": "2", "load": math.inf}))
+    record.take(MachineFacts(environment={"torch": "2", "load": math.inf}))
     record.take(StageBegins(name=StageName.IMPORT, limit_s=9.0, cases=0))
     record.take(ended(StageName.IMPORT))
     record.take(StageBegins(name=StageName.TEST, limit_s=8.0, cases=2))

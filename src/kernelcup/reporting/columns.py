@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelcup.reporting.insights import Lesson
+from kernelcup.reporting.insights import Insight
 from kernelcup.reporting.phrases import (
     HALF,
     duration,
@@ -16,18 +16,18 @@ from kernelcup.reporting.phrases import (
     with_interval,
 )
 
-Column = Callable[[Lesson], str]
+Column = Callable[[Insight], str]
 TIME = "time per call (95 %)"
 
 RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 
 
-def columns(learned: Sequence[Lesson]) -> dict[str, Column]:
+def columns(learned: Sequence[Insight]) -> dict[str, Column]:
     """Return the columns that are not empty for all of these, by title."""
     return {name: read for name, read in _COLUMNS.items() if any(read(each) for each in learned)}
 
 
-def summary(lesson: Lesson) -> str:
+def summary(lesson: Insight) -> str:
     """Return one line with the context of a time: device, reference, best, clock."""
     parts = {
         "overhead {}": overhead(lesson),
@@ -42,33 +42,33 @@ def summary(lesson: Lesson) -> str:
     return ", ".join(filter(None, [*known, clock(lesson)]))
 
 
-def time(lesson: Lesson) -> str:
+def time(lesson: Insight) -> str:
     """Return the time with its interval."""
     return with_interval(lesson.time_ns, lesson.low_ns, lesson.high_ns)
 
 
-def raw(lesson: Lesson) -> str:
+def raw(lesson: Insight) -> str:
     """Return the time before anything was subtracted."""
     return duration(lesson.raw_ns) if lesson.raw_ns is not None else ""
 
 
-def own(lesson: Lesson) -> str:
+def own(lesson: Insight) -> str:
     """Return the submission's own time."""
     return duration(lesson.own_ns) if lesson.own_ns is not None else ""
 
 
-def overhead(lesson: Lesson) -> str:
+def overhead(lesson: Insight) -> str:
     """Return the part of the time that a call takes which computes nothing."""
     return duration(lesson.overhead_ns, digits=2) if lesson.overhead_ns is not None else ""
 
 
-def calls(lesson: Lesson) -> str:
+def calls(lesson: Insight) -> str:
     """Return how many calls there were, and how many did not count."""
     discarded = f" (+{lesson.discarded} discarded)" if lesson.discarded else ""
     return f"{lesson.calls or ''}{discarded}"
 
 
-def attained(lesson: Lesson) -> str:
+def attained(lesson: Insight) -> str:
     """Return the share of the device's limit, with the rates behind it; empty if it is unknown."""
     if lesson.share is None:
         return ""
@@ -76,7 +76,7 @@ def attained(lesson: Lesson) -> str:
     return f"{percent(lesson.share)} ({known})" if known else percent(lesson.share)
 
 
-def rates(lesson: Lesson) -> str:
+def rates(lesson: Insight) -> str:
     """Return what the kernel reads and computes in a second."""
     known = (rate(lesson.bytes_per_s, "B/s"), rate(lesson.flops_per_s, "FLOP/s"))
     return ", ".join(filter(None, known))
@@ -102,12 +102,12 @@ def _than(factor: float | None) -> str:
     return f"{told} than" if told.endswith("slower") else told
 
 
-def clock(lesson: Lesson) -> str:
+def clock(lesson: Insight) -> str:
     """Return how the time was taken."""
     return trust_text(lesson.trust) if lesson.trust is not None else ""
 
 
-def notes(learned: Iterable[Lesson]) -> dict[str, str]:
+def notes(learned: Iterable[Insight]) -> dict[str, str]:
     """Return the notes about cases, each with the cases it applies to: ``cases 0, 1, 4``."""
     found: dict[str, list[int]] = {}
     for lesson in learned:

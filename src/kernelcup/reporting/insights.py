@@ -37,7 +37,7 @@ class Best:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lesson:
+class Insight:
     """One timed case."""
 
     index: int
@@ -71,7 +71,7 @@ class Lesson:
     """The remarks of the audit."""
 
 
-def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> dict[int, Lesson]:
+def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> dict[int, Insight]:
     """Return the insights about a stage's timed cases, by the case's index."""
     found = report.stage_report(stage)
     if found is None:
@@ -92,17 +92,17 @@ def as_objects(report: RunReport, best: Best | None = None) -> list[dict[str, An
     ]
 
 
-def _lessons(cases: list[CaseResult], best_ns: Mapping[int, float]) -> Iterator[tuple[int, Lesson]]:
+def _lessons(cases: list[CaseResult], best_ns: Mapping[int, float]) -> Iterator[tuple[int, Insight]]:
     for case in cases:
         if case.timing is not None and _is_time(case.timing.score_ns):
             yield case.index, _lesson(case, case.timing, None if case.hidden else best_ns.get(case.index))
 
 
-def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
+def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Insight:
     time_ns, audit = timing.score_ns, timing.audit
     ends = case_interval_ns(timing)
     work = case.work or Work()
-    return Lesson(
+    return Insight(
         index=case.index,
         time_ns=time_ns,
         low_ns=None if ends is None else ends[0],

@@ -11,7 +11,7 @@ NO_ANSWER = "no_answer"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Remark:
     """One place in a text for reviewers to look at."""
 
     tag: str
@@ -30,7 +30,7 @@ class Screening:
     """The findings in one text."""
 
     rules_version: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Remark, ...] = ()
     left_out: int = 0
     """The number of findings beyond those in ``findings``."""
 

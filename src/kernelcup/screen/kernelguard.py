@@ -11,7 +11,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from kernelcup.screen.findings import MAX_FINDINGS, NO_ANSWER, SHOWN_SOURCE, Finding, Screening
+from kernelcup.screen.findings import MAX_FINDINGS, NO_ANSWER, SHOWN_SOURCE, Remark, Screening
 
 PACKAGE = "kernelguard"
 LIMIT_S = 20.0
@@ -55,7 +55,7 @@ class KernelGuard:
             left_out=max(0, len(found) - MAX_FINDINGS),
         )
 
-    def _findings(self, text: str) -> list[Finding]:
+    def _findings(self, text: str) -> list[Remark]:
         command = [sys.executable, "-I", "-c", _CHILD.format(memory=self._memory_bytes)]
         content = text.encode("utf-8", "replace")
         try:
@@ -76,6 +76,6 @@ class KernelGuard:
         ]
 
 
-def _finding(tag: str, explanation: str) -> Finding:
+def _finding(tag: str, explanation: str) -> Remark:
     cut = explanation if len(explanation) <= SHOWN_SOURCE else f"{explanation[: SHOWN_SOURCE - 1]}…"
-    return Finding(tag=tag, line=0, column=0, source="", explanation=cut)
+    return Remark(tag=tag, line=0, column=0, source="", explanation=cut)

@@ -19,7 +19,7 @@ from typing import IO, Any, NoReturn
 
 from kernelcup_harness.build import compilers
 from kernelcup_harness.isolation import environments, processes
-from kernelcup_harness.isolation.environment import BUILD_FOLDERS, CUDA_MARKS
+from kernelcup_harness.isolation.job_environment import BUILD_FOLDERS, CUDA_MARKS
 from kernelcup_harness.protocol import is_plain_name
 
 FORMAT = b"kernelcup-build 1\n"

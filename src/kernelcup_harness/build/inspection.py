@@ -9,8 +9,7 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import environments, processes, sandbox
+from kernelcup_harness.isolation import environments, job_environment, processes, sandbox
 from kernelcup_harness.protocol import HarnessKind, JobSpec, ProtocolError, from_json
 from kernelcup_harness.protocol.compiled import Compiled
 from kernelcup_harness.submission.cuda import libraries, options
@@ -36,11 +35,11 @@ def in_sandbox(spec: JobSpec, folder: Path, wanted: tuple[str, str]) -> Compiled
     files = folder / "files"
     entry, asked, hidden = what_is_compiled(spec)
     lent = {name: text for name, text in spec.sources.items() if name not in hidden}
-    surroundings.write_files(files, {**lent, **spec.submission.files})
+    job_environment.write_files(files, {**lent, **spec.submission.files})
     boxed = sandbox.is_there()
-    memory_bytes = surroundings.memory_limit(spec)
+    memory_bytes = job_environment.memory_limit(spec)
     clean = processes.clean_environment(None if boxed else folder / "caches", os.environ)
-    arguments = (surroundings.parent_id(boxed=boxed), str(memory_bytes), entry, *wanted)
+    arguments = (job_environment.parent_id(boxed=boxed), str(memory_bytes), entry, *wanted)
     child = processes.start(
         processes.python_argv("kernelcup_harness.submission.cuda.inspection", "main", *arguments),
         cwd=files,
@@ -50,7 +49,7 @@ def in_sandbox(spec: JobSpec, folder: Path, wanted: tuple[str, str]) -> Compiled
         cap_output=MOST_OUTPUT,
         box=sandbox.Sandbox(user_id=sandbox.CONTESTANT_ID, files=files) if boxed else None,
     )
-    surroundings.watch(child, time.monotonic() + spec.limits.import_s, memory_bytes)
+    job_environment.watch(child, time.monotonic() + spec.limits.import_s, memory_bytes)
     assert child.stdout is not None
     assert child.stderr is not None
     said, log = child.stdout.finish().text, child.stderr.finish().text

@@ -21,8 +21,7 @@ from pathlib import Path
 from kernelcup_harness.build import store as build_store
 from kernelcup_harness.build.store import Build, BuildStore
 from kernelcup_harness.device import accelerators, machine
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import environments, processes, sandbox
+from kernelcup_harness.isolation import environments, job_environment, processes, sandbox
 from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, SourceTree, Verdict
 from kernelcup_harness.protocol.source import PACKAGE, ROOT
 from kernelcup_harness.submission import languages
@@ -130,12 +129,12 @@ class Builder:
 
     def _run(self, *, gpu: bool) -> tuple[Built, int | None]:
         """Build in a separate process. Also return its exit code, None if it was ended."""
-        memory_bytes = surroundings.memory_limit(self._spec)
+        memory_bytes = job_environment.memory_limit(self._spec)
         archive = Archive(self._max_bytes)
         child = self._start(archive.write_fd, memory_bytes, gpu=gpu)
         archive.begin(child)
         deadline = time.monotonic() + self._spec.limits.import_s
-        surroundings.watch(child, deadline, memory_bytes, keep=self._keep)
+        job_environment.watch(child, deadline, memory_bytes, keep=self._keep)
         build = archive.finish()
         if archive.too_large:
             text = f"importing the submission left more than {self._max_bytes} bytes of compiled files"
@@ -154,7 +153,7 @@ class Builder:
         """Return the verdict on a build that was ended; None if the contestant has to try as well."""
         if self._language.runs_code:
             return None
-        limits, memory_bytes = self._spec.limits, surroundings.memory_limit(self._spec)
+        limits, memory_bytes = self._spec.limits, job_environment.memory_limit(self._spec)
         endings: dict[str, Ending] = {
             "time": (
                 Verdict.TIME_LIMIT_EXCEEDED,
@@ -180,11 +179,11 @@ class Builder:
             user_id=sandbox.CONTESTANT_ID,
             files=self._files,
             devices=accelerators.of(self._spec.backend).nodes(os.environ) if gpu else None,
-            memory_bytes=surroundings.group_memory(self._spec),
+            memory_bytes=job_environment.group_memory(self._spec),
         )
         # A GPU driver reserves address ranges that would count against the limit.
         memory = str(0 if gpu else memory_bytes)
-        parent = surroundings.parent_id(boxed=self._boxed)
+        parent = job_environment.parent_id(boxed=self._boxed)
         child = processes.start(
             processes.python_argv(
                 "kernelcup_harness.build.inside",

@@ -21,7 +21,7 @@ from kernelcup_harness.profile.torch_trace import TorchTrace
 from kernelcup_harness.protocol.source import PACKAGE
 from kernelcup_harness.protocol.variables import MARKS_CALLS, PER_THREAD
 from kernelcup_harness.submission import languages
-from kernelcup_harness.submission.port import CallFailed, NotCompiled, expect
+from kernelcup_harness.submission.port import FunctionFailed, NotCompiled, expect
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import (
     ArenaName,
@@ -44,8 +44,7 @@ from kernelcup_harness.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from kernelcup_harness.contestant import inputs as slots
-    from kernelcup_harness.contestant import window_calls
+    from kernelcup_harness.contestant import inputs, window_calls
     from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
@@ -66,8 +65,7 @@ class Contestant:
     def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
 
-        from kernelcup_harness.contestant import inputs as slots
-        from kernelcup_harness.contestant import noop as builtin
+        from kernelcup_harness.contestant import inputs, noop
         from kernelcup_harness.device.nvidia import graphs
         from kernelcup_harness.wire import aliasing, devices, values
 
@@ -85,10 +83,10 @@ class Contestant:
             graphs.use_per_thread_stream()
         channel.busy_s = devices.busy_s()
         # Looked up before the submission is imported, which may replace it.
-        self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else builtin.nothing
-        self._slot_type = slots.Slot
-        self._slots: dict[int, slots.Slot] = {}
-        self._builtin = builtin
+        self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else noop.nothing
+        self._slot_type = inputs.Slot
+        self._slots: dict[int, inputs.Slot] = {}
+        self._noop = noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
             Give: self._give,
@@ -132,7 +130,7 @@ class Contestant:
 
     def _use_noop(self, message: UseNoop) -> Message:
         """Answer calls without computing anything, until a submission is loaded."""
-        noop = self._builtin.Noop()
+        noop = self._noop.Noop()
         with self._room.in_use() if self._room is not None else contextlib.nullcontext():
             noop.prepare(message.tree, message.table)
         self._use(noop)
@@ -145,7 +143,7 @@ class Contestant:
             # Memory that is freed while registered with the driver corrupts the mapping that takes its place.
             slot.close()
         self._slots.clear()
-        if isinstance(self._kernel, self._builtin.Noop):
+        if isinstance(self._kernel, self._noop.Noop):
             self._kernel = None
         if self._gpu:
             self._empty_cache()
@@ -244,7 +242,7 @@ class Contestant:
 
 def describe(error: BaseException) -> str:
     """Return the traceback without the frames of the harness, at most 8 KiB of it."""
-    if isinstance(error, (NotCompiled, CallFailed)):
+    if isinstance(error, (NotCompiled, FunctionFailed)):
         return cut(str(error))
     own = str(PACKAGE)
     # Formatting runs user code (``__str__``), which may fail or exit in turn.

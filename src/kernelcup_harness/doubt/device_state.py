@@ -16,7 +16,7 @@ LOOK_EVERY_S = 0.025
 
 
 @dataclass(slots=True)
-class Watch:
+class DeviceWatch:
     """Looks at the device now and then."""
 
     gpu: bool

@@ -13,7 +13,7 @@ from kernelcup_harness.core.judge import Beside
 from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.doubt import findings, floor, references
-from kernelcup_harness.doubt.device_state import Watch, canary, device_name
+from kernelcup_harness.doubt.device_state import DeviceWatch, canary, device_name
 from kernelcup_harness.protocol import Calibration, Finding, JobSpec, Reason, Timing, Verdict, Work
 from kernelcup_harness.wire.job_messages import Calibrated
 from kernelcup_harness.wire.messages import Message
@@ -39,7 +39,7 @@ class Doubts:
         spec: JobSpec,
         *,
         checks: Checks,
-        watch: Watch,
+        watch: DeviceWatch,
         processes: int,
         tell: Callable[[Message], None],
         phase: Callable[[str], AbstractContextManager[None]],

@@ -16,8 +16,8 @@ from kernelcup_harness.isolation.layout import (
     SCRATCH,
     SYSTEM_FILES,
     SYSTEM_FOLDERS,
-    Prepared,
     Sandbox,
+    SandboxedCommand,
     memory_file,
     python_folders,
 )
@@ -36,7 +36,7 @@ def prepare(
     box: Sandbox,
     argv: Sequence[str],
     environment: Mapping[str, str],
-) -> Prepared:
+) -> SandboxedCommand:
     """Return the command that runs ``argv`` inside; ``program`` is the path of bubblewrap."""
     seccomp_fd = memory_file(seccomp.program(network=box.network))
     settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
@@ -48,7 +48,7 @@ def prepare(
     options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]
     for name, value in environment.items():
         options += ["--setenv", name, value]
-    return Prepared(
+    return SandboxedCommand(
         argv=[*options, "--", *become(box.user_id), *argv],
         fds=[seccomp_fd, *settings],
         scratch_sizes=frozenset((box.scratch_bytes, box.shared_memory_bytes)),

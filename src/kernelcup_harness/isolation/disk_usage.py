@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kernelcup_harness.isolation.layout import Prepared
+from kernelcup_harness.isolation.layout import SandboxedCommand
 
 WRITTEN_FOLDERS = ("tmp", "job", "dev/shm")
 SHARED_MEMORY = Path("/dev/shm")
 
 
-def used(prepared: Prepared, pid: int) -> int:
+def used(prepared: SandboxedCommand, pid: int) -> int:
     """Return the bytes in the files of a sandbox that was started as process ``pid``."""
     if prepared.scratch is not None:
         owner = prepared.scratch.stat().st_uid if prepared.scratch.exists() else -1
@@ -44,7 +44,7 @@ def memory_files(pid: int) -> dict[int, int]:
     return found
 
 
-def in_memory(prepared: Prepared, pid: int) -> int:
+def in_memory(prepared: SandboxedCommand, pid: int) -> int:
     """Return the bytes in the memory folders that a process inside sees.
 
     Until the sandbox is complete the process sees other folders, which are recognised by their size.

@@ -95,7 +95,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class SandboxedCommand:
     """A command line, and the descriptors that must be open while it is started."""
 
     argv: list[str]

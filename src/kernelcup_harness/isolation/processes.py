@@ -100,7 +100,7 @@ def clean_environment(caches: Path | None, parent: Mapping[str, str]) -> dict[st
     return environment
 
 
-class Capture:
+class OutputCapture:
     """Drain a pipe to its end, keep the beginning, and call ``on_overflow`` past the cap."""
 
     def __init__(self, pipe: IO[bytes], *, keep: int, cap: int, on_overflow: Callable[[], None]) -> None:
@@ -139,9 +139,9 @@ class Child:
     process: subprocess.Popen[bytes]
     killed_for: list[str] = field(default_factory=list)
     """Reasons why the runner ended it: ``output``, ``memory``, ``time``; the first one counts."""
-    stdout: Capture | None = None
-    stderr: Capture | None = None
-    prepared: sandbox.Prepared | None = None
+    stdout: OutputCapture | None = None
+    stderr: OutputCapture | None = None
+    prepared: sandbox.SandboxedCommand | None = None
     """Its sandbox, None without one."""
     _stored_bytes: int = 0
     _look_again: float = 0.0
@@ -223,7 +223,7 @@ def start(
 
     With ``box`` it runs in a sandbox, whose working folder takes the place of ``cwd``.
     """
-    prepared = sandbox.Prepared(argv=list(argv))
+    prepared = sandbox.SandboxedCommand(argv=list(argv))
     if box is not None:
         prepared = sandbox.prepare(box, argv, environment)
     process = subprocess.Popen(
@@ -244,8 +244,8 @@ def start(
     def overflow() -> None:
         child.kill("output")
 
-    child.stdout = Capture(process.stdout, keep=keep_output, cap=cap_output, on_overflow=overflow)
-    child.stderr = Capture(process.stderr, keep=keep_output, cap=cap_output, on_overflow=overflow)
+    child.stdout = OutputCapture(process.stdout, keep=keep_output, cap=cap_output, on_overflow=overflow)
+    child.stderr = OutputCapture(process.stderr, keep=keep_output, cap=cap_output, on_overflow=overflow)
     return child
 
 

@@ -34,8 +34,8 @@ from kernelcup_harness.isolation.layout import CONTESTANT_ID as CONTESTANT_ID
 from kernelcup_harness.isolation.layout import JUDGE_ID as JUDGE_ID
 from kernelcup_harness.isolation.layout import SCRATCH as SCRATCH
 from kernelcup_harness.isolation.layout import USER_IDS as USER_IDS
-from kernelcup_harness.isolation.layout import Prepared as Prepared
 from kernelcup_harness.isolation.layout import Sandbox as Sandbox
+from kernelcup_harness.isolation.layout import SandboxedCommand as SandboxedCommand
 from kernelcup_harness.isolation.layout import make_readable as make_readable
 
 VARIABLE = "KERNELCUP_HARNESS_SANDBOX"
@@ -175,7 +175,7 @@ def describe(*, network: bool = False) -> dict[str, str]:
     return landlock.describe(landlock.abi()) | same | limits
 
 
-def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> Prepared:
+def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> SandboxedCommand:
     """Return the command that runs ``argv`` inside. Raise ``RuntimeError`` if there is no sandbox."""
     found = kind(network=box.network)
     if found is Kind.NONE:
@@ -184,7 +184,9 @@ def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -
     return limited(box, confine(found, box, argv, environment))
 
 
-def confine(kind: Kind, box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> Prepared:
+def confine(
+    kind: Kind, box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]
+) -> SandboxedCommand:
     """Return the command without its limits, for one kind of sandbox."""
     environment = {**environment, "USER": "kernelcup", "LOGNAME": "kernelcup"}
     if box.devices is not None:
@@ -202,7 +204,7 @@ def by_landlock(
     scratch: Path,
     *,
     reads_all: bool,
-) -> Prepared:
+) -> SandboxedCommand:
     """Return the command that runs ``argv`` under Landlock, with a fresh ``scratch`` folder to write to."""
     user_id = box.user_id if os.getuid() == 0 else None
     work = laid_out(box.files, scratch, user_id)
@@ -220,7 +222,7 @@ def by_landlock(
         "filter": seccomp.program(isolated=False, gpu=gpu).hex(),
     }
     fd = memory_file(json.dumps(settings).encode())
-    return Prepared(
+    return SandboxedCommand(
         argv=landlock.trampoline(fd, argv),
         fds=[fd],
         environment={
@@ -278,7 +280,7 @@ def let_through(box: Sandbox) -> None:
                 parent.chmod(parent.stat().st_mode & 0o7777 | 0o011)
 
 
-def limited(box: Sandbox, prepared: Prepared) -> Prepared:
+def limited(box: Sandbox, prepared: SandboxedCommand) -> SandboxedCommand:
     """Return the command with its limits, and with a control group to join if one can be created."""
     group = cgroups.make(GROUP_PROCESSES + PROCESSES_A_CORE * (os.cpu_count() or 1), box.memory_bytes)
     joining = group.joining() if group is not None else []

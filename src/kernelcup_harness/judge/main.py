@@ -26,7 +26,7 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.submission.languages import task_functions
 from kernelcup_harness.wire import devices
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.job_messages import Surroundings
+from kernelcup_harness.wire.job_messages import MachineFacts
 
 if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session
@@ -112,7 +112,7 @@ class SetUp:
         spec, gpu = self._spec, self._spec.backend is Backend.CUDA
         # This has to come first: later the addresses of the window may be taken.
         session = self._window()
-        self._runner.tell(Surroundings(environment=environment(spec.backend)))
+        self._runner.tell(MachineFacts(environment=environment(spec.backend)))
         reservation = memory.reserve(accelerators.of(spec.backend).memory())
         task = TaskCode(
             spec.reference_module, spec.check_style, Path.cwd(), load=task_functions, lacks=chips.missing
@@ -131,7 +131,7 @@ class SetUp:
             reservation=reservation,
         )
         if gpu and parts.is_timed:
-            self._runner.tell(Surroundings(environment={"gpu": accelerators.of(spec.backend).state()}))
+            self._runner.tell(MachineFacts(environment={"gpu": accelerators.of(spec.backend).state()}))
         return parts
 
     def _window(self) -> Session | None:

@@ -9,7 +9,7 @@ from kernelcup_harness.clocks import reference_time
 from kernelcup_harness.clocks.replay.profiling import ProfileClock
 from kernelcup_harness.clocks.replay.rival import load
 from kernelcup_harness.clocks.replay.session import ReplayClock, Rival, Session
-from kernelcup_harness.clocks.replay.stage import Around
+from kernelcup_harness.clocks.replay.stage import StageContext
 from kernelcup_harness.clocks.sampling import Plans
 from kernelcup_harness.clocks.wall import WallClock
 from kernelcup_harness.core.call import Calls
@@ -17,7 +17,7 @@ from kernelcup_harness.core.judge import Clock
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, PlannedCase, Stage
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.doubt.device_state import Watch
+from kernelcup_harness.doubt.device_state import DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.doubt.overhead import Overheads
 from kernelcup_harness.judge.load import Parts
@@ -38,7 +38,7 @@ def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
     doubts = Doubts(
         spec,
         checks=parts.checks,
-        watch=Watch(gpu, accelerators.of(spec.backend).gauge()),
+        watch=DeviceWatch(gpu, accelerators.of(spec.backend).gauge()),
         # The judge, the timer and the contestants.
         processes=2 + len(parts.callers),
         tell=runner.tell,
@@ -65,7 +65,7 @@ def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
     clock: Clock = wall
     if session is not None:
         dismiss = partial(runner.dismiss, list(parts.channels))
-        around = Around(phase=runner.phase, dismiss=dismiss, doubt=doubts, chance=chance)
+        around = StageContext(phase=runner.phase, dismiss=dismiss, doubt=doubts, chance=chance)
         clock = ReplayClock(session, plans, wall, around)
     return {stage.name: clock for stage in parts.stages if stage.timed}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.isolation.environment import compiler_environment
+from kernelcup_harness.isolation.job_environment import compiler_environment
 from kernelcup_harness.lint.messages import (
     MAX_TEXT,
     MOST_NOTES,

@@ -13,8 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import layout, processes, sandbox
+from kernelcup_harness.isolation import job_environment, layout, processes, sandbox
 from kernelcup_harness.lint.messages import (
     FROM_LINT,
     MAX_TEXT,
@@ -54,7 +53,7 @@ def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
         return LintReport(fault="this job asks for a sandbox and the machine has none")
     with runner.job_folder() as folder:
         try:
-            surroundings.write_files(folder / "judge", spec.sources)
+            job_environment.write_files(folder / "judge", spec.sources)
             ours, theirs = socket.socketpair()
             with theirs:
                 child = start(spec, folder, theirs.fileno(), boxed=boxed)
@@ -85,7 +84,7 @@ def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Chil
             "kernelcup_harness.lint.main", "main", str(fd), str(sandbox.parent_id() if boxed else os.getpid())
         ),
         cwd=files,
-        environment=environment | surroundings.backend_environment(spec.backend),
+        environment=environment | job_environment.backend_environment(spec.backend),
         fds=[fd],
         keep_output=spec.limits.kept_output_bytes,
         cap_output=runner.JUDGE_OUTPUT_BYTES,
@@ -98,7 +97,7 @@ def follow(
 ) -> str:
     """Take the process's findings until it ends; return why it was cut off, empty if it finished."""
     deadline = time.monotonic() + spec.limits.test_s + START_GRACE_S
-    memory_bytes = surroundings.memory_limit(spec)
+    memory_bytes = job_environment.memory_limit(spec)
     try:
         channel.send(pack(LintJob(spec=spec, nulls=nulls)), timeout_s=START_GRACE_S)
         for _ in range(MOST_EVENTS):
@@ -119,7 +118,7 @@ def next_message(channel: Channel, child: processes.Child, deadline: float, memo
     """Return the next message, watching memory and time. Raise ``ChannelTimeout`` at the deadline."""
     while time.monotonic() <= deadline:
         try:
-            return unpack_any(FROM_LINT, channel.receive(surroundings.WATCH_INTERVAL_S))
+            return unpack_any(FROM_LINT, channel.receive(job_environment.WATCH_INTERVAL_S))
         except ChannelTimeout:
             if processes.private_memory(child.process.pid) > memory_bytes:
                 child.kill("memory")

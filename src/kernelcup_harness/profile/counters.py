@@ -86,23 +86,23 @@ MOST_NAME = 300
 FIRST_COLUMN = '"ID"'
 
 
-class NoCounters(Exception):
+class UnreadableReport(Exception):
     """A report has no launches, or no number where one is needed; the text names ncu's version."""
 
 
 def read(page: bytes, version: str) -> list[KernelCounters]:
-    """Return the launches of a raw page. Raise :class:`NoCounters`."""
+    """Return the launches of a raw page. Raise :class:`UnreadableReport`."""
     text = page.decode("utf-8", "replace")
     table = csv.DictReader(io.StringIO(text[max(0, text.find(FIRST_COLUMN)) :]))
     # The first line below the names has the units, which were asked for.
     lines = [line for number, line in enumerate(table) if number and line.get("ID", "").isdigit()]
     if not lines:
-        raise NoCounters(f"{version} has captured no kernel")
+        raise UnreadableReport(f"{version} has captured no kernel")
     return [launch(line, version) for line in lines[:MOST_LAUNCHES]]
 
 
 def launch(line: dict[str, str], version: str) -> KernelCounters:
-    """Return one launch. Raise :class:`NoCounters`."""
+    """Return one launch. Raise :class:`UnreadableReport`."""
     name = (line.get("Kernel Name") or "?")[:MOST_NAME]
     found = {}
     for ours, theirs in COLUMNS.items():
@@ -110,9 +110,9 @@ def launch(line: dict[str, str], version: str) -> KernelCounters:
         if value is not None:
             found[ours] = value
         elif theirs in line and line[theirs].strip().lower() == "nan":
-            raise NoCounters(f"{version} gives NaN for {theirs} of kernel {name}")
+            raise UnreadableReport(f"{version} gives NaN for {theirs} of kernel {name}")
         elif ours in NEEDED:
-            raise NoCounters(f"{version} does not give {theirs} of kernel {name}")
+            raise UnreadableReport(f"{version} does not give {theirs} of kernel {name}")
     tensor = [number(value) or 0.0 for key, value in line.items() if TENSOR_FLOPS.fullmatch(key or "")]
     if tensor:
         found["tensor_flops"] = sum(tensor)

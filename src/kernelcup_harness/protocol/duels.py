@@ -25,7 +25,7 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RatioEstimate:
     """Estimate of the logarithm of the ratio of two times, from the pairs so far.
 
     Args:
@@ -67,7 +67,7 @@ def looks(first: int = FIRST_LOOK, most: int = MOST_PAIRS) -> list[int]:
     return found
 
 
-def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Standing:
+def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> RatioEstimate:
     """Return the mean of logarithms of ratios and its interval, which misses with probability ``error``.
 
     The ratios come from ``loads`` loads of each side in turns. Each load counts once, with its trimmed mean, so the
@@ -75,7 +75,7 @@ def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Stand
     """
     means = [estimates.robust(ratios[number::loads]) for number in range(loads)]
     half = estimates.student(1 - error, loads - 1) * statistics.stdev(means) / math.sqrt(loads)
-    return Standing(statistics.fmean(means), half, len(ratios))
+    return RatioEstimate(statistics.fmean(means), half, len(ratios))
 
 
 def log_ratios(pairs: Sequence[Pair], empty_ns: float) -> list[float]:
@@ -89,7 +89,7 @@ def decide(
     error: float = ERROR,
     loads: int = LOADS,
     most: int = MOST_PAIRS,
-) -> tuple[Standing, list[float]]:
+) -> tuple[RatioEstimate, list[float]]:
     """Add pairs until a difference is found or there are enough.
 
     Args:
@@ -100,7 +100,7 @@ def decide(
         most: Largest number of pairs.
     """
     due, ratios = looks(most=most), list[float]()
-    found = Standing(0.0, math.inf, 0)
+    found = RatioEstimate(0.0, math.inf, 0)
     for count in due:
         ratios += more(len(ratios), count - len(ratios))
         found = standing(ratios, error / len(due), loads)
@@ -114,7 +114,7 @@ def over_cases(cases: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.fmean(each) for each in zip(*cases, strict=True)]
 
 
-def outcome(found: Standing, ratios: Sequence[float], cases: Sequence[Sequence[float]]) -> DuelResult:
+def outcome(found: RatioEstimate, ratios: Sequence[float], cases: Sequence[Sequence[float]]) -> DuelResult:
     """Return the duel's result for the report."""
     low, high = found.interval
     verdict = {None: DuelVerdict.TIED, 0: DuelVerdict.FASTER, 1: DuelVerdict.SLOWER}[found.winner]

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelcup_harness.protocol.duels import ERROR, Standing
+from kernelcup_harness.protocol.duels import ERROR, RatioEstimate
 
-Meet = Callable[[str, str, float], Standing]
+Meet = Callable[[str, str, float], RatioEstimate]
 """Runs a duel of two names; the number is how often equal ones may be found different. Below 0 the first is faster."""
 
 
@@ -18,7 +18,7 @@ class Meeting:
 
     first: str
     second: str
-    standing: Standing
+    standing: RatioEstimate
 
     @property
     def faster(self) -> str | None:

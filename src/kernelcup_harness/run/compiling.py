@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from kernelcup_harness.isolation import environment as surroundings
+from kernelcup_harness.isolation import job_environment
 from kernelcup_harness.protocol import Backend, JobSpec, Mode, SourceTree, variables
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import libraries, options
@@ -25,12 +25,12 @@ class AskedCompilers:
         return self._found
 
     def _ask(self, backend: Backend) -> None:
-        self._found = surroundings.compiler_environment(backend, os.environ)
+        self._found = job_environment.compiler_environment(backend, os.environ)
 
 
 def settings(spec: JobSpec, tree: SourceTree, compilers: AskedCompilers) -> dict[str, str]:
     """Return the environment variables for compiling a submission."""
-    streams = surroundings.stream_environment(spec.backend, tree.text)
+    streams = job_environment.stream_environment(spec.backend, tree.text)
     by_interface = not languages.of(tree.entry).runs_code
     asked = options.of_submission(spec.cuda) if by_interface else {}
     checked = {variables.CHECKED: "1"} if by_interface and spec.mode is Mode.TEST else {}

@@ -95,7 +95,7 @@ class CountersRun:
         kept = {name: body for name, body in files.items() if body and name not in (ncu.LOG, ncu.VERSION)}
         try:
             kernels = counters.read(files.get(ncu.RAW, b""), blank.tool)
-        except counters.NoCounters as none:
+        except counters.UnreadableReport as none:
             text = "; ".join(filter(None, [str(none), trouble, self._pattern()]))
             blank, kernels = dataclasses.replace(blank, trouble=text), []
         report = hashlib.sha256(kept.get(ncu.REPORT, b"")).hexdigest()

@@ -15,8 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import processes, sandbox
+from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import KeptFile, RanKernel
 from kernelcup_harness.protocol.profiles import BINARY, SASS
 from kernelcup_harness.run.counters import packed
@@ -62,7 +61,7 @@ def listed(binary: bytes, images: Sequence[str], folder: Path, *, boxed: bool) -
     inner = folder / "files"
     inner.mkdir(parents=True)
     (inner / BINARY).write_bytes(binary)
-    arguments = (surroundings.parent_id(boxed=boxed), ",".join(images))
+    arguments = (job_environment.parent_id(boxed=boxed), ",".join(images))
     child = processes.start(
         processes.python_argv("kernelcup_harness.run.listing", "main", *arguments),
         cwd=inner,
@@ -72,7 +71,7 @@ def listed(binary: bytes, images: Sequence[str], folder: Path, *, boxed: bool) -
         cap_output=MOST_OUTPUT,
         box=sandbox.Sandbox(user_id=sandbox.CONTESTANT_ID, files=inner) if boxed else None,
     )
-    surroundings.watch(child, time.monotonic() + LISTING_S, MEMORY_BYTES)
+    job_environment.watch(child, time.monotonic() + LISTING_S, MEMORY_BYTES)
     assert child.stdout is not None
     try:
         found = json.loads(child.stdout.finish().text)

@@ -9,7 +9,7 @@ from kernelcup_harness.core.verdict import time_is_up
 from kernelcup_harness.isolation.contention import Contention
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.run.record import Record
-from kernelcup_harness.run.workers import JUDGE, USER_CODE, Crew
+from kernelcup_harness.run.workers import JUDGE, USER_CODE, Workers
 from kernelcup_harness.wire.messages import StageEnds
 
 
@@ -17,13 +17,13 @@ class Overruns:
     """Decides whether the time of a stage was lost to processes of a submission.
 
     Args:
-        crew: The processes of the run.
+        workers: The processes of the run.
     """
 
-    def __init__(self, crew: Crew) -> None:
-        members = {JUDGE: crew.judge, **crew.contestants}
+    def __init__(self, workers: Workers) -> None:
+        members = {JUDGE: workers.judge, **workers.contestants}
         trusted = {each.child.process.pid for role, each in members.items() if role not in USER_CODE}
-        self._contention = Contention(crew.judge.child.process.pid, trusted)
+        self._contention = Contention(workers.judge.child.process.pid, trusted)
         self._limit_s = math.inf
 
     def begin(self, limit_s: float) -> None:

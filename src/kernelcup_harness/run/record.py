@@ -34,7 +34,7 @@ from kernelcup_harness.protocol import (
     StageReport,
     Verdict,
 )
-from kernelcup_harness.wire.job_messages import Binary, Calibrated, Dueled, Ran, Surroundings
+from kernelcup_harness.wire.job_messages import Binary, Calibrated, Dueled, MachineFacts, Ran
 from kernelcup_harness.wire.messages import (
     CaseEnds,
     Found,
@@ -100,7 +100,7 @@ class Record:
     def take(self, message: Message) -> None:
         """Record one message of the judge."""
         match message:
-            case Surroundings():
+            case MachineFacts():
                 self.environment |= message.environment
             case StageBegins():
                 self.begin(message.name, message.limit_s, message.cases)

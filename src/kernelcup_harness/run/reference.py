@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelcup_harness.build import step, store
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.isolation.environment import backend_environment, write_files
+from kernelcup_harness.isolation.job_environment import backend_environment, write_files
 from kernelcup_harness.protocol import JobSpec, SourceTree
 from kernelcup_harness.protocol.variables import CHECKED
 from kernelcup_harness.submission import languages

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import cgroups, environments, origins, orphans, processes, sandbox
-from kernelcup_harness.isolation.environment import backend_environment
+from kernelcup_harness.isolation.job_environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -31,7 +31,7 @@ from kernelcup_harness.run.counters import CountersRun
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import READY_S, StandardRun
 from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
-from kernelcup_harness.run.workers import Crew, NotStarted
+from kernelcup_harness.run.workers import NotStarted, Workers
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import libraries
 
@@ -40,7 +40,7 @@ FOLDER_PREFIX = "kernelcup-job-"
 EventSink = Callable[[dict[str, Any]], None]
 
 
-def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> RunReport:
+def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) -> RunReport:
     """Judge one submission and report.
 
     Args:
@@ -124,7 +124,7 @@ def compiler_trouble(spec: JobSpec, environ: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def started_ahead(backend: Backend) -> Iterator[Crew]:
+def started_ahead(backend: Backend) -> Iterator[Workers]:
     """Start judge and contestants, and wait until they have imported everything. Raise ``NotStarted``."""
     if trouble := accelerators.of(backend).sandbox_trouble():
         raise NotStarted(trouble)
@@ -132,10 +132,10 @@ def started_ahead(backend: Backend) -> Iterator[Crew]:
     sweep()
     with job_folder() as folder:
         try:
-            crew = Crew(backend, folder, boxed=sandbox.is_there())
-            crew.wait_until_ready(READY_S)
-            yield crew
-            crew.stop()
+            workers = Workers(backend, folder, boxed=sandbox.is_there())
+            workers.wait_until_ready(READY_S)
+            yield workers
+            workers.stop()
         finally:
             processes.kill_descendants()
 

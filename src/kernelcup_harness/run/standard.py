@@ -13,9 +13,8 @@ from pathlib import Path
 from kernelcup_harness.build import step, store
 from kernelcup_harness.core.plan import captures, meets_hidden
 from kernelcup_harness.core.verdict import LOST, line_in
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import processes, sandbox
-from kernelcup_harness.isolation.environment import (
+from kernelcup_harness.isolation import job_environment, processes, sandbox
+from kernelcup_harness.isolation.job_environment import (
     WATCH_INTERVAL_S,
     backend_environment,
     memory_limit,
@@ -42,10 +41,10 @@ from kernelcup_harness.run.workers import (
     TIMER,
     USER_CODE,
     WITNESS,
-    Crew,
     NotStarted,
     Profiler,
     Share,
+    Workers,
     asked_of,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -84,7 +83,7 @@ class StandardRun:
         record: Record,
         *,
         boxed: bool,
-        ahead: Crew | None = None,
+        ahead: Workers | None = None,
         profiler: Profiler | None = None,
     ) -> None:
         self._spec, self._profiler = spec, profiler
@@ -93,7 +92,7 @@ class StandardRun:
         self._record = record
         self._boxed = boxed
         self._ahead = ahead
-        self._crew: Crew | None = None
+        self._workers: Workers | None = None
         self._looked = 0.0
         self._memory_bytes = memory_limit(spec)
         self._compilers = compiling.AskedCompilers(spec.backend)
@@ -118,9 +117,9 @@ class StandardRun:
             self._stop()
 
     @property
-    def _started(self) -> Crew:
-        assert self._crew is not None
-        return self._crew
+    def _started(self) -> Workers:
+        assert self._workers is not None
+        return self._workers
 
     def _start_and_build(self) -> dict[str, store.Build | None] | None:
         """Start and build side by side. Return the builds by role, None if the run has ended."""
@@ -139,17 +138,17 @@ class StandardRun:
     def _take_or_start(self) -> None:
         """Take the waiting processes if they fit, else start new ones."""
         if self._ahead is not None and self._ahead.fits(self._spec.backend, boxed=self._boxed):
-            self._crew = self._ahead
+            self._workers = self._ahead
             self._record.phases |= {"start": 0.0, "import": 0.0}
             for role in self._roles:
-                if role not in self._crew.contestants:
-                    self._crew.add(role)
+                if role not in self._workers.contestants:
+                    self._workers.add(role)
             return
         if self._ahead is not None:
             self._ahead.stop()
-        folder = self._folder / "crew"
+        folder = self._folder / "workers"
         folder.mkdir()
-        self._crew = Crew(
+        self._workers = Workers(
             self._spec.backend, folder, boxed=self._boxed, roles=self._roles, profiler=self._profiler
         )
 
@@ -197,7 +196,7 @@ class StandardRun:
 
     def _builder(self, role: str) -> step.Builder:
         spec = self._spec
-        kept = self._crew.process_ids if self._crew is not None else set()
+        kept = self._workers.process_ids if self._workers is not None else set()
         if role == JUDGE:
             return reference.builder(spec, self._folder / "build-judge", self._compiling(SUBMISSION), kept)
         if role == RIVAL:
@@ -224,16 +223,16 @@ class StandardRun:
         return {} if role not in USER_CODE else beside(self._spec, self._tree(role))
 
     def _hand_over(self, builds: Mapping[str, store.Build | None]) -> None:
-        crew = self._started
-        crew.wait_until_ready(READY_S)
-        self._record.phases = crew.started_s() | self._record.phases
+        workers = self._started
+        workers.wait_until_ready(READY_S)
+        self._record.phases = workers.started_s() | self._record.phases
         began = time.monotonic()
         builds = {**builds, HIDDEN: builds.get(SUBMISSION)}
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
         if reference.is_compiled(self._spec):
             shares[JUDGE] = self._share(JUDGE, builds.get(JUDGE))
-        self._overruns = Overruns(crew)
-        crew.hand_over(shares, self._spec, self._secret)
+        self._overruns = Overruns(workers)
+        workers.hand_over(shares, self._spec, self._secret)
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
 
@@ -244,7 +243,7 @@ class StandardRun:
             files=self._files(role),
             limits=self._spec.limits,
             memory_bytes=self._memory_bytes if limited else 0,
-            group_bytes=surroundings.group_memory(self._spec) if role in USER_CODE else None,
+            group_bytes=job_environment.group_memory(self._spec) if role in USER_CODE else None,
             environment=self._environment(role),
             build=built,
         )
@@ -306,11 +305,11 @@ class StandardRun:
         self._looked = time.monotonic()
         self._overruns.look()
         for role in USER_CODE:
-            member = self._started.contestants.get(role)
-            if member is None or member.is_dismissed:
+            worker = self._started.contestants.get(role)
+            if worker is None or worker.is_dismissed:
                 continue
-            if used_memory(member.child, self._started.judge.child) > self._memory_bytes:
-                member.child.kill("memory")
+            if used_memory(worker.child, self._started.judge.child) > self._memory_bytes:
+                worker.child.kill("memory")
         if time.monotonic() <= self._deadline:
             return True
         self._overruns.fail(self._record)
@@ -330,18 +329,18 @@ class StandardRun:
         self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, reason, text)
 
     def _stop(self) -> None:
-        if self._crew is None:
+        if self._workers is None:
             return
         began = time.monotonic()
-        child = self._crew.submission.child
-        code = None if self._crew.submission.is_dismissed else child.process.poll()
-        self._crew.stop()
+        child = self._workers.submission.child
+        code = None if self._workers.submission.is_dismissed else child.process.poll()
+        self._workers.stop()
         self._record.exit_code = code
         assert child.stdout is not None
         assert child.stderr is not None
         self._record.stdout = child.stdout.finish()
         self._record.stderr = without_dump(child.stderr.finish())
-        self._crew.log()
+        self._workers.log()
         self._record.phases["end"] = time.monotonic() - began
 
 

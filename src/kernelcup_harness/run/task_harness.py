@@ -17,7 +17,7 @@ from typing import Any
 
 from kernelcup_harness.build import compilers, step, store
 from kernelcup_harness.device import accelerators, machine
-from kernelcup_harness.isolation import environment, processes, sandbox
+from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -83,16 +83,16 @@ class OwnHarness:
         self._folder = folder
         self._record = record
         self._boxed = boxed
-        self._memory_bytes = environment.memory_limit(spec)
+        self._memory_bytes = job_environment.memory_limit(spec)
         self._built: store.Build | None = None
-        self._build_folders = environment.build_folders(folder / "built", boxed=boxed)
+        self._build_folders = job_environment.build_folders(folder / "built", boxed=boxed)
         self._has_run = False
 
     def run(self) -> None:
         """Run stage after stage until one is not accepted."""
         assert self._spec.main is not None
         self._record.environment |= environment_without_torch(self._spec.backend)
-        if name := environment.hides(self._spec.submission):
+        if name := job_environment.hides(self._spec.submission):
             text = (
                 f"a file or folder {name!r} of the submission would hide the module of that name: rename it"
             )
@@ -183,7 +183,7 @@ class OwnHarness:
             self._argv(invocation, laid), laid, self._variables(invocation, pipe.write_fd), fd=pipe.write_fd
         )
         pipe.read(lambda: child.kill("results"))
-        environment.watch(child, deadline, self._memory_bytes)
+        job_environment.watch(child, deadline, self._memory_bytes)
         return child, pipe.finish()
 
     def _argv(self, invocation: Invocation, laid: Laid) -> list[str]:
@@ -247,7 +247,7 @@ class OwnHarness:
             self._built = built.build
         elif built.build is None:
             # The build was cut off, and its stale lock would block every later one.
-            self._build_folders = environment.build_folders(self._folder / "built-anew", boxed=False)
+            self._build_folders = job_environment.build_folders(self._folder / "built-anew", boxed=False)
         self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
 
@@ -260,7 +260,7 @@ class OwnHarness:
             devices=accelerators.of(self._spec.backend).nodes(os.environ),
             visible=(str(laid.site), str(laid.cases)),
             network=self._spec.multi_gpu,
-            memory_bytes=environment.group_memory(self._spec),
+            memory_bytes=job_environment.group_memory(self._spec),
         )
         own = own_variables(self._spec.backend, self._memory_bytes, boxed=self._boxed) | {
             "PYTHONPATH": str(laid.site)
@@ -283,7 +283,7 @@ class OwnHarness:
         return (
             processes.clean_environment(None if self._boxed else root / "caches", os.environ)
             | self._build_folders
-            | environment.backend_environment(self._spec.backend)
+            | job_environment.backend_environment(self._spec.backend)
             | self._compiling()
             | libraries.of_job(self._spec, os.environ)
             | compilers.unpacked(self._build_folders)
@@ -291,7 +291,7 @@ class OwnHarness:
 
     def _compiling(self) -> dict[str, str]:
         """Return the settings of compilers, the same for the build and the stages."""
-        return environment.compiler_environment(self._spec.backend, os.environ)
+        return job_environment.compiler_environment(self._spec.backend, os.environ)
 
     def _variables(self, invocation: Invocation, fd: int) -> dict[str, str]:
         found = {"POPCORN_FD": str(fd)}
@@ -309,7 +309,7 @@ class OwnHarness:
         for folder in (laid.files, laid.site, laid.cases):
             folder.mkdir()
         files = {**self._spec.sources, **tree.files}
-        environment.write_files(laid.files, files)
+        job_environment.write_files(laid.files, files)
         (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
         lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)
         (laid.cases / "cases.txt").write_text(lines, encoding="utf-8")
@@ -327,7 +327,7 @@ class OwnHarness:
 def own_variables(backend: Backend, memory_bytes: int, *, boxed: bool) -> dict[str, str]:
     """Return the variables for the code that Python runs at the harness's start."""
     return {
-        "KERNELCUP_PARENT": environment.parent_id(boxed=boxed),
+        "KERNELCUP_PARENT": job_environment.parent_id(boxed=boxed),
         "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else memory_bytes),
         "KERNELCUP_HARNESS": str(ROOT),
     }

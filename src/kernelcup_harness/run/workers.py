@@ -18,8 +18,7 @@ from pathlib import Path
 from kernelcup_harness.build.store import Build
 from kernelcup_harness.core.plan import captures
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.isolation import environment as surroundings
-from kernelcup_harness.isolation import layout, processes, sandbox
+from kernelcup_harness.isolation import job_environment, layout, processes, sandbox
 from kernelcup_harness.profile.port import Around
 from kernelcup_harness.protocol import Backend, JobSpec, Limits, ProfileWay, variables
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -70,7 +69,7 @@ class NotStarted(Exception):
 
 
 @dataclass(slots=True)
-class Member:
+class Worker:
     """One process, and the runner's channel to it."""
 
     role: str
@@ -109,7 +108,7 @@ class Share:
     build: Build | None = None
 
 
-class Crew:
+class Workers:
     """Judge and contestants, started by the constructor.
 
     Create it in a thread that lives as long as they do: the system ends them together with the thread
@@ -117,7 +116,7 @@ class Crew:
 
     Args:
         backend: The backend they run on.
-        folder: An empty folder for this crew alone.
+        folder: An empty folder for these processes alone.
         boxed: Whether each gets a sandbox.
         roles: Contestants to start at once, by default those of most jobs; :meth:`add` starts more.
         profiler: The role whose process runs under a profiler, and that profiler.
@@ -139,13 +138,13 @@ class Crew:
         self.spawned = time.monotonic()
         self._folder = folder
         self._profiler = profiler
-        self._members: dict[str, Member] = {}
+        self._by_role: dict[str, Worker] = {}
         self._stopped = False
         ends = {role: socket.socketpair() for role in ROLES}
         self._ends = {role: theirs for role, (_, theirs) in ends.items()}
         try:
             judges = [ours for ours, _ in ends.values()]
-            self._members[JUDGE] = self._start(JUDGE, judges, MAX_EVENT_FRAME)
+            self._by_role[JUDGE] = self._start(JUDGE, judges, MAX_EVENT_FRAME)
             for role in roles:
                 self.add(role)
         except BaseException:
@@ -153,83 +152,83 @@ class Crew:
             raise
 
     @property
-    def judge(self) -> Member:
+    def judge(self) -> Worker:
         """The process that decides."""
-        return self._members[JUDGE]
+        return self._by_role[JUDGE]
 
     @property
-    def submission(self) -> Member:
+    def submission(self) -> Worker:
         """The process of the submission."""
-        return self._members[SUBMISSION]
+        return self._by_role[SUBMISSION]
 
     @property
-    def contestants(self) -> dict[str, Member]:
+    def contestants(self) -> dict[str, Worker]:
         """The contestants, by role."""
-        return {role: self._members[role] for role in ROLES if role in self._members}
+        return {role: self._by_role[role] for role in ROLES if role in self._by_role}
 
     @property
     def process_ids(self) -> set[int]:
         """The ids of its processes as the runner sees them."""
-        return {member.child.process.pid for member in self._members.values()}
+        return {worker.child.process.pid for worker in self._by_role.values()}
 
     def add(self, role: str) -> None:
         """Start one more contestant."""
-        self._members[role] = self._start(role, [self._ends.pop(role)], MAX_READY_FRAME)
+        self._by_role[role] = self._start(role, [self._ends.pop(role)], MAX_READY_FRAME)
 
     def fits(self, backend: Backend, *, boxed: bool) -> bool:
         """Return whether it can serve a job of this kind."""
-        alive = not self._stopped and all(member.is_alive for member in self._members.values())
+        alive = not self._stopped and all(worker.is_alive for worker in self._by_role.values())
         return alive and (self.backend, self.boxed) == (backend, boxed)
 
     def wait_until_ready(self, timeout_s: float) -> None:
         """Return once all have imported what they need. Raise :class:`NotStarted`."""
         until = time.monotonic() + timeout_s
-        for member in self._members.values():
-            if member.began is None:
-                self._wait_for(member, until)
+        for worker in self._by_role.values():
+            if worker.began is None:
+                self._wait_for(worker, until)
 
     def started_s(self) -> dict[str, float]:
         """Return the seconds until the last process ran, and from then until all had finished their imports."""
-        began = max(member.began or 0.0 for member in self._members.values())
-        imported = max(member.imported for member in self._members.values())
+        began = max(worker.began or 0.0 for worker in self._by_role.values())
+        imported = max(worker.imported for worker in self._by_role.values())
         return {"start": began - self.spawned, "import": imported - began}
 
     def hand_over(self, shares: Mapping[str, Share], spec: JobSpec, secret: bytes) -> None:
         """Give each contestant its share and the judge the job. Raise :class:`NotStarted`.
 
         Args:
-            shares: One share for each role, the judge's too if it has a build; members without one keep waiting.
+            shares: One share for each role, the judge's too if it has a build; workers without one keep waiting.
             spec: The job.
             secret: The secret that inputs are drawn from.
         """
         try:
             for role, share in shares.items():
                 if role != JUDGE:
-                    self._give(self._members[role], share)
+                    self._give(self._by_role[role], share)
             # By position: the judge has a channel for every role, even those that this job does not use.
             roles = [role if role in shares else "" for role in ROLES]
             job = JudgeJob(spec=spec, secret_seed=secret.hex(), roles=roles, environment={})
             self._give_judge(job, shares.get(JUDGE))
         except (ChannelClosed, ChannelTimeout) as error:
-            dead = next((each for each in self._members.values() if not each.is_alive), self.judge)
+            dead = next((each for each in self._by_role.values() if not each.is_alive), self.judge)
             raise NotStarted(dead.how_it_ended()) from error
         self._close_ends()
 
     def wait_for_profiler(self, timeout_s: float) -> None:
         """Wait until a profiler has written its report: the judge is gone, and so the profiled process ends."""
         if self._profiler is not None:
-            self._members[self._profiler[0]].child.wait(timeout_s)
+            self._by_role[self._profiler[0]].child.wait(timeout_s)
 
     def dismiss(self, roles: Collection[str]) -> None:
         """End some processes and everything that they started, while the others keep running."""
-        ended = [self._members[role] for role in roles if role in self._members]
-        for member in ended:
-            member.is_dismissed = True
-            processes.kill_tree(member.child.process.pid)
-        gone = {member.child.process.pid for member in ended}
+        ended = [self._by_role[role] for role in roles if role in self._by_role]
+        for worker in ended:
+            worker.is_dismissed = True
+            processes.kill_tree(worker.child.process.pid)
+        gone = {worker.child.process.pid for worker in ended}
         processes.kill_descendants(spare=gone, keep=self.process_ids - gone)
-        for member in ended:
-            processes.wait_for_end(member.child.process.pid, DISMISS_S)
+        for worker in ended:
+            processes.wait_for_end(worker.child.process.pid, DISMISS_S)
 
     def stop(self) -> None:
         """End all processes and everything that they started. Their output can be read afterwards."""
@@ -241,20 +240,20 @@ class Crew:
             processes.kill_tree(pid)
         # A daemon of the submission would keep its output open, and this process would wait for its end.
         processes.kill_descendants(spare=self.process_ids)
-        for member in self._members.values():
-            member.child.wait(2.0)
-            member.channel.close()
+        for worker in self._by_role.values():
+            worker.child.wait(2.0)
+            worker.channel.close()
 
     def log(self) -> None:
         """Copy the output of the harness's own processes to standard error, for the operator's log."""
         for role in (JUDGE, TIMER, WITNESS):
-            child = self._members[role].child if role in self._members else None
+            child = self._by_role[role].child if role in self._by_role else None
             for capture in (child.stdout, child.stderr) if child is not None else ():
                 text = capture.finish().text if capture is not None else ""
                 if text:
                     sys.stderr.write(text if text.endswith("\n") else text + "\n")
 
-    def _start(self, role: str, ends: list[socket.socket], max_bytes: int) -> Member:
+    def _start(self, role: str, ends: list[socket.socket], max_bytes: int) -> Worker:
         ours, theirs = socket.socketpair()
         files = self._folder / role
         files.mkdir()
@@ -266,10 +265,10 @@ class Crew:
         finally:
             for end in (*ends, theirs):
                 end.close()
-        return Member(role, child, Channel(ours, max_bytes=max_bytes, max_fds=0))
+        return Worker(role, child, Channel(ours, max_bytes=max_bytes, max_fds=0))
 
     def _start_process(self, role: str, files: Path, fds: list[int]) -> processes.Child:
-        outer = surroundings.parent_id(boxed=self.boxed)
+        outer = job_environment.parent_id(boxed=self.boxed)
         around = self._profiler[1] if self._profiler is not None and self._profiler[0] == role else None
         # The profiler starts the process, by an id that nobody knows yet.
         parent = outer if around is None else "0"
@@ -294,24 +293,24 @@ class Crew:
     def _environment(self, role: str) -> dict[str, str]:
         caches = None if self.boxed else self._folder / f"{role}-caches"
         clean = processes.clean_environment(caches, os.environ)
-        return clean | surroundings.backend_environment(self.backend)
+        return clean | job_environment.backend_environment(self.backend)
 
-    def _wait_for(self, member: Member, until: float) -> None:
+    def _wait_for(self, worker: Worker, until: float) -> None:
         try:
-            started = unpack(Started, member.channel.receive(max(0.0, until - time.monotonic())))
-            member.began, member.imported = started.began, started.imported
+            started = unpack(Started, worker.channel.receive(max(0.0, until - time.monotonic())))
+            worker.began, worker.imported = started.began, started.imported
         except ChannelTimeout as error:
-            raise NotStarted(f"the process of the {member.role} did not start in time") from error
+            raise NotStarted(f"the process of the {worker.role} did not start in time") from error
         except (ChannelClosed, BrokenProtocol) as error:
-            raise NotStarted(member.how_it_ended()) from error
+            raise NotStarted(worker.how_it_ended()) from error
 
-    def _give(self, member: Member, share: Share) -> None:
+    def _give(self, worker: Worker, share: Share) -> None:
         """Give a contestant its share: after this it runs untrusted code and talks to the judge only."""
         limits = share.limits
-        cap = limits.output_bytes if member.role in USER_CODE else JUDGE_OUTPUT_BYTES
-        member.child.limit_output(keep=limits.kept_output_bytes, cap=cap)
+        cap = limits.output_bytes if worker.role in USER_CODE else JUDGE_OUTPUT_BYTES
+        worker.child.limit_output(keep=limits.kept_output_bytes, cap=cap)
         if share.group_bytes is not None:
-            member.child.limit_memory(share.group_bytes)
+            worker.child.limit_memory(share.group_bytes)
         job = ContestantJob(
             memory_bytes=share.memory_bytes,
             built=share.build is not None,
@@ -320,11 +319,11 @@ class Crew:
         )
         fds = [share.build.open()] if share.build is not None else []
         try:
-            member.channel.send(pack(job), fds, timeout_s=HAND_OVER_S)
+            worker.channel.send(pack(job), fds, timeout_s=HAND_OVER_S)
         finally:
             for fd in fds:
                 os.close(fd)
-        member.channel.close()
+        worker.channel.close()
 
     def _give_judge(self, job: JudgeJob, share: Share | None) -> None:
         build = share.build if share is not None else None

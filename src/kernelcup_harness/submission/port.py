@@ -16,7 +16,7 @@ class NotCompiled(Exception):
     is_for_people = True
 
 
-class CallFailed(Exception):
+class FunctionFailed(Exception):
     """A call reported a failure; the text is for the submission's author."""
 
     is_for_people = True

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from kernelcup_harness.isolation.environment import CUDA_MARKS
+from kernelcup_harness.isolation.job_environment import CUDA_MARKS
 from kernelcup_harness.submission.port import Kernel, NotCompiled
 
 # A submission with one of these words probably compiles something at import.

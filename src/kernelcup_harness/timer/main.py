@@ -57,7 +57,7 @@ ENDING = frozenset({Failure.DEVICE_FAULT, Failure.CLOCK, Failure.FORGED})
 """Failures that end the process: nothing can be measured afterwards."""
 
 
-class Failed(Exception):
+class RequestFailed(Exception):
     """A request that could not be served."""
 
     def __init__(self, name: Failure, text: str) -> None:
@@ -136,7 +136,7 @@ class Timer:
         try:
             message = unpack_any(tuple(self._answers), frame)
             return self._answers[type(message)](message)
-        except Failed as failed:
+        except RequestFailed as failed:
             return refused(failed.name, failed)
         except BrokenProtocol as broken:
             return refused(Failure.BAD_REQUEST, broken)
@@ -151,7 +151,7 @@ class Timer:
     @property
     def _engine(self) -> Engine:
         if self._engine_or_none is None:
-            raise Failed(Failure.NO_WINDOW, self._trouble)
+            raise RequestFailed(Failure.NO_WINDOW, self._trouble)
         return self._engine_or_none
 
     def _attach(self, message: Attach) -> Attached:
@@ -160,11 +160,13 @@ class Timer:
             for region in message.regions:
                 check_region(region)
             if len(fds) != len(message.regions):
-                raise Failed(Failure.BAD_REQUEST, "the number of descriptors differs from that of regions")
+                raise RequestFailed(
+                    Failure.BAD_REQUEST, "the number of descriptors differs from that of regions"
+                )
             for region, fd in zip(message.regions, fds, strict=True):
                 self._engine.attach(region, fd)
         except (NoWindow, DeviceError) as error:
-            raise Failed(Failure.NO_WINDOW, str(error)) from error
+            raise RequestFailed(Failure.NO_WINDOW, str(error)) from error
         finally:
             for fd in fds:
                 os.close(fd)
@@ -173,11 +175,11 @@ class Timer:
     def _load(self, message: LoadCapture) -> Loaded:
         nbytes = checked(message.bytes, MOST_EXPORT_BYTES)
         if len(self._places) >= MOST_SETS:
-            raise Failed(Failure.BAD_REQUEST, f"more than {MOST_SETS} captures")
+            raise RequestFailed(Failure.BAD_REQUEST, f"more than {MOST_SETS} captures")
         fds = self._channel.take_fds()
         try:
             if len(fds) != 1:
-                raise Failed(Failure.BAD_REQUEST, "a capture without its descriptor")
+                raise RequestFailed(Failure.BAD_REQUEST, "a capture without its descriptor")
             data = read_all(fds[0], nbytes)
         finally:
             for fd in fds:
@@ -185,14 +187,14 @@ class Timer:
         try:
             made = self._engine.load(data, message.cut)
         except graph_data.BadGraph as bad:
-            raise Failed(Failure.BAD_GRAPH, str(bad)) from bad
+            raise RequestFailed(Failure.BAD_GRAPH, str(bad)) from bad
         except (steps.TooMany, IndexError) as none:
-            raise Failed(Failure.NOT_REBUILT, str(none)) from none
+            raise RequestFailed(Failure.NOT_REBUILT, str(none)) from none
         except NotRebuilt as refused:
-            raise Failed(Failure.NOT_REBUILT, str(refused)) from refused
+            raise RequestFailed(Failure.NOT_REBUILT, str(refused)) from refused
         except DeviceError as error:
             name = Failure.DEVICE_FAULT if error.ends_process else Failure.NOT_REBUILT
-            raise Failed(name, str(error)) from error
+            raise RequestFailed(name, str(error)) from error
         self._places.append(len(made.nodes))
         dropped, foreign = ([each[:300] for each in told[:64]] for told in (made.dropped, made.foreign))
         return Loaded(nodes=made.nodes, ran=made.ran, dropped=dropped, foreign=foreign, steps=made.steps)
@@ -205,7 +207,7 @@ class Timer:
         repeat = checked(message.repeat, MOST_REPEATS, least=1)
         if self._places:
             # Whatever is loaded could write the code that this measures.
-            raise Failed(Failure.BAD_REQUEST, "an empty graph is timed before anything is loaded")
+            raise RequestFailed(Failure.BAD_REQUEST, "an empty graph is timed before anything is loaded")
         found = (self._engine.empty() for _ in range(2 * repeat))
         return Fired(ns=list(itertools.islice((each for each in found if each is not None), repeat)))
 
@@ -223,7 +225,7 @@ class Timer:
 
     def _call(self, pair: list[int]) -> tuple[int, int]:
         if len(pair) != 2:
-            raise Failed(Failure.BAD_REQUEST, "expected a capture and a place")
+            raise RequestFailed(Failure.BAD_REQUEST, "expected a capture and a place")
         known = checked(pair[0], len(self._places) - 1)
         return known, checked(pair[1], self._places[known] - 1)
 
@@ -234,14 +236,14 @@ def refused(name: Failure, error: Exception) -> Refused:
 
 
 def checked(value: int, most: int, *, least: int = 0) -> int:
-    """Return a number within bounds. Raise :class:`Failed` for any other."""
+    """Return a number within bounds. Raise :class:`RequestFailed` for any other."""
     if not least <= value <= most:
-        raise Failed(Failure.BAD_REQUEST, f"expected a number from {least} to {most}")
+        raise RequestFailed(Failure.BAD_REQUEST, f"expected a number from {least} to {most}")
     return value
 
 
 def check_region(region: SharedRegion) -> None:
-    """Raise :class:`Failed` for a region that does not lie in the window."""
+    """Raise :class:`RequestFailed` for a region that does not lie in the window."""
     end = WINDOW + WINDOW_BYTES
     checked(region.address, end, least=WINDOW)
     checked(region.bytes, end - region.address, least=1)

@@ -69,7 +69,7 @@ class JudgeJob(Message):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings(Message):
+class MachineFacts(Message):
     """Facts about device, libraries and machine for the report."""
 
     type: ClassVar[str] = "environment"
@@ -118,7 +118,7 @@ FROM_JUDGE: tuple[type[Message], ...] = (
     CaseEnds,
     StageBegins,
     StageEnds,
-    Surroundings,
+    MachineFacts,
     Phases,
     Calibrated,
     Dueled,

@@ -17,7 +17,7 @@ from kernelcup.cli.entry import execute
 from kernelcup.cli.show.screening import NO_VERDICT, print_screening
 from kernelcup.cli.wiring import second_opinion
 from kernelcup.config.settings import Config
-from kernelcup.screen.findings import Finding, Screening
+from kernelcup.screen.findings import Remark, Screening
 from kernelcup.screen.kernelguard import KernelGuard
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
@@ -94,16 +94,14 @@ def test_a_submission_without_a_second_opinion_is_shown_as_such():
 
 
 def test_how_much_is_left_out_is_told():
-    finding = Finding(
-        tag="network", line=1, column=1, source="import socket", explanation="Uses the network."
-    )
+    finding = Remark(tag="network", line=1, column=1, source="import socket", explanation="Uses the network.")
     assert "12 more findings are left out." in shown(
         Screening(rules_version="1", findings=(finding,), left_out=12)
     )
 
 
 def test_a_line_cannot_command_the_terminal():
-    finding = Finding(tag="network", line=1, column=1, source="\x1b[31m[red]x", explanation="[/]")
+    finding = Remark(tag="network", line=1, column=1, source="\x1b[31m[red]x", explanation="[/]")
     out = shown(Screening(rules_version="1", findings=(finding,)))
     assert "\x1b" not in out
     assert "[red]x" in out

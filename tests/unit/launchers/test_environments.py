@@ -74,7 +74,7 @@ def test_headers_come_by_archive_and_hash_and_are_found_by_the_name_of_their_lib
     assert (found.hash, found.flags) == (made.hash, ("-DKITTENS_HOPPER",))
     said = libraries.arguments({**found.variables, libraries.VARIABLE: "thunderkittens"})
     header = root / "kittens/headers/thunderkittens" / KITTENS
-    assert said == libraries.Arguments(compile=(f"-isystem={header}", "-DKITTENS_HOPPER"))
+    assert said == libraries.CompilerArguments(compile=(f"-isystem={header}", "-DKITTENS_HOPPER"))
     assert (header / "kittens.cuh").stat().st_mode & 0o004
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from kernelcup.domain import Compared, JobState, Score
 from kernelcup.services.results.final_order import by_intervals, decide
-from kernelcup.storage.results.finals import Contestant, Held
+from kernelcup.storage.results.finals import Finalist, Held
 from kernelcup_harness.protocol import DuelResult, Verdict
 
 ERROR = 0.02
 
 
-def contestant(number: int, score_s: float = 1.0, **overrides: Any) -> Contestant:
+def contestant(number: int, score_s: float = 1.0, **overrides: Any) -> Finalist:
     values: dict[str, Any] = {
         "submission_id": number,
         "rank": number,
@@ -27,7 +27,7 @@ def contestant(number: int, score_s: float = 1.0, **overrides: Any) -> Contestan
         "high_s": score_s / 0.99,
         "in_turns": True,
     }
-    return Contestant(**(values | overrides))
+    return Finalist(**(values | overrides))
 
 
 def held(first: int, second: int, ratio: float, **overrides: Any) -> Held:
@@ -119,7 +119,7 @@ def test_intervals_of_ranked_times_are_widened_to_the_error() -> None:
         (contestant(1), contestant(2, 2.0, low_s=0.0)),
     ],
 )
-def test_times_of_which_too_little_is_known_are_not_told_apart(one: Contestant, other: Contestant) -> None:
+def test_times_of_which_too_little_is_known_are_not_told_apart(one: Finalist, other: Finalist) -> None:
     assert by_intervals(one, other, ERROR).winner is None
     walls = [one, other]
     (meeting,) = decide(walls, [held(1, 2, 1.0, verdict=Verdict.WRONG_ANSWER, duel=None)], ERROR).meetings

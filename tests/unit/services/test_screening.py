@@ -12,7 +12,7 @@ from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_rep
 from fakes import FakeLauncher, find_words
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import DeadlinePassed, NotFound
-from kernelcup.screen.findings import Finding, Screening
+from kernelcup.screen.findings import Remark, Screening
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.submissions.submissions import list_submissions, screening_of, show_submission
@@ -92,7 +92,7 @@ def test_what_was_not_looked_at_does_not_rank_where_tags_are_held_back(db) -> No
 
 def test_tags_count_before_a_result_ranks(db) -> None:
     make_board(db, review_tags=("streams",))
-    finding = Finding(tag="streams", line=5, column=5, source="", explanation="")
+    finding = Remark(tag="streams", line=5, column=5, source="", explanation="")
     for found, state in (((finding,), JobState.QUARANTINED), ((), JobState.DONE)):
         make_submission(db)
         assert finish(db, Screening(rules_version="1", findings=found)) is state
@@ -109,7 +109,7 @@ def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
 def test_a_file_without_an_answer_is_held_back(db) -> None:
     make_board(db, review_tags=("streams",))
     make_submission(db)
-    finding = Finding(tag="no_answer", line=0, column=0, source="", explanation="")
+    finding = Remark(tag="no_answer", line=0, column=0, source="", explanation="")
     assert finish(db, Screening(rules_version="1", findings=(finding,))) is JobState.QUARANTINED
 
 
@@ -156,7 +156,7 @@ def test_with_a_submission_its_findings_are_deleted(db) -> None:
 def test_what_it_says_is_stored_whatever_it_says(db) -> None:
     make_board(db)
     submission = make_submission(db)
-    odd = Finding(tag="odd:text", line=0, column=0, source="a\0b", explanation="half \ud800")
+    odd = Remark(tag="odd:text", line=0, column=0, source="a\0b", explanation="half \ud800")
     look_at(db, submission, lambda _code: Screening(rules_version="odd 2.0", findings=(odd,), left_out=7))
     screening = screening_of(db, submission.id)
     assert screening is not None

@@ -14,7 +14,7 @@ from kernelcup.bot.messages.texts import Attached, Log, Outgoing
 from kernelcup.client.models import best_of_json
 from kernelcup.reporting import columns, phrases
 from kernelcup.reporting.bottlenecks import explain
-from kernelcup.reporting.insights import Best, Lesson, lessons
+from kernelcup.reporting.insights import Best, Insight, lessons
 from kernelcup.reporting.phrases import interval_text, times_as_fast, trust_text, with_interval
 from kernelcup_harness.protocol import (
     CapturedOutput,
@@ -167,7 +167,7 @@ def _best(job: Mapping[str, Any]) -> Best | None:
     return None if job["best"] is None else best_of_json(job["best"])
 
 
-def _stage(stage: StageReport, learned: Mapping[int, Lesson]) -> Iterator[Block]:
+def _stage(stage: StageReport, learned: Mapping[int, Insight]) -> Iterator[Block]:
     heading = HEADINGS.get(stage.name)
     if heading is None or not stage.cases:
         return
@@ -183,7 +183,7 @@ def _stage(stage: StageReport, learned: Mapping[int, Lesson]) -> Iterator[Block]
         yield from _profile(case)
 
 
-def _case(case: CaseResult, lesson: Lesson | None) -> Iterator[str]:
+def _case(case: CaseResult, lesson: Insight | None) -> Iterator[str]:
     mark = "✅" if case.verdict is Verdict.ACCEPTED else "❌"
     yield f"{mark} {_parameters(case)}"
     if case.message:

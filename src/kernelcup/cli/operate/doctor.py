@@ -27,7 +27,7 @@ State = Literal["ok", "missing", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check."""
 
     name: str
@@ -66,7 +66,7 @@ def doctor(
     raise typer.Exit(exit_codes.OK if fit else exit_codes.CONFIG_ERROR)
 
 
-def look_around(config: Path | None) -> Iterator[Finding]:
+def look_around(config: Path | None) -> Iterator[CheckResult]:
     """Run all checks that the configuration allows."""
     from kernelcup.cli import wiring
     from kernelcup.errors import ConfigError
@@ -75,15 +75,15 @@ def look_around(config: Path | None) -> Iterator[Finding]:
     try:
         settings = wiring.load_config(config)
     except ConfigError as error:
-        yield Finding("config", "broken", str(error), needed=True)
+        yield CheckResult("config", "broken", str(error), needed=True)
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
-    yield Finding("config", "ok", where, needed=True)
+    yield CheckResult("config", "ok", where, needed=True)
     yield from (gpu(settings), clocks(settings), level(settings), warm(settings), database(settings))
     yield from (levels(settings), out_of_service(settings), environments(settings), disk(settings))
 
 
-def look_at_runner() -> Iterator[Finding]:
+def look_at_runner() -> Iterator[CheckResult]:
     """Check what decides the trust level of results, in a container, a pod or on a host."""
     from kernelcup.cli import wiring
     from kernelcup.errors import LaunchError
@@ -93,28 +93,28 @@ def look_at_runner() -> Iterator[Finding]:
     try:
         found = wiring.describe_harness()
     except LaunchError as error:
-        yield Finding("sandbox", "broken", str(error), needed=True)
-        yield Finding("level", "broken", "none: nothing can be judged here", needed=True)
+        yield CheckResult("sandbox", "broken", str(error), needed=True)
+        yield CheckResult("level", "broken", "none: nothing can be judged here", needed=True)
         return
     kind, trouble = found["sandbox"]["kind"], str(found.get("gpu_trouble", ""))
     if kind == "none":
         why = str(found["sandbox"].get("why", "no sandbox works here"))
-        yield Finding("sandbox", "broken", why, needed=True)
-        yield Finding("level", "broken", "none: without a sandbox nothing is ranked", needed=True)
+        yield CheckResult("sandbox", "broken", why, needed=True)
+        yield CheckResult("level", "broken", "none: without a sandbox nothing is ranked", needed=True)
         return
-    yield Finding("sandbox", "ok", kind, needed=True)
+    yield CheckResult("sandbox", "ok", kind, needed=True)
     if not gpus_here():
-        yield Finding("level", "ok", f"{TrustLevel.WALL_CLOCK}: no GPU can be seen here", needed=True)
+        yield CheckResult("level", "ok", f"{TrustLevel.WALL_CLOCK}: no GPU can be seen here", needed=True)
     elif trouble:
-        yield Finding("gpu", "broken", trouble, needed=True)
-        yield Finding("level", "broken", "none: no GPU job can run in the sandbox", needed=True)
+        yield CheckResult("gpu", "broken", trouble, needed=True)
+        yield CheckResult("level", "broken", "none: no GPU job can run in the sandbox", needed=True)
     elif blind := wiring.counters_trouble():
-        yield Finding("level", "ok", f"{TrustLevel.REPLAYED}: no hardware counters: {blind}", needed=True)
+        yield CheckResult("level", "ok", f"{TrustLevel.REPLAYED}: no hardware counters: {blind}", needed=True)
     else:
-        yield Finding("level", "ok", f"{TrustLevel.WITNESSED}: the counters can be read", needed=True)
+        yield CheckResult("level", "ok", f"{TrustLevel.WITNESSED}: the counters can be read", needed=True)
 
 
-def look_at_discord(config: Path | None) -> Iterator[Finding]:
+def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
     """Check the bot's tokens, its guilds, and its permissions there."""
     from kernelcup.cli import wiring
     from kernelcup.cli.operate.bot import look
@@ -123,35 +123,35 @@ def look_at_discord(config: Path | None) -> Iterator[Finding]:
     try:
         found = look(wiring.load_config(config))
     except ConfigError as error:
-        yield Finding("config", "broken", str(error), needed=True)
+        yield CheckResult("config", "broken", str(error), needed=True)
         return
     for each in found:
-        yield Finding(each.name, "ok" if each.good else "broken", each.text, needed=True)
+        yield CheckResult(each.name, "ok" if each.good else "broken", each.text, needed=True)
 
 
-def python() -> Finding:
+def python() -> CheckResult:
     """Python itself."""
-    return Finding("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
+    return CheckResult("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
 
 
-def torch() -> Finding:
+def torch() -> CheckResult:
     """PyTorch: the judge needs it. Its version is read without importing it."""
     try:
-        return Finding("torch", "ok", metadata.version("torch"), needed=True)
+        return CheckResult("torch", "ok", metadata.version("torch"), needed=True)
     except metadata.PackageNotFoundError:
         text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
-        return Finding("torch", "missing", text, needed=True)
+        return CheckResult("torch", "missing", text, needed=True)
 
 
-def triton() -> Finding:
+def triton() -> CheckResult:
     """Triton: for submissions that use it."""
     try:
-        return Finding("triton", "ok", metadata.version("triton"))
+        return CheckResult("triton", "ok", metadata.version("triton"))
     except metadata.PackageNotFoundError:
-        return Finding("triton", "missing", "submissions that import it will fail: pip install triton")
+        return CheckResult("triton", "missing", "submissions that import it will fail: pip install triton")
 
 
-def gpu(config: Config) -> Finding:
+def gpu(config: Config) -> CheckResult:
     """The devices on which this machine can judge."""
     from kernelcup.cli import wiring
     from kernelcup.errors import ConfigError
@@ -160,16 +160,16 @@ def gpu(config: Config) -> Finding:
     try:
         wiring.check_devices(config)
     except ConfigError as error:
-        return Finding("gpu", "broken", str(error), needed=True)
+        return CheckResult("gpu", "broken", str(error), needed=True)
     real = [f"{device.name} x{device.slots}" for device in config.devices if device.backend is Backend.CUDA]
     if real:
-        return Finding("gpu", "ok", ", ".join(real))
-    return Finding(
+        return CheckResult("gpu", "ok", ", ".join(real))
+    return CheckResult(
         "gpu", "missing", "no NVIDIA GPU: the emulated device checks answers, but its times mean nothing"
     )
 
 
-def clocks(config: Config) -> Finding:
+def clocks(config: Config) -> CheckResult:
     """By which clock each device times what the standard harness judges."""
     from kernelcup.cli import wiring
     from kernelcup.clocks import clock_words
@@ -178,11 +178,11 @@ def clocks(config: Config) -> Finding:
 
     with suppress(KernelCupError, OSError), wiring.open_database(config) as db:
         if faults := misnamed(db, config.devices):
-            return Finding("clocks", "broken", "; ".join(faults), needed=True)
+            return CheckResult("clocks", "broken", "; ".join(faults), needed=True)
     told: dict[str, list[str]] = {}
     for device in config.devices:
         told.setdefault(clock_words(device.backend), []).append(device.name)
-    return Finding("clocks", "ok", "; ".join(f"{', '.join(names)}: {how}" for how, names in told.items()))
+    return CheckResult("clocks", "ok", "; ".join(f"{', '.join(names)}: {how}" for how, names in told.items()))
 
 
 OPEN_COUNTERS = (
@@ -190,21 +190,21 @@ OPEN_COUNTERS = (
 )
 
 
-def level(config: Config) -> Finding:
+def level(config: Config) -> CheckResult:
     """The best level of times that this machine gives."""
     from kernelcup.cli import wiring
     from kernelcup_harness.protocol import Backend, TrustLevel
 
     if not any(each.backend is Backend.CUDA and each.launcher == "local" for each in config.devices):
-        return Finding("level", "ok", f"{TrustLevel.WALL_CLOCK}: this machine judges on no GPU")
+        return CheckResult("level", "ok", f"{TrustLevel.WALL_CLOCK}: this machine judges on no GPU")
     trouble = wiring.counters_trouble()
     if not trouble:
-        return Finding("level", "ok", f"{TrustLevel.WITNESSED}: the GPU's hardware counters can be read")
+        return CheckResult("level", "ok", f"{TrustLevel.WITNESSED}: the GPU's hardware counters can be read")
     text = f"{TrustLevel.REPLAYED}: the GPU's hardware counters cannot be read: {trouble}"
-    return Finding("level", "missing", f"{text} (to open them: {OPEN_COUNTERS}, then reboot)")
+    return CheckResult("level", "missing", f"{text} (to open them: {OPEN_COUNTERS}, then reboot)")
 
 
-def warm(config: Config) -> Finding:
+def warm(config: Config) -> CheckResult:
     """The number of runners that `kernelcup serve` keeps ready for jobs."""
     from kernelcup.launchers.local.warm_runners import waiting_runners
 
@@ -212,19 +212,19 @@ def warm(config: Config) -> Finding:
     text = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     if not text:
         text = "none: each job starts its own processes (local.warm)"
-    return Finding("warm runners", "ok", text)
+    return CheckResult("warm runners", "ok", text)
 
 
-def compilers() -> Finding:
+def compilers() -> CheckResult:
     """The compilers for inline C++ and CUDA."""
     absent = [name for name in ("g++", "ninja", "nvcc") if shutil.which(name) is None]
     if not absent:
-        return Finding("compilers", "ok", "g++, ninja, nvcc")
+        return CheckResult("compilers", "ok", "g++, ninja, nvcc")
     text = f"no {', '.join(absent)}: inline C++ or CUDA cannot be built (apt-get install g++ ninja-build; CUDA toolkit)"
-    return Finding("compilers", "missing", text)
+    return CheckResult("compilers", "missing", text)
 
 
-def sandbox() -> Finding:
+def sandbox() -> CheckResult:
     """The sandbox, as the harness finds it: an installed sandbox may not work."""
     from kernelcup.cli import wiring
     from kernelcup.errors import LaunchError
@@ -233,21 +233,21 @@ def sandbox() -> Finding:
         described = wiring.describe_harness()
         found = described["sandbox"]
     except LaunchError as error:
-        return Finding("sandbox", "broken", str(error))
+        return CheckResult("sandbox", "broken", str(error))
     missing = shutil.which("bwrap") is None
     how = "apt-get install bubblewrap" if missing else "bwrap is there but does not work"
     if found["kind"] == "none":
         text = f"user code would run with your rights, so ranked runs are refused: {how}"
-        return Finding("sandbox", "missing", f"{text} (or [sandbox] required = false in kernelcup.toml)")
+        return CheckResult("sandbox", "missing", f"{text} (or [sandbox] required = false in kernelcup.toml)")
     text = f"{found['kind']}, {found['privileges']}, no network, limits by {found['limits']}"
     if found["kind"] != "bubblewrap":
         text += f"; weaker than bubblewrap: {found['weaker']} ({how})"
     if trouble := described.get("gpu_trouble"):
-        return Finding("sandbox", "broken", f"{text}; GPU jobs are refused: {trouble}")
-    return Finding("sandbox", "ok", text)
+        return CheckResult("sandbox", "broken", f"{text}; GPU jobs are refused: {trouble}")
+    return CheckResult("sandbox", "ok", text)
 
 
-def database(config: Config) -> Finding:
+def database(config: Config) -> CheckResult:
     """The database and its schema."""
     from kernelcup.cli import wiring
     from kernelcup.errors import KernelCupError
@@ -257,11 +257,11 @@ def database(config: Config) -> Finding:
         with wiring.open_database(config) as db:
             revision, url = current_revision(db), repr(db.engine.url)
     except (KernelCupError, OSError) as error:
-        return Finding("database", "broken", str(error), needed=True)
-    return Finding("database", "ok", f"{url} (schema {revision})", needed=True)
+        return CheckResult("database", "broken", str(error), needed=True)
+    return CheckResult("database", "ok", f"{url} (schema {revision})", needed=True)
 
 
-def levels(config: Config) -> Finding:
+def levels(config: Config) -> CheckResult:
     """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
     from kernelcup.cli import wiring
     from kernelcup.domain import TrustRule
@@ -272,19 +272,21 @@ def levels(config: Config) -> Finding:
         with wiring.open_database(config) as db:
             strict = [board for board in list_boards(db) if board.trust is not TrustRule.ANY]
     except (KernelCupError, OSError):
-        return Finding("levels", "missing", "not known without the database")
+        return CheckResult("levels", "missing", "not known without the database")
     found = [
         f"{board.name} on {', '.join(names)}"
         for board in strict
         if (names := without_gpu_of(board.devices, config.devices))
     ]
     if not found:
-        return Finding("levels", "ok", "each leaderboard's devices can give what it requires")
+        return CheckResult("levels", "ok", "each leaderboard's devices can give what it requires")
     text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
-    return Finding("levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)")
+    return CheckResult(
+        "levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)"
+    )
 
 
-def out_of_service(config: Config) -> Finding:
+def out_of_service(config: Config) -> CheckResult:
     """The GPUs that failed their checks, on all machines of this database."""
     from kernelcup.cli import wiring
     from kernelcup.errors import KernelCupError
@@ -294,27 +296,27 @@ def out_of_service(config: Config) -> Finding:
         with wiring.open_database(config) as db:
             found = outages(db, now=datetime.now(UTC))
     except (KernelCupError, OSError):
-        return Finding("in service", "missing", "unknown without the database")
+        return CheckResult("in service", "missing", "unknown without the database")
     if not found:
-        return Finding("in service", "ok", "every GPU")
+        return CheckResult("in service", "ok", "every GPU")
     how = "they return to service once they are clean; kernelcup admin device-up NAME brings them back now"
-    return Finding("in service", "broken", f"{outage_text(found)} ({how})")
+    return CheckResult("in service", "broken", f"{outage_text(found)} ({how})")
 
 
-def environments(config: Config) -> Finding:
+def environments(config: Config) -> CheckResult:
     """The environments of this machine."""
     from kernelcup.launchers.environments import installed
 
     found = [f"{each.name} {each.hash[:12]}" for each in installed(config.environments_dir)]
-    return Finding("environments", "ok", ", ".join(["default (what pip brought)", *found]))
+    return CheckResult("environments", "ok", ", ".join(["default (what pip brought)", *found]))
 
 
-def disk(config: Config) -> Finding:
+def disk(config: Config) -> CheckResult:
     """Free space in the data folder."""
     folder = config.data_dir
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free / 1e9
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return Finding("disk", "broken", f"{folder} is not a writable folder", needed=True)
-    return Finding("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)
+        return CheckResult("disk", "broken", f"{folder} is not a writable folder", needed=True)
+    return CheckResult("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)

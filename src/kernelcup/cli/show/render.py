@@ -24,7 +24,7 @@ from kernelcup.cli.show.terminal import PlainConsole, raw
 from kernelcup.domain import RankingBy, Score
 from kernelcup.reporting import columns as lesson_text
 from kernelcup.reporting.bottlenecks import explain
-from kernelcup.reporting.insights import Best, Lesson, lessons
+from kernelcup.reporting.insights import Best, Insight, lessons
 from kernelcup.reporting.made_of import ran_line
 from kernelcup.reporting.phrases import (
     duel_sentence,
@@ -160,7 +160,7 @@ def headline(report: RunReport) -> Text:
     return head
 
 
-def stage(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
+def stage(out: Console, stage: StageReport, learned: Mapping[int, Insight]) -> None:
     """Print a stage: its cases, or its profile."""
     failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
     if stage.cases and (failed or stage.name is not StageName.PROFILE):
@@ -171,7 +171,7 @@ def stage(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
             raw(out, plain(case.profile.rstrip()) + "\n")
 
 
-def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
+def cases(out: Console, stage: StageReport, learned: Mapping[int, Insight]) -> None:
     """Print the cases of a stage; if there are many, failed ones take precedence."""
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
@@ -194,7 +194,7 @@ def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
 
 
 def table_of_cases(
-    cases: Sequence[CaseResult], learned: Mapping[int, Lesson], columns: Mapping[str, lesson_text.Column]
+    cases: Sequence[CaseResult], learned: Mapping[int, Insight], columns: Mapping[str, lesson_text.Column]
 ) -> Table:
     """Return a table of cases, with these columns for the timed ones."""
     table = new_table(

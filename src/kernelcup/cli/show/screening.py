@@ -9,7 +9,7 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.screen.findings import Finding, Screening
+    from kernelcup.screen.findings import Remark, Screening
 
 NO_VERDICT = "Tags are hints for reviewers, never a verdict."
 
@@ -39,7 +39,7 @@ def print_screening(out: Console, screening: Screening | None) -> None:
     tables.print_table(out, head, table, f"{more}{NO_VERDICT}", drop=("source",))
 
 
-def place(finding: Finding) -> str:
+def place(finding: Remark) -> str:
     """Return line and column as text for people; empty for the whole file."""
     return f"{finding.line}:{finding.column}" if finding.line else ""
 

@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class GpuFault:
     """One fault of a GPU."""
 
     kind: Kind
@@ -127,7 +127,7 @@ class Hygiene:
 
     def _wait_for_clean(
         self, gpus: Sequence[str], *, wait: Callable[[float], object], cool: bool = False
-    ) -> list[Finding]:
+    ) -> list[GpuFault]:
         """Return the faults that remain after waiting; with ``cool``, heat is a fault too."""
         if not gpus:
             return []
@@ -141,29 +141,29 @@ class Hygiene:
                 raise LaunchCancelled(f"cancelled while waiting for GPU {', '.join(gpus)} to be clean")
         return []
 
-    def _look(self, gpus: Sequence[str], *, cool: bool = False) -> list[Finding]:
+    def _look(self, gpus: Sequence[str], *, cool: bool = False) -> list[GpuFault]:
         swept = self._sweep()
         for path in swept.removed:
             logger.warning("removed what a run had left behind: %s", path)
         text = f"left behind by a run, cannot be removed: {', '.join(swept.stuck)}"
-        findings = [Finding(kind=Kind.LEFTOVER, gpu=gpu, text=text) for gpu in gpus if swept.stuck]
+        findings = [GpuFault(kind=Kind.LEFTOVER, gpu=gpu, text=text) for gpu in gpus if swept.stuck]
         try:
             readings = self._probe.read(gpus)
         except ProbeFailed as error:
-            return [*findings, *(Finding(kind=Kind.PROBE, gpu=gpu, text=str(error)) for gpu in gpus)]
+            return [*findings, *(GpuFault(kind=Kind.PROBE, gpu=gpu, text=str(error)) for gpu in gpus)]
         for reading in readings:
             findings += self._judge(reading)
             if cool and (reading.clock_reasons or 0) & SLOWED_DOWN:
-                findings.append(Finding(kind=Kind.SLOW, gpu=reading.gpu, text=_slow_text(reading)))
+                findings.append(GpuFault(kind=Kind.SLOW, gpu=reading.gpu, text=_slow_text(reading)))
         return findings
 
-    def _judge(self, reading: GpuReading) -> list[Finding]:
+    def _judge(self, reading: GpuReading) -> list[GpuFault]:
         found = [(Kind.ERROR, text) for text in self._new_errors(reading)]
         if reading.processes:
             found.append((Kind.PROCESS, f"used by {_people(reading.processes)}"))
         if text := self._excess(reading):
             found.append((Kind.MEMORY, text))
-        return [Finding(kind=kind, gpu=reading.gpu, text=text) for kind, text in found]
+        return [GpuFault(kind=kind, gpu=reading.gpu, text=text) for kind, text in found]
 
     def _excess(self, reading: GpuReading) -> str:
         used = reading.memory_used_bytes
@@ -201,10 +201,10 @@ def _people(processes: Sequence[GpuProcess]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _gpus(findings: Sequence[Finding]) -> tuple[str, ...]:
+def _gpus(findings: Sequence[GpuFault]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(finding.gpu for finding in findings))
 
 
-def _told(findings: Sequence[Finding], moment: str = "") -> str:
+def _told(findings: Sequence[GpuFault], moment: str = "") -> str:
     texts = {gpu: [each.text for each in findings if each.gpu == gpu] for gpu in _gpus(findings)}
     return ". ".join(f"GPU {gpu}{moment}: {'; '.join(found)}" for gpu, found in texts.items())

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelcup.reporting.bottlenecks.launches import Group, Launch, groups
-from kernelcup.reporting.bottlenecks.rules import SHORT_NS, Verdict, verdicts
+from kernelcup.reporting.bottlenecks.rules import SHORT_NS, Diagnosis, verdicts
 from kernelcup_harness.protocol import Counters
 
 MOST_SENTENCES = 6
@@ -70,7 +70,7 @@ def sentences(found: Counters) -> list[Sentence]:
     return shown[:MOST_SENTENCES]
 
 
-def sentence(group: Group, verdict: Verdict) -> Sentence:
+def sentence(group: Group, verdict: Diagnosis) -> Sentence:
     """Return a rule's verdict as a sentence about a kernel."""
     name = short(group.name)
     text = f"{name} ({group.share:.0%} of the time): {verdict.text}."

@@ -13,11 +13,11 @@ from statistics import NormalDist
 
 from kernelcup.domain import Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
-from kernelcup.storage.results.finals import Contestant, Held, Placed
+from kernelcup.storage.results.finals import Finalist, Held, Placed
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels, finals
-from kernelcup_harness.protocol.duels import Standing
+from kernelcup_harness.protocol.duels import RatioEstimate
 
-UNKNOWN = Standing(0.0, math.inf, 0)
+UNKNOWN = RatioEstimate(0.0, math.inf, 0)
 OPEN = (JobState.QUEUED, JobState.RUNNING)
 WALL_CLOCK = "its calls go by the wall clock"
 RANKED_ERROR = 0.05
@@ -53,7 +53,7 @@ class _NotHeldYet(Exception):
         self.due = due
 
 
-def decide(contestants: Sequence[Contestant], held: Sequence[Held], error: float) -> Decision:
+def decide(contestants: Sequence[Finalist], held: Sequence[Held], error: float) -> Decision:
     """Return the next duel of a final, or its official order.
 
     Args:
@@ -72,11 +72,11 @@ def decide(contestants: Sequence[Contestant], held: Sequence[Held], error: float
     return Decision(meetings=meetings, places=places)
 
 
-def _meet(contestants: Sequence[Contestant], held: Sequence[Held], meetings: list[Meeting]) -> finals.Meet:
+def _meet(contestants: Sequence[Finalist], held: Sequence[Held], meetings: list[Meeting]) -> finals.Meet:
     by_name = {_name(each): each for each in contestants}
     by_pair = {frozenset((each.first_id, each.second_id)): each for each in held}
 
-    def meet(first: str, second: str, error: float) -> Standing:
+    def meet(first: str, second: str, error: float) -> RatioEstimate:
         one, other = by_name[first], by_name[second]
         duel = by_pair.get(frozenset((one.submission_id, other.submission_id)))
         if one.in_turns and other.in_turns and (duel is None or duel.state in OPEN):
@@ -88,7 +88,7 @@ def _meet(contestants: Sequence[Contestant], held: Sequence[Held], meetings: lis
     return meet
 
 
-def _met(one: Contestant, other: Contestant, held: Held | None, error: float) -> tuple[Meeting, Standing]:
+def _met(one: Finalist, other: Finalist, held: Held | None, error: float) -> tuple[Meeting, RatioEstimate]:
     """Return how two compare: by their duel, or by the intervals of their ranked times."""
     why = _why_not(one, other, held)
     if why:
@@ -113,7 +113,7 @@ def _met(one: Contestant, other: Contestant, held: Held | None, error: float) ->
     return meeting, standing
 
 
-def _why_not(one: Contestant, other: Contestant, held: Held | None) -> str:
+def _why_not(one: Finalist, other: Finalist, held: Held | None) -> str:
     """Return why two have no duel that counts, empty if they have one. It tells nothing that is hidden."""
     by_wall = [f"#{each.submission_id}" for each in (one, other) if not each.in_turns]
     if by_wall:
@@ -135,14 +135,14 @@ def _why_not(one: Contestant, other: Contestant, held: Held | None) -> str:
     return "" if is_compared(held.duel) else "their duel gave no times that can be compared"
 
 
-def by_duel(duel: DuelResult, *, flipped: bool = False) -> Standing:
+def by_duel(duel: DuelResult, *, flipped: bool = False) -> RatioEstimate:
     """Return the outcome of a duel; ``flipped`` for that of the second against the first."""
     ends = math.log(duel.low), math.log(duel.high)
     middle = sum(ends) / 2
-    return Standing(-middle if flipped else middle, (ends[1] - ends[0]) / 2, duel.blocks)
+    return RatioEstimate(-middle if flipped else middle, (ends[1] - ends[0]) / 2, duel.blocks)
 
 
-def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> Standing:
+def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> RatioEstimate:
     """Compare two ranked times by their 95 % intervals, widened so that they miss with probability ``error``."""
     reaches = [_reach(each) for each in (one, other)]
     if None in reaches:
@@ -150,7 +150,7 @@ def by_intervals(one: Score, other: Score, error: float = duels.ERROR) -> Standi
     normal = NormalDist()
     wider = normal.inv_cdf(1 - error / 2) / normal.inv_cdf(1 - RANKED_ERROR / 2)
     half = wider * math.hypot(*(reach for reach in reaches if reach is not None))
-    return Standing(math.log(one.score_s / other.score_s), half, 0)
+    return RatioEstimate(math.log(one.score_s / other.score_s), half, 0)
 
 
 def by_scores(first: Score | None, second: Score | None, duel: DuelResult) -> DuelResult:
@@ -161,7 +161,7 @@ def by_scores(first: Score | None, second: Score | None, duel: DuelResult) -> Du
     return dataclasses.replace(duels.outcome(found, [], []), rival_message=duel.rival_message)
 
 
-def _score(each: Contestant) -> Score:
+def _score(each: Finalist) -> Score:
     return Score(score_s=each.score_s, low_s=each.low_s, high_s=each.high_s)
 
 
@@ -172,5 +172,5 @@ def _reach(each: Score) -> float | None:
     return max(math.log(each.score_s / each.low_s), math.log(each.high_s / each.score_s))
 
 
-def _name(each: Contestant) -> str:
+def _name(each: Finalist) -> str:
     return str(each.submission_id)

@@ -24,7 +24,7 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.results import finals as stored
 from kernelcup.storage.results import standings as ranking
-from kernelcup.storage.results.finals import Contestant, Held, Outcome, StoredFinal
+from kernelcup.storage.results.finals import Finalist, Held, Outcome, StoredFinal
 from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import HarnessKind, TrustLevel
 
@@ -159,7 +159,7 @@ def _begin(
         )
     last = ranks[min(top, len(ranks)) - 1]
     contestants = [
-        Contestant(
+        Finalist(
             submission_id=each.submission_id,
             rank=rank,
             score_s=each.score_s,
@@ -221,7 +221,7 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
     )
 
 
-def _present(session: Session, final: StoredFinal) -> list[Contestant]:
+def _present(session: Session, final: StoredFinal) -> list[Finalist]:
     """Return the contestants that were not deleted."""
     there = stored.existing(session, [each.submission_id for each in final.contestants])
     return [each for each in final.contestants if each.submission_id in there]

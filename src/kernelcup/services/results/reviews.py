@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.screen.findings import NO_ANSWER, Finding
+from kernelcup.screen.findings import NO_ANSWER, Remark
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results import news as news_of_results
@@ -181,7 +181,7 @@ def _screened(session: Session, job: Job) -> Held | None:
         return None
     screening = screenings.find(session, job.submission_id)
     # Code that was not screened may have any of the tags.
-    unseen = (Finding(tag=NO_ANSWER, line=0, column=0, source="", explanation=""),)
+    unseen = (Remark(tag=NO_ANSWER, line=0, column=0, source="", explanation=""),)
     findings = unseen if screening is None else screening.findings
     found = [finding for finding in findings if finding.tag in (*review_tags, NO_ANSWER)]
     if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):

@@ -16,7 +16,7 @@ from kernelcup_harness.protocol import DuelResult, Mode, Verdict, from_json, to_
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Contestant:
+class Finalist:
     """A submission of a final, as it stood in the standings when the final began."""
 
     submission_id: int
@@ -53,7 +53,7 @@ class StoredFinal:
     id: int
     leaderboard_id: int
     device: str
-    contestants: list[Contestant]
+    contestants: list[Finalist]
     error: float
     started_by: str
     started_at: datetime
@@ -80,7 +80,7 @@ def insert(
     *,
     board_id: int,
     device: str,
-    contestants: Sequence[Contestant],
+    contestants: Sequence[Finalist],
     error: float,
     started_by: str,
     now: datetime,
@@ -183,7 +183,7 @@ def _final(row: FinalRow) -> StoredFinal:
         id=row.id,
         leaderboard_id=row.leaderboard_id,
         device=row.device,
-        contestants=from_json(list[Contestant], row.contestants, "contestants"),
+        contestants=from_json(list[Finalist], row.contestants, "contestants"),
         error=row.error,
         started_by=row.started_by,
         started_at=row.started_at,

@@ -6,7 +6,7 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from kernelcup.screen.findings import Finding, Screening
+from kernelcup.screen.findings import Remark, Screening
 from kernelcup.storage.engine import database
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow, table_of
 
@@ -54,8 +54,8 @@ def find(session: Session, submission_id: int) -> Screening | None:
     return Screening(rules_version=row.rules_version, findings=findings, left_out=row.left_out)
 
 
-def _finding(row: ScreeningFindingRow) -> Finding:
-    return Finding(
+def _finding(row: ScreeningFindingRow) -> Remark:
+    return Remark(
         tag=row.tag,
         line=row.line_number,
         column=row.column_number,

@@ -15,7 +15,7 @@ import torch
 
 from kernelcup_harness.clocks.replay.clean_room import OPEN_S, CleanRoom
 from kernelcup_harness.clocks.replay.match import Match
-from kernelcup_harness.clocks.replay.stage import Around, results
+from kernelcup_harness.clocks.replay.stage import StageContext, results
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.clocks.replay.witnessed import Witness
 from kernelcup_harness.clocks.sampling import Plans, TimedCase
@@ -33,7 +33,7 @@ from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, RanKer
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.job_messages import MOST_BINARY, Binary, Dueled, Ran, Surroundings
+from kernelcup_harness.wire.job_messages import MOST_BINARY, Binary, Dueled, MachineFacts, Ran
 from kernelcup_harness.wire.messages import MAX_TEXT, Found
 
 MOST_EXPORT_KEPT = 64 << 20
@@ -199,7 +199,7 @@ class Session:
         return self._rooms[0].calls(case)
 
     def results(
-        self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, around: Around
+        self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, around: StageContext
     ) -> Generator[CaseResult, None, bool]:
         """Yield the results of a timed stage. Return whether the stage is done; if not, its calls have to be made."""
         if self._room is None:
@@ -223,7 +223,7 @@ class Session:
             self._leave(reason)
         else:
             if self._room is not None:
-                self._tell(Surroundings(environment={"data_bytes": self._room.data_bytes}))
+                self._tell(MachineFacts(environment={"data_bytes": self._room.data_bytes}))
                 self._say()
 
     def _fight(self, runs: Sequence[CaseCalls]) -> None:
@@ -272,7 +272,7 @@ class Session:
             told |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
         if self._not_witnessed:
             told |= {"not_witnessed": self._not_witnessed[:500]}
-        self._tell(Surroundings(environment={"clean_room": told}))
+        self._tell(MachineFacts(environment={"clean_room": told}))
         if self._room is not None and self._room.ran:
             self._tell(Ran(kernels=self._room.ran))
 
@@ -287,7 +287,7 @@ class ReplayClock:
         around: What a replayed stage needs beside its calls.
     """
 
-    def __init__(self, session: Session, plans: Plans, wall: WallClock, around: Around) -> None:
+    def __init__(self, session: Session, plans: Plans, wall: WallClock, around: StageContext) -> None:
         self._session = session
         self._plans = plans
         self._wall = wall

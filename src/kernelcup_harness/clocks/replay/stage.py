@@ -21,7 +21,7 @@ Work = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Around:
+class StageContext:
     """What a replayed stage needs beside its calls."""
 
     phase: Callable[[str], AbstractContextManager[None]]
@@ -39,7 +39,7 @@ class Around:
 
 
 def results(
-    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], judge: Judge, around: Around
+    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], judge: Judge, around: StageContext
 ) -> Generator[CaseResult, None, NotReplayed | None]:
     """Yield the results of a stage; return why its calls have to be made instead, None if they were replayed."""
 
@@ -77,7 +77,7 @@ def results(
 
 
 def preparing(
-    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], around: Around
+    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], around: StageContext
 ) -> Generator[tuple[TimedCase, str, Work]]:
     """Yield the steps that need the contestants: case, name, work. All those of public cases come first."""
     if not cases:
@@ -98,7 +98,7 @@ def timing(
     room: CleanRoom,
     cases: Sequence[TimedCase],
     judge: Judge,
-    around: Around,
+    around: StageContext,
     timed: list[tuple[PlannedCase, Timing]],
 ) -> Generator[tuple[TimedCase, str, Work]]:
     """Yield the steps that need the timer: case, name, work. Times go to ``timed``."""

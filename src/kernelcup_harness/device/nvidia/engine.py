@@ -59,7 +59,7 @@ class GpuEngine:
         if cut is not None:
             parts = steps.cut(capture, cut)
             capture, kernels = parts.capture, parts.kernels
-        made = rebuild.Builder(self._driver, self._context, inside).build(capture)
+        made = rebuild.GraphBuilder(self._driver, self._context, inside).build(capture)
         made.steps = kernels
         self._sets.append(made.executables)
         return made

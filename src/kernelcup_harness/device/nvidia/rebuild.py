@@ -56,7 +56,7 @@ RESOURCES = (1, 3, 4)
 MOST_RAN, LONGEST_RAN = 64, 300
 
 
-class Builder:
+class GraphBuilder:
     """Rebuilds graphs.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.submission.port import CallFailed
+from kernelcup_harness.submission.port import FunctionFailed
 from kernelcup_harness.wire import values
 
 MAX_RANK = 16
@@ -110,10 +110,10 @@ class Arguments:
 
 
 def tensor_of(path: str, value: torch.Tensor, *, gpu: bool) -> Tensor:
-    """Describe a tensor. Raise :class:`CallFailed` if the header has no word for it."""
+    """Describe a tensor. Raise :class:`FunctionFailed` if the header has no word for it."""
     if value.dtype not in NUMBERS or value.dim() > MAX_RANK:
         text = f"a tensor of dtype {value.dtype} with {value.dim()} dimensions"
-        raise CallFailed(f"{text} cannot be passed to C: see kernelcup.h")
+        raise FunctionFailed(f"{text} cannot be passed to C: see kernelcup.h")
     device = value.get_device() if gpu and value.is_cuda else HOST
     made = Tensor(value.data_ptr() or None, name_of(path), NUMBERS[value.dtype], device, value.dim())
     made.shape[: value.dim()] = value.shape
@@ -122,7 +122,7 @@ def tensor_of(path: str, value: torch.Tensor, *, gpu: bool) -> Tensor:
 
 
 def scalar_of(path: str, value: Any) -> Scalar:
-    """Describe a value that is no tensor. Raise :class:`CallFailed` if the header has no word for it."""
+    """Describe a value that is no tensor. Raise :class:`FunctionFailed` if the header has no word for it."""
     name = name_of(path)
     if value is None:
         return Scalar(name, NONE)
@@ -138,7 +138,7 @@ def scalar_of(path: str, value: Any) -> Scalar:
         return Scalar(name, TYPE, 0, NUMBERS[value])
     if isinstance(value, torch.device):
         return Scalar(name, TEXT, 0, 0, 0.0, str(value).encode())
-    raise CallFailed(f"a {type(value).__name__} cannot be passed to C: see kernelcup.h")
+    raise FunctionFailed(f"a {type(value).__name__} cannot be passed to C: see kernelcup.h")
 
 
 def read_scalar(scalar: Scalar, before: Any) -> Any:

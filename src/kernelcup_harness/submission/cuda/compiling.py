@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelcup_harness.isolation.environment import CUDA_FOLDER
+from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.protocol.variables import CHECKED
 from kernelcup_harness.submission.cuda import libraries, options
 from kernelcup_harness.submission.cuda.nvcc import find_nvcc

@@ -31,6 +31,6 @@ class Cuda:
     def load(self, entry: Path) -> Kernel:
         """Load the library."""
         # Needs torch, which a build does not.
-        from kernelcup_harness.submission.cuda.library import Library
+        from kernelcup_harness.submission.cuda.library import CompiledKernel
 
-        return Library(compiling.compiled(entry, os.environ))
+        return CompiledKernel(compiling.compiled(entry, os.environ))

@@ -17,7 +17,7 @@ import torch
 from kernelcup_harness.protocol import CudaBuild
 from kernelcup_harness.submission.cuda import arguments, compiling, options
 from kernelcup_harness.submission.cuda.arguments import HOST, Arguments, Context, Scalar, Tensor
-from kernelcup_harness.submission.port import CallFailed, NotCompiled
+from kernelcup_harness.submission.port import FunctionFailed, NotCompiled
 from kernelcup_harness.wire import devices, values
 
 MOST = 256
@@ -95,10 +95,10 @@ class Leaderboard:
         return context.message.decode("utf-8", "replace") or f"check_implementation returned {code}"
 
     def _call(self, name: str, *given: Any, made: Made) -> None:
-        """Call a function that makes values. Raise :class:`CallFailed` if it reports a failure."""
+        """Call a function that makes values. Raise :class:`FunctionFailed` if it reports a failure."""
         function = getattr(self._library, f"kc_call_{name}", None)
         if function is None:
-            raise CallFailed(f"{name} is not defined")
+            raise FunctionFailed(f"{name} is not defined")
         context = self._context()
         tensor, scalar = NEW_TENSOR(made.new_tensor), NEW_SCALAR(made.new_scalar)
         context.new_tensor = ctypes.cast(tensor, ctypes.c_void_p)
@@ -112,7 +112,7 @@ class Leaderboard:
             raise lacked
         if code or context.failed:
             text = context.message.decode("utf-8", "replace")
-            raise CallFailed(f"{name}: {text}" if text else f"{name} returned {code}")
+            raise FunctionFailed(f"{name}: {text}" if text else f"{name} returned {code}")
 
     def _context(self) -> Context:
         context = Context(device=HOST, scratch=self._allocate)
@@ -128,7 +128,7 @@ class Leaderboard:
             try:
                 torch.cuda.synchronize()
             except RuntimeError as error:
-                raise CallFailed(f"{name}: {error}") from error
+                raise FunctionFailed(f"{name}: {error}") from error
 
     def _allocated(self, _context: Any, nbytes: int) -> int | None:
         """Return memory for the call in progress. Called from C: nothing may be raised here."""
@@ -180,7 +180,7 @@ class Made:
         except (torch.OutOfMemoryError, MemoryError) as error:
             self.lacked = error
         except Exception as error:
-            self.lacked = CallFailed(f"the tensor {name_of(name)} cannot be made: {error}")
+            self.lacked = FunctionFailed(f"the tensor {name_of(name)} cannot be made: {error}")
         return None
 
     def _append(self, args: Any, name: Any, dtype: int, device: int, shape: list[int]) -> int:
@@ -201,7 +201,7 @@ class Made:
         """Append a scalar; return 0 if that was done."""
         count = self.args.scalar_count
         if ctypes.addressof(args.contents) != ctypes.addressof(self.args) or count == MOST:
-            self.lacked = CallFailed(f"only the function's own values can grow, up to {MOST} scalars")
+            self.lacked = FunctionFailed(f"only the function's own values can grow, up to {MOST} scalars")
             return 1
         ctypes.memmove(ctypes.byref(self._scalars[count]), value, ctypes.sizeof(Scalar))
         self.args.scalar_count = count + 1

@@ -39,7 +39,7 @@ BESIDE = ("../tools/util/include",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Arguments:
+class CompilerArguments:
     """Arguments for nvcc."""
 
     compile: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def of_job(spec: JobSpec, environ: Mapping[str, str]) -> dict[str, str]:
     return environments.named(spec.environment, environ).variables | linked
 
 
-def arguments(environ: Mapping[str, str]) -> Arguments:
+def arguments(environ: Mapping[str, str]) -> CompilerArguments:
     """Return what a job's libraries and environment add to a command. Raise :class:`NotCompiled` if one is missing."""
     compiling: list[str] = []
     linking: list[str] = []
@@ -62,7 +62,7 @@ def arguments(environ: Mapping[str, str]) -> Arguments:
             linking += [str(file), "-Xlinker", f"-rpath,{file.parent}"]
     environment = environments.chosen(environ)
     own = environment.flags if environment is not None else ()
-    return Arguments(compile=(*dict.fromkeys(compiling), *own), link=tuple(linking))
+    return CompilerArguments(compile=(*dict.fromkeys(compiling), *own), link=tuple(linking))
 
 
 def trouble(names: Sequence[str], environ: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ import torch
 from kernelcup_harness.submission import forms
 from kernelcup_harness.submission.cuda import arguments
 from kernelcup_harness.submission.cuda.arguments import HOST, Arguments, Context
-from kernelcup_harness.submission.port import CallFailed, NotCompiled, WantsForm
+from kernelcup_harness.submission.port import FunctionFailed, NotCompiled, WantsForm
 from kernelcup_harness.wire import devices
 
 FUNCTION = "kc_call_custom_kernel"
@@ -20,7 +20,7 @@ FUNCTION = "kc_call_custom_kernel"
 LINE_BUFFERED = 1
 
 
-class Library(WantsForm):
+class CompiledKernel(WantsForm):
     """The ``custom_kernel`` of a compiled submission.
 
     Args:
@@ -52,9 +52,9 @@ class Library(WantsForm):
         self._form = None if form is None else forms.decoded(form["tree"], form["table"])
 
     def __call__(self, data: Any) -> Any:
-        """Call it; return its answer, None if it was written into the input. Raise :class:`CallFailed`."""
+        """Call it; return its answer, None if it was written into the input. Raise :class:`FunctionFailed`."""
         if self._described is None:
-            raise CallFailed(
+            raise FunctionFailed(
                 "this leaderboard has no ref_kernel, so the form of its answers is not known before a call: "
                 "it takes Python only"
             )
@@ -80,7 +80,7 @@ class Library(WantsForm):
             raise lacked
         if code or context.failed:
             text = context.message.decode("utf-8", "replace")
-            raise CallFailed(f"custom_kernel: {text}" if text else f"custom_kernel returned {code}")
+            raise FunctionFailed(f"custom_kernel: {text}" if text else f"custom_kernel returned {code}")
 
     def _allocated(self, _context: Any, nbytes: int) -> int | None:
         """Return memory for the call in progress, None without any. Called from C: nothing may be raised here."""

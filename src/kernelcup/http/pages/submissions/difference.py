@@ -14,7 +14,7 @@ from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
 from kernelcup.reporting import phrases
-from kernelcup.reporting.insights import Lesson, lessons
+from kernelcup.reporting.insights import Insight, lessons
 from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup_harness.protocol import CaseResult, SourceTree, StageName
 
@@ -41,8 +41,8 @@ class CasePair:
     """A case in both submissions."""
 
     case: CaseResult
-    old: Lesson | None
-    new: Lesson | None
+    old: Insight | None
+    new: Insight | None
     change: str
     """``−5.6 %``; empty where one of them has no time."""
     sure: bool
@@ -126,7 +126,7 @@ def _pair(device: str, old: Run, new: Run) -> DevicePair | None:
 
 
 def _cases(
-    cases: list[CaseResult], before: dict[int, Lesson], after: dict[int, Lesson], *, same: bool
+    cases: list[CaseResult], before: dict[int, Insight], after: dict[int, Insight], *, same: bool
 ) -> Iterator[CasePair]:
     for case in cases:
         old, new = before.get(case.index) if same else None, after.get(case.index)
@@ -135,14 +135,14 @@ def _cases(
         yield CasePair(case=case, old=old, new=new, change=change_text(old, new), sure=is_sure(old, new))
 
 
-def change_text(old: Lesson | None, new: Lesson | None) -> str:
+def change_text(old: Insight | None, new: Insight | None) -> str:
     """Return by how much a time has changed; empty where one of them is not known."""
     if old is None or new is None:
         return ""
     return phrases.change_text(new.time_ns / old.time_ns)
 
 
-def is_sure(old: Lesson | None, new: Lesson | None) -> bool:
+def is_sure(old: Insight | None, new: Insight | None) -> bool:
     """Return whether two times differ by more than their intervals."""
     ends = [each for lesson in (old, new) if lesson is not None for each in (lesson.low_ns, lesson.high_ns)]
     if len(ends) != 4 or None in ends:

@@ -15,7 +15,7 @@ from kernelcup.http.pages.submissions.failing import Failure, failures_of
 from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.reporting import columns
 from kernelcup.reporting.bottlenecks import explain, roofline
-from kernelcup.reporting.insights import Lesson, lessons
+from kernelcup.reporting.insights import Insight, lessons
 from kernelcup.reporting.phrases import duel_sentence, times_as_fast, trust_text
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
@@ -54,7 +54,7 @@ class CaseRow:
     """A line of a stage's table."""
 
     case: CaseResult
-    lesson: Lesson | None
+    lesson: Insight | None
     samples: Markup
     rate: str
     over_reference: str
@@ -244,7 +244,7 @@ def _tables(report: RunReport, beside: Beside | None) -> Iterator[StageTable]:
         )
 
 
-def _row(case: CaseResult, lesson: Lesson | None, reach: float) -> CaseRow:
+def _row(case: CaseResult, lesson: Insight | None, reach: float) -> CaseRow:
     known = lesson is not None
     return CaseRow(
         case=case,
@@ -256,7 +256,7 @@ def _row(case: CaseResult, lesson: Lesson | None, reach: float) -> CaseRow:
     )
 
 
-def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Lesson]) -> dict[str, str]:
+def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Insight]) -> dict[str, str]:
     """Return the findings of the audits with their cases; the way there and back has a column of its own."""
     audits = {each.index: each.timing.audit for each in cases if each.timing is not None}
     found = []
@@ -267,7 +267,7 @@ def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Lesson]) -> dict[s
     return columns.notes(found)
 
 
-def _rate(lesson: Lesson) -> str:
+def _rate(lesson: Insight) -> str:
     """Return the bytes moved, or operations done, each second; if both are known, the share names the bound."""
     moved = columns.rate(lesson.bytes_per_s, "B/s")
     return moved or columns.rate(lesson.flops_per_s, "FLOP/s")
