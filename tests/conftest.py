@@ -71,8 +71,10 @@ def _servers_are_quick() -> Iterator[None]:
     """Have servers start and end sooner, if there are tests of them at all: this imports FastAPI."""
     with pytest.MonkeyPatch.context() as patch:
         if "kernelcup.http.app" in sys.modules:
+            from quick_clients import answer_at_once
             from quick_servers import end_soon, share_routes
 
+            answer_at_once(patch)
             share_routes(patch)
             end_soon(patch)
         yield

@@ -122,6 +122,7 @@ GOOD = {
     "webhook_id": "1",
     "earlier": "1",
     "case": "0",
+    "path": "index",
 }
 """What stands in an address where nothing strange does."""
 
