@@ -123,6 +123,7 @@ GOOD = {
     "earlier": "1",
     "case": "0",
     "path": "index",
+    "reservation_id": "1",
 }
 """What stands in an address where nothing strange does."""
 
