@@ -14,7 +14,16 @@ import pytest
 import reports
 from looks import check_page
 
-from builders import NOT_REPLAYED, NOW, make_board, make_case, make_stage, make_submission, make_wall_report
+from builders import (
+    NOT_REPLAYED,
+    NOW,
+    make_board,
+    make_case,
+    make_report,
+    make_stage,
+    make_submission,
+    make_wall_report,
+)
 from kernelcup.domain import CodePolicy, Role
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
@@ -256,12 +265,32 @@ def test_code_is_shown_to_others_once_the_leaderboard_publishes_it(
     db, clock, client, person, signed_in
 ) -> None:
     deadline = NOW.replace(day=2)
-    make_board(db, deadline=deadline, code_policy=CodePolicy.AFTER_DEADLINE)
+    make_board(db, deadline=deadline)
     judged(db, reports.ranked())
     client.cookies.update(signed_in(person("bob")))
     assert "triton" not in client.get("/s/1").text
     clock.advance(3 * 86400)
+    client.cookies.clear()
     assert "triton" in client.get("/s/1").text
+
+
+def test_a_ranked_result_leads_to_those_beside_it(db, client, person) -> None:
+    make_board(db)
+    judged(db, make_report([1000.0]))
+    judged(db, make_report([5000.0]), user="bob")
+    page = client.get("/s/2").text
+    assert 'Previous: <a href="/s/1" rel="prev">#1</a>, rank 1, ada' in page
+    assert 'rel="next"' not in page
+    assert 'Next: <a href="/s/2" rel="next">#2</a>, rank 2, bob' in client.get("/s/1").text
+
+
+def test_who_submits_reads_when_the_code_is_shown(db, client, ada) -> None:
+    make_board(db, name="late", deadline=NOW.replace(year=NOW.year + 1))
+    assert (
+        "code of ranked results is shown to all who see the leaderboard" in client.get("/b/late/submit").text
+    )
+    make_board(db, name="kept", code_policy=CodePolicy.NEVER)
+    assert "do not see each other’s code." in client.get("/b/kept/submit").text
 
 
 def test_who_manages_the_leaderboard_sees_all_of_it(db, client, ada, person, signed_in) -> None:

@@ -120,7 +120,7 @@ class BoardSettings:
     visibility: Visibility = Visibility.PUBLIC
     pseudonymous: bool = False
     """Whether members are shown to each other under their pseudonyms."""
-    code_policy: CodePolicy = CodePolicy.NEVER
+    code_policy: CodePolicy = CodePolicy.AFTER_DEADLINE
     freeze_at: datetime | None = None
     """From this time on, all but its managers see the standings as of this time."""
     max_file_bytes: int | None = None
@@ -133,6 +133,11 @@ class BoardSettings:
     """Whether a new first place must win a duel against the previous one, measured in turns."""
     event: str = ""
     """The event that it is part of; empty for none."""
+
+    @property
+    def publishes_code(self) -> bool:
+        """Whether the code of ranked results is shown after the deadline; under pseudonyms it would tell its author."""
+        return self.code_policy is CodePolicy.AFTER_DEADLINE and not self.pseudonymous
 
 
 SETTING_TYPES: Mapping[str, Any] = get_type_hints(BoardSettings)

@@ -7,6 +7,7 @@ import math
 from datetime import datetime
 
 from kernelcup.domain import (
+    BoardSettings,
     DuelOutcome,
     Job,
     JobState,
@@ -145,6 +146,15 @@ def level_mark(trust: str) -> str:
 def unranked(rule: TrustRule) -> str:
     """Return why results are listed apart; each says by which clock it was timed."""
     return f"not ranked: this leaderboard ranks {rule.value} times only"
+
+
+def code_rule(board: BoardSettings) -> str:
+    """Return who sees the code of a leaderboard's ranked results, and when."""
+    if not board.publishes_code:
+        return "Participants do not see each other’s code."
+    if board.deadline is None:
+        return "Participants do not see each other’s code: it is shown after a deadline, and there is none."
+    return "The code of ranked results is shown to all who see the leaderboard after the deadline."
 
 
 def ranking_levels(rule: TrustRule) -> str:

@@ -268,6 +268,17 @@ def test_a_leaderboard_is_closed_before_it_opens(command: Command) -> None:
     assert command("submit", "kernel.py", "--no-wait", "--json").body["error"]["code"] == "not_open_yet"
 
 
+def test_who_makes_a_leaderboard_and_who_submits_to_it_hear_that_code_is_shown(command: Command) -> None:
+    made = command("board", "create", "identity", "--deadline", "2999-01-02")
+    rule = "The code of ranked results is shown to all who see the leaderboard after the deadline."
+    assert f"{rule} --code never keeps it to its authors." in made.out
+    assert rule in command("board", "show", "identity").out
+    assert rule in command("submit", "kernel.py", "--no-wait").out
+    assert rule not in command("submit", "kernel.py", "--mode", "test", "--no-wait").out
+    command("board", "update", "identity", "--code", "never", "--yes")
+    assert rule not in command("submit", "kernel.py", "--no-wait").out
+
+
 def test_a_leaderboards_name_is_taken_once_in_any_case(command: Command, board: str) -> None:
     for name in (board, board.upper()):
         ended = command("board", "create", "softmax", "--name", name)

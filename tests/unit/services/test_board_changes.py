@@ -73,7 +73,7 @@ def test_every_setting_can_be_changed_and_is_shown_before(db) -> None:
         "devices": ("A100", "H100"),
         "visibility": Visibility.CLOSED,
         "pseudonymous": True,
-        "code_policy": CodePolicy.AFTER_DEADLINE,
+        "code_policy": CodePolicy.NEVER,
         "max_file_bytes": 1000,
         "review_tags": ("a", "b"),
         "freeze_at": NOW + timedelta(days=8),

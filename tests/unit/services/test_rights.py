@@ -132,11 +132,15 @@ def test_the_log_of_a_deleted_board_stays_closed(db: Database) -> None:
     ("before", "change", "told"),
     [
         (
-            {"pseudonymous": False},
+            {"code_policy": CodePolicy.NEVER},
             {"code_policy": CodePolicy.AFTER_DEADLINE},
             "The code of ranked submissions is shown to all after the deadline",
         ),
-        ({"pseudonymous": True}, {"pseudonymous": False}, "Participants are shown under their own names"),
+        (
+            {"pseudonymous": True, "code_policy": CodePolicy.NEVER},
+            {"pseudonymous": False},
+            "Participants are shown under their own names",
+        ),
     ],
 )
 def test_a_promise_is_not_broken_in_silence(db: Database, before, change, told) -> None:

@@ -34,7 +34,7 @@ from kernelcup.services.people.audit_log import entries
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.reviews import quarantine
-from kernelcup.services.results.standings import freeze, history, personal_best, standings, unveil
+from kernelcup.services.results.standings import freeze, history, neighbours, personal_best, standings, unveil
 from kernelcup.services.submissions.submissions import (
     check_follows,
     get_code,
@@ -199,7 +199,7 @@ def test_what_is_under_review_is_not_deleted_by_its_author(db, play) -> None:
 
 
 def test_code_is_published_after_the_deadline_and_the_last_exception(db, play) -> None:
-    make_board(db, deadline=NOW + HOUR, code_policy=CodePolicy.AFTER_DEADLINE)
+    make_board(db, deadline=NOW + HOUR)
     ranked, eve = play("ada"), make_actor(db, "eve")
     practice = play("ada", mode=Mode.TEST, report=make_report(mode=Mode.TEST, stages=[]))
     make_actor(db, "bob")
@@ -216,12 +216,30 @@ def test_code_is_published_after_the_deadline_and_the_last_exception(db, play) -
         get_code(db, ranked.id, viewer=eve, now=later)
 
 
-@pytest.mark.parametrize("settings", [{}, {"code_policy": CodePolicy.AFTER_DEADLINE, "pseudonymous": True}])
+@pytest.mark.parametrize("settings", [{"code_policy": CodePolicy.NEVER}, {"pseudonymous": True}])
 def test_code_may_never_be_published(db, play, settings) -> None:
     make_board(db, deadline=NOW + HOUR, **settings)
     ranked = play("ada")
     with pytest.raises(errors.Forbidden):
         get_code(db, ranked.id, viewer=make_actor(db, "eve"), now=NOW + 9 * HOUR)
+
+
+def test_a_result_has_the_places_before_and_after_it(db, play) -> None:
+    make_board(db, pseudonymous=True)
+    slow, fast, middle = play("ada", 3000), play("bob", 1000), play("eve", 2000)
+    practice = play("zoe", mode=Mode.TEST, report=make_report(mode=Mode.TEST, stages=[]))
+
+    def around(number: int) -> list[int | None]:
+        found = neighbours(db, "double", "H100", number, viewer=make_actor(db, "zoe"))
+        return [each and each.submission_id for each in found]
+
+    assert around(fast.id) == [None, middle.id]
+    assert around(middle.id) == [fast.id, slow.id]
+    assert around(slow.id) == [middle.id, None]
+    assert around(practice.id) == [None, None]
+    (before, _) = neighbours(db, "double", "H100", middle.id, viewer=NOBODY)
+    assert before is not None
+    assert before.user == f"participant {fast.id}"
 
 
 def test_pseudonyms_hide_names_from_all_but_managers_and_oneself(db, play) -> None:

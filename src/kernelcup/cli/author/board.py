@@ -53,6 +53,7 @@ def create(
 ) -> None:
     """Create a leaderboard from a task. A date without a time, as the deadline, means the end of that day."""
     from kernelcup.cli import options
+    from kernelcup.reporting.phrases import code_rule
 
     kind = options.read_harness(harness)
     if kind is not None:
@@ -66,6 +67,8 @@ def create(
     typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
     if backend.server is None and user is None:
         typer.echo(plain(f"Its owner is {board.creator}; choose another owner with --user NAME."))
+    keep = " --code never keeps it to its authors." if board.publishes_code else ""
+    typer.echo(f"{code_rule(board)}{keep}")
     for note in notes:
         typer.echo(plain(note))
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")

@@ -35,7 +35,11 @@ PseudonymousOption = Annotated[
     ),
 ]
 CodeOption = Annotated[
-    str | None, typer.Option("--code", help="When others see submissions: never or after_deadline.")
+    str | None,
+    typer.Option(
+        "--code",
+        help="When others see the code of ranked results: after_deadline (also of a new leaderboard) or never.",
+    ),
 ]
 SizeOption = Annotated[
     str | None,

@@ -50,6 +50,7 @@ def submit(
     from kernelcup.cli.compete.submissions import finish
     from kernelcup.errors import DeviceNeeded, LeaderboardNeeded, NotFound, ServerUnavailable, UnknownDevice
     from kernelcup.services.submissions.submit import read_tree
+    from kernelcup_harness.protocol import Mode
 
     name, content = wiring.read_submission(file)
     warn_near_misses(read_tree(name, content).code)
@@ -74,6 +75,8 @@ def submit(
     if not as_json:
         names = ", ".join(submission.devices)
         typer.echo(plain(f"submission {submission.id} to {submission.leaderboard} ({names})"))
+        if ask.mode is Mode.LEADERBOARD:
+            say_code_rule(backend.board(submission.leaderboard))
     if wait:
         backend.judge(submission, quiet=as_json)
     back = f"kernelcup watch {submission.id}{backend.option}   (the submission is stored)"
@@ -89,6 +92,14 @@ def warn_near_misses(code: str) -> None:
 
     for text in near_misses(code):
         typer.echo(plain(f"warning: {text}"), err=True)
+
+
+def say_code_rule(board: BoardInfo) -> None:
+    """Say who will see the code, where that is not its author alone."""
+    from kernelcup.reporting.phrases import code_rule
+
+    if board.publishes_code and board.deadline is not None:
+        typer.echo(code_rule(board))
 
 
 def say_queued(backend: Backend, submission_id: int) -> None:

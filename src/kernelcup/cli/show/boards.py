@@ -21,11 +21,12 @@ def times(board: BoardInfo) -> str:
 
 
 def rules_text(board: BoardInfo) -> str:
-    """Describe which times rank, and what a new first place needs."""
-    from kernelcup.reporting.phrases import ranking_levels
+    """Describe which times rank, what a new first place needs, and who sees code."""
+    from kernelcup.reporting.phrases import code_rule, ranking_levels
 
     which = ranking_levels(board.trust)
-    return f"{which}; a new first place must win a duel" if board.duel else which
+    duel = "; a new first place must win a duel" if board.duel else ""
+    return f"{which}{duel}. {code_rule(board)}"
 
 
 def moment(utc: datetime) -> str:

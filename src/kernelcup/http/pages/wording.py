@@ -8,7 +8,6 @@ from datetime import datetime
 
 from kernelcup.config.sign_in import title_of
 from kernelcup.domain import (
-    CodePolicy,
     JobState,
     Leaderboard,
     RankingBy,
@@ -17,7 +16,7 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.reporting.phrases import duel_remark, duel_sentence, remark, trust_text
+from kernelcup.reporting.phrases import code_rule, duel_remark, duel_sentence, remark, trust_text
 from kernelcup.services.results.duel_list import ShownDuel
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
@@ -183,7 +182,7 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
         else "KernelCup’s harness judges."
     )
     rules.append(("Judge", own))
-    rules.append(("Code", _code(board)))
+    rules.append(("Code", code_rule(board)))
     if board.pseudonymous:
         rules.append(("Names", "Members see each other under pseudonyms."))
     if board.visibility is Visibility.CLOSED:
@@ -207,13 +206,8 @@ def _proof(board: Leaderboard) -> str:
     return "All times rank. Those by the wall clock, which include the way there and back, are marked."
 
 
-def _code(board: Leaderboard) -> str:
-    if board.pseudonymous or board.code_policy is CodePolicy.NEVER:
-        return "Participants do not see each other’s code."
-    return "The code of ranked results is shown after the deadline."
-
-
 FILTERS = {
+    "code_rule": code_rule,
     "trust_text": trust_text,
     "provider_title": title_of,
     "wait_text": wait_text,

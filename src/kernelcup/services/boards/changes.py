@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import SETTING_TYPES, Actor, CodePolicy, Device, Leaderboard, Task
+from kernelcup.domain import SETTING_TYPES, Actor, Device, Leaderboard, Task
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services.boards import boards as board_rules
 from kernelcup.services.boards.board_events import check_event
@@ -297,14 +297,9 @@ def _reveals(session: Session, board: Leaderboard, changed: Leaderboard) -> tupl
     found = []
     if board.pseudonymous and not changed.pseudonymous:
         found.append("participants are shown under their own names")
-    if _publishes(changed) and not _publishes(board):
+    if changed.publishes_code and not board.publishes_code:
         found.append("the code of ranked submissions is shown to all after the deadline")
     return tuple(found) if found and boards.count_submissions(session, board.id) else ()
-
-
-def _publishes(board: Leaderboard) -> bool:
-    """Return whether code is shown; on a pseudonymous leaderboard it would reveal its author."""
-    return board.code_policy is CodePolicy.AFTER_DEADLINE and not board.pseudonymous
 
 
 def fingerprint(board: Leaderboard) -> str:

@@ -163,6 +163,30 @@ def places_of_submission(
     return found
 
 
+def neighbours(
+    db: Database, board: str, device: str, submission_id: int, *, viewer: Actor = OPERATOR
+) -> tuple[Standing | None, Standing | None]:
+    """Return the places before and after that of a submission, None where there is none.
+
+    Raise ``NotFound`` as :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name, is_frozen = board_device(found, device), shows_copy(session, found, viewer)
+        held = ranking.entries(
+            session, board_id=found.id, device=name, frozen=is_frozen, submission_id=submission_id
+        )
+        if not held:
+            return None, None
+        key = (held[0].entry.ranked_s, submission_id)
+        above = ranking.count(session, board_id=found.id, device=name, frozen=is_frozen, above=key)
+    near = standings(db, board, device, viewer=viewer, limit=3, offset=max(above - 1, 0))
+    at = next((at for at, each in enumerate(near) if each.submission_id == submission_id), None)
+    if at is None:
+        return None, None  # the ranking changed meanwhile
+    return near[at - 1] if at else None, near[at + 1] if at + 1 < len(near) else None
+
+
 def unranked_standings(
     db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
 ) -> list[Standing]:

@@ -17,7 +17,6 @@ from kernelcup.domain import (
     OPERATOR,
     PUT_ASIDE,
     Actor,
-    CodePolicy,
     Job,
     JobState,
     Leaderboard,
@@ -224,7 +223,7 @@ def _is_published(session: Session, board: Leaderboard, *, now: datetime | None)
         board: The leaderboard.
         now: The time; None for a caller for whom nothing counts as published.
     """
-    if board.code_policy is not CodePolicy.AFTER_DEADLINE or board.pseudonymous:
+    if not board.publishes_code:
         return False
     if now is None or board.deadline is None or now <= board.deadline:
         return False

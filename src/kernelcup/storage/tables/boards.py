@@ -41,7 +41,7 @@ class LeaderboardRow(Base):
     created_at: Mapped[datetime]
     visibility: Mapped[str] = mapped_column(default="public", server_default="public")
     pseudonymous: Mapped[bool] = mapped_column(default=False, server_default=false())
-    code_policy: Mapped[str] = mapped_column(default="never", server_default="never")
+    code_policy: Mapped[str] = mapped_column(default="after_deadline", server_default="after_deadline")
     freeze_at: Mapped[datetime | None]
     frozen_at: Mapped[datetime | None]
     """When the standings were copied to ``frozen_bests``; None until something changes after the freeze."""

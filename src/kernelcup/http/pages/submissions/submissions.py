@@ -79,6 +79,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         submission=view.submission,
         jobs=jobs,
         has_card=_has_card(db, view.submission, actor),
+        around=_around(db, jobs, view.submission, actor),
         beside=_own_beside(db, jobs, view.submission, actor),
         follows=follows,
         own=actor.user_id is not None and actor.user_id == view.submission.user_id,
@@ -228,6 +229,20 @@ def _has_card(db: Database, submission: Submission, actor: Actor) -> bool:
     if submission.mode is not Mode.LEADERBOARD:
         return False
     return boards.get_board(db, submission.leaderboard, viewer=actor).visibility is Visibility.PUBLIC
+
+
+def _around(
+    db: Database, jobs: list[JobPage], submission: Submission, actor: Actor
+) -> list[tuple[str, Standing | None, Standing | None]]:
+    """Return each device on which a submission holds a place, with the places before and after it."""
+    return [
+        (
+            page.job.device,
+            *standings.neighbours(db, submission.leaderboard, page.job.device, submission.id, viewer=actor),
+        )
+        for page in jobs
+        if page.place is not None
+    ]
 
 
 def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
