@@ -90,7 +90,7 @@ def test_only_findings_that_quarantine_do() -> None:
 
 def test_a_finding_of_an_unfinished_case_quarantines_once() -> None:
     other = Finding(code="below_floor", text="of another case", quarantines=True)
-    found = audits.quarantine_of([case(TrustLevel.REPLAYED, BAD)], found=[BAD, other, other])
+    found = audits.quarantine_of([case(TrustLevel.REPLAYED, BAD)], reported=[BAD, other, other])
     assert found == [BAD, other]
 
 

@@ -32,9 +32,9 @@ def budgets_s(
     """
     share = min(rules.case_budget_s, rules.stage_budget_s / max(1, cases))
     needed = [CALLS_OF_BUDGET * each for each in reference_s[:cases]]
-    found = [max(share, each) for each in needed] + [share] * (cases - len(needed))
-    shrink = min(1.0, WALL_SHARE * limit_s / sum(found)) if found else 1.0
-    return [shrink * each for each in found]
+    shares = [max(share, each) for each in needed] + [share] * (cases - len(needed))
+    shrink = min(1.0, WALL_SHARE * limit_s / sum(shares)) if shares else 1.0
+    return [shrink * each for each in shares]
 
 
 class Budget:

@@ -24,16 +24,16 @@ def seconds(task: TaskCode, make: Callable[[], Any], enough_s: float = 0.0) -> f
     The first call may compile, so the quicker of two is taken, unless the first takes at most ``enough_s``.
     Raise :class:`TaskFault`.
     """
-    found: list[float] = []
-    while not found or (len(found) < 2 and found[0] > enough_s):
+    times_s: list[float] = []
+    while not times_s or (len(times_s) < 2 and times_s[0] > enough_s):
         began = time.monotonic()
         data = make()
         if task.has_reference:
             answer = task.expected(data)
             # The reference may have overwritten its input. The check waits for the device.
             task.check(make(), answer)
-        found.append(time.monotonic() - began)
-    return min(found)
+        times_s.append(time.monotonic() - began)
+    return min(times_s)
 
 
 def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) -> list[float]:
@@ -42,18 +42,18 @@ def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) 
     Failures of the task are reported when the case itself is called, so they end the list here.
     """
     share = rules.stage_budget_s / max(1, len(stage.cases)) / FEWEST_SAMPLES
-    until, found = time.monotonic() + rules.most_stage_s, list[float]()
+    until, references_s = time.monotonic() + rules.most_stage_s, list[float]()
     for case in stage.cases:
         if time.monotonic() > until:
             break
         make = partial(checks.make_input, checks.place(stage.name, case), SAMPLE)
         try:
-            found.append(seconds(task, make, share))
+            references_s.append(seconds(task, make, share))
         except (TaskFault, torch.OutOfMemoryError):
             break
-    needed_s = FEWEST_SAMPLES * sum(found)
+    needed_s = FEWEST_SAMPLES * sum(references_s)
     shrink = min(1.0, rules.most_stage_s / needed_s) if needed_s else 1.0
-    return [shrink * each for each in found]
+    return [shrink * each for each in references_s]
 
 
 def of_job(spec: JobSpec, stages: Sequence[Stage], task: TaskCode, checks: Checks) -> list[float]:

@@ -78,14 +78,14 @@ class CasePlan:
     def _draw_surprises(self) -> dict[int, list[bool]]:
         cases, rules, chance = max(1, len(self.stage.cases)), self.rules, self.chance
         last = self.warmups + max(1, min(rules.min_samples, rules.max_samples))
-        found: dict[int, list[bool]] = {}
+        surprises: dict[int, list[bool]] = {}
         for _ in range(rules.repeats):
-            found.setdefault(chance.randint(1, last), []).append(False)
+            surprises.setdefault(chance.randint(1, last), []).append(False)
         # At different places, so that each can be the twin of another input.
         last = max(last, -(-rules.twins // cases))
         for place in chance.sample(range(1, last + 1), -(-rules.twins // cases)):
-            found.setdefault(place, []).append(True)
-        return found
+            surprises.setdefault(place, []).append(True)
+        return surprises
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

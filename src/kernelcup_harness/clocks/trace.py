@@ -141,18 +141,18 @@ def calls(stretches: Sequence[Stretch], rounds: Sequence[Expected]) -> list[list
     Raises:
         Unreadable: There is anything but this work, or no idle time between its parts.
     """
-    rest, found = list(stretches), []
+    rest, by_round = list(stretches), []
     for number, wanted in enumerate(rounds):
         _, rest = parted(rest, wanted.before, f"before call {number}")
         call, rest = parted(rest, wanted.call, f"in call {number}")
         while rest and not rest[0].dispatches:
             # Activity of something that was started before.
             call.append(rest.pop(0))
-        found.append(call)
+        by_round.append(call)
         _, rest = parted(rest, wanted.after, f"after call {number}")
     if rest:
         raise Unreadable(f"there was more work after the last call: {shown(rest)}")
-    return found
+    return by_round
 
 
 def parted(stretches: Sequence[Stretch], count: int, where: str) -> tuple[list[Stretch], list[Stretch]]:
@@ -189,13 +189,13 @@ def span_ns(call: Sequence[Stretch], nodes: int) -> float:
 
 def parts(stretches: Sequence[Stretch]) -> list[int]:
     """Return the dispatches of each part of a watch, cut where the device was idle for long."""
-    found: list[list[Stretch]] = []
+    groups: list[list[Stretch]] = []
     for each in stretches:
-        if found and each.start_ns - found[-1][-1].end_ns <= PART_NS:
-            found[-1].append(each)
+        if groups and each.start_ns - groups[-1][-1].end_ns <= PART_NS:
+            groups[-1].append(each)
         else:
-            found.append([each])
-    return [total(part) for part in found]
+            groups.append([each])
+    return [total(part) for part in groups]
 
 
 def shown(stretches: Sequence[Stretch]) -> str:

@@ -58,10 +58,10 @@ class WallClock:
         self._doubt = doubt
         self._runner = runner
 
-    def results(self, stage: Stage, judge: Judge, found: Sequence[Finding] = ()) -> Iterator[CaseResult]:
+    def results(self, stage: Stage, judge: Judge, known: Sequence[Finding] = ()) -> Iterator[CaseResult]:
         """Call the cases of a stage in turns, and yield each result as its case finishes.
 
-        ``found`` has what is already known against ranked times.
+        ``known`` has what is already known against ranked times.
         """
         self._doubt.begin()
         ranks = stage.name is StageName.RANKED and stage.replayed is None
@@ -78,10 +78,10 @@ class WallClock:
                 if case.finished and not ranks:
                     yield judge.accepted(case)
         if ranks:
-            yield from self._ranked(stage, cases, judge, found)
+            yield from self._ranked(stage, cases, judge, known)
 
     def _ranked(
-        self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, found: Sequence[Finding]
+        self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, known: Sequence[Finding]
     ) -> Iterator[CaseResult]:
         """Have the times doubted when all cases are timed, and yield the results."""
         if self._plans.spec.rival is not None:
@@ -91,7 +91,7 @@ class WallClock:
         def doubt() -> None:
             for case in cases:
                 timing = ranked(case)
-                findings = [*self._doubt.findings(case.case, timing), *found]
+                findings = [*self._doubt.findings(case.case, timing), *known]
                 timed.append((case.case, judge.doubted(timing, findings)))
             beside.extend(self._doubt.beside(stage, timed))
 

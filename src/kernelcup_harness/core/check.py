@@ -154,19 +154,19 @@ class Checks:
 
     def fault(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return the fault of an answer to ``data``, None if it is right. Do not use ``data`` afterwards."""
-        found = (
+        fault = (
             self._form_fault(place, sample, answer.output)
             or self._alias_fault(place, answer)
             or self._finite_fault(place, sample, answer.output)
         )
-        if found is None:
+        if fault is None:
             text = self._checked(place, sample, data, answer.output)
-            found = self._differs(place, sample, answer.output, text) if text else None
-        if found is not None and sample.twin and not self._is_input(place, sample.input):
+            fault = self._differs(place, sample, answer.output, text) if text else None
+        if fault is not None and sample.twin and not self._is_input(place, sample.input):
             return None
-        if found is None:
+        if fault is None:
             self._right.add((*place.key, sample.input))
-        return found
+        return fault
 
     def _form_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         form = self.form(place)
@@ -240,10 +240,10 @@ class Checks:
         # An answer may have the form of another input's reference.
         if fault := differs_in_form(expected, output, dtype=self._same_dtype):
             return fault
-        found = finiteness.first_unexpected(expected, output)
-        if found is None:
+        unexpected = finiteness.first_unexpected(expected, output)
+        if unexpected is None:
             return None
-        where, right, wrong = found
+        where, right, wrong = unexpected
         text = f"NaN or infinite in {where}, where the reference's answer is finite"
         plain, tolerance = partial(self._fault, place, sample), self._task.tolerance
         return guarded(text, plain, lambda: plain(text, self._explain(right, wrong, tolerance, where)))

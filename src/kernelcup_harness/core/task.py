@@ -147,9 +147,9 @@ class TaskCode:
 
     def record_type(self, module: str, name: str) -> type:
         """Find the class of a record, only among the task's own files."""
-        found = sys.modules.get(module)
-        origin = getattr(found, "__file__", None)
-        if found is None or origin is None or Path(origin).parent != self._folder:
+        loaded = sys.modules.get(module)
+        origin = getattr(loaded, "__file__", None)
+        if loaded is None or origin is None or Path(origin).parent != self._folder:
             raise values.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
         return decode.importing_record_type(module, name)
 

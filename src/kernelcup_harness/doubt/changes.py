@@ -236,16 +236,16 @@ def in_place_of_constant(old: Any, *, whole: bool, is_bytes: bool) -> Any:
 
 def orders_of(seen: torch.Tensor) -> list[tuple[int, bool]]:
     """Return the dimensions along which elements are sorted, and whether upwards."""
-    found = []
+    orders = []
     numbers = seen.to(torch.int8) if seen.dtype is torch.bool else seen
     for dim in range(numbers.dim()):
         steps = numbers.diff(dim=dim)
         if steps.numel() and bool((steps != 0).any()):
             if bool((steps >= 0).all()):
-                found.append((dim, True))
+                orders.append((dim, True))
             elif bool((steps <= 0).all()):
-                found.append((dim, False))
-    return found
+                orders.append((dim, False))
+    return orders
 
 
 def moved(old: Any, low: Any, high: Any, *, whole: bool, strict: bool) -> Any:

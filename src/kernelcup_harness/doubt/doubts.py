@@ -83,14 +83,14 @@ class Doubts:
         """Return what speaks against a ranked time."""
         assert timing.audit is not None
         work, device = work_of(self._spec, case), self._spec.device
-        found = [
+        against = [
             floor.finding(work, device, timing.audit.score_ns)
             if work is not None and device is not None
             else None,
             findings.throttled(len(timing.samples_ns), len(timing.discarded_ns)),
             findings.if_wide(timing, timing.audit, self._spec.backend),
         ]
-        return [each for each in found if each is not None]
+        return [finding for finding in against if finding is not None]
 
     def beside(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[Beside]:
         """Time the references, and report the state of the device."""
@@ -109,23 +109,23 @@ class Doubts:
             for (case, _), reference_ns in zip(timed, found_ns, strict=True)
         ]
 
-    def _beside(self, case: PlannedCase, found: list[Finding], reference_ns: float | None) -> Beside:
+    def _beside(self, case: PlannedCase, findings: list[Finding], reference_ns: float | None) -> Beside:
         work, device = work_of(self._spec, case), self._spec.device
         floor_ns = floor.floor_ns(work, device) if work is not None and device is not None else None
-        return Beside(findings=found, work=work, floor_ns=floor_ns, reference_ns=reference_ns)
+        return Beside(findings=findings, work=work, floor_ns=floor_ns, reference_ns=reference_ns)
 
     def _references_ns(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[float | None]:
         """Return the time of the reference for each case; with the overhead of a call if the case's time has it too."""
         time_ns = references.CudaClock().time_ns if self._watch.gpu else references.host_ns
         budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / max(1, len(timed))
-        found: list[float | None] = []
+        references_ns: list[float | None] = []
         for case, timing in timed:
             place = self._checks.place(stage.name, case)
-            found_ns = references.median_ns(self._checks, place, budget_s, time_ns)
+            reference_ns = references.median_ns(self._checks, place, budget_s, time_ns)
             is_called = timing.audit is None or not timing.audit.captured
             overhead_ns = (timing.overhead_ns or 0.0) if is_called else 0.0
-            found.append(None if found_ns is None else found_ns + overhead_ns)
-        return found
+            references_ns.append(None if reference_ns is None else reference_ns + overhead_ns)
+        return references_ns
 
     def _busy(self) -> list[Finding]:
         counts = [count for count in (*self._seen, self._watch.gauge.processes()) if count is not None]

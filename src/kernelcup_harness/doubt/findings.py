@@ -35,15 +35,15 @@ def us(nanoseconds: float) -> str:
 
 def if_wide(timing: Timing, audit: Audit, backend: Backend) -> Finding | None:
     """Return a finding if the times of a GPU differ too much for a ranking."""
-    found = timing.sampling_interval_ns
-    if backend is not Backend.CUDA or found is None:
+    interval = timing.sampling_interval_ns
+    if backend is not Backend.CUDA or interval is None:
         return None
     reach = 1 + estimates.LARGEST_REACH
-    if audit.score_ns / reach <= found[0] and found[1] <= audit.score_ns * reach:
+    if audit.score_ns / reach <= interval[0] and interval[1] <= audit.score_ns * reach:
         return None
     text = (
-        f"its calls differ too much: the 95 % interval of {us(audit.score_ns)} is {us(found[0])} to {us(found[1])}, "
-        f"further than {estimates.LARGEST_REACH:.0%}"
+        f"its calls differ too much: the 95 % interval of {us(audit.score_ns)} is {us(interval[0])} to "
+        f"{us(interval[1])}, further than {estimates.LARGEST_REACH:.0%}"
     )
     return Finding(code="wide_interval", text=text)
 
@@ -73,10 +73,10 @@ def trust_of(cases: Sequence[CaseResult]) -> TrustLevel:
     return max(levels, key=LEVELS.index, default=TrustLevel.SELF_MEASURED)
 
 
-def quarantine_of(cases: Sequence[CaseResult], *, found: Sequence[Finding] = ()) -> list[Finding]:
+def quarantine_of(cases: Sequence[CaseResult], *, reported: Sequence[Finding] = ()) -> list[Finding]:
     """Return why a run does not count although all its answers were right.
 
-    ``found`` has the findings reported during the run, even of unfinished cases.
+    ``reported`` has the findings reported during the run, even of unfinished cases.
     """
     of_cases = [
         finding
@@ -85,4 +85,4 @@ def quarantine_of(cases: Sequence[CaseResult], *, found: Sequence[Finding] = ())
         for finding in case.timing.audit.findings
         if finding.quarantines
     ]
-    return of_cases + [each for each in dict.fromkeys(found) if each not in of_cases]
+    return of_cases + [each for each in dict.fromkeys(reported) if each not in of_cases]

@@ -74,8 +74,8 @@ def median_ns(
     if checks.form(place) is None:
         return None
     until = time.monotonic() + budget_s
-    found: list[float] = []
-    while not found or (len(found) < SAMPLES and time.monotonic() < until):
-        data = checks.make_input(place, SampleName(input=FIRST_INPUT + len(found)))
-        found.append(time_ns(partial(checks.expected, data)))
-    return statistics.median(found)
+    times_ns: list[float] = []
+    while not times_ns or (len(times_ns) < SAMPLES and time.monotonic() < until):
+        data = checks.make_input(place, SampleName(input=FIRST_INPUT + len(times_ns)))
+        times_ns.append(time_ns(partial(checks.expected, data)))
+    return statistics.median(times_ns)

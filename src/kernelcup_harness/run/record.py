@@ -218,7 +218,7 @@ class Record:
             extra=self.extra,
             phases=self.phases,
             trust=findings.trust_of(ranked),
-            quarantine=findings.quarantine_of(ranked, found=list(filter(None, found))),
+            quarantine=findings.quarantine_of(ranked, reported=list(filter(None, found))),
             calibration=self.calibration,
             duel=self.duel,
             counters=self.counters,

@@ -65,7 +65,7 @@ class CutReplays(TimedReplays):
     def _rounds(self, case: Case, number: int, steps: int) -> list[float]:
         """Return the nanoseconds up to the end of each step, in order; an empty graph's are subtracted."""
         data = self._checks.make_input(case.place, SampleName(input=FIRST_CUT))
-        found: list[list[float]] = [[] for _ in range(steps)]
+        samples_ns: list[list[float]] = [[] for _ in range(steps)]
         began = time.monotonic()
         self._check_whole(case, number, data)
         for done in range(MOST_ROUNDS):
@@ -73,10 +73,10 @@ class CutReplays(TimedReplays):
                 break
             for at in self._chance.sample(range(steps), steps):
                 # The shortest graph comes last.
-                found[steps - 1 - at] += self._fire_cut(case, number, at, data)
-        if not all(found):
+                samples_ns[steps - 1 - at] += self._fire_cut(case, number, at, data)
+        if not all(samples_ns):
             raise NoShares("its kernels were not ready in time")
-        return [estimates.robust(each) - self.offset_ns for each in found]
+        return [estimates.robust(each) - self.offset_ns for each in samples_ns]
 
     def _fire_cut(self, case: Case, number: int, at: int, data: Any) -> list[float]:
         self._write(case, data, 0)

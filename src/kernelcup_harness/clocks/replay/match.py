@@ -202,9 +202,9 @@ class Match:
                     load = number % loads
                     order.append((number, who))
                     rounds.append(rooms[who].round_of(run, at, self._fresh(), taken[who], load))
-            found = witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
-            if found:
-                times = dict(zip(order, found, strict=True))
+            spans_ns = witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
+            if spans_ns:
+                times = dict(zip(order, spans_ns, strict=True))
                 return [(times[number, 0], times[number, 1]) for number in numbers]
 
     def _check_taken(self, run: CaseCalls, taken: tuple[list[Taken], list[Taken]]) -> None:

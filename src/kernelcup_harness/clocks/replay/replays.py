@@ -288,12 +288,12 @@ class Replays:
         return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
 
     def _fired(self, request: Fire | FireEmpty, timeout_s: float | None = None) -> list[float]:
-        found = self._asked(request, Fired, timeout_s=timeout_s).ns
-        if not found and isinstance(request, Fire):
+        times_ns = self._asked(request, Fired, timeout_s=timeout_s).ns
+        if not times_ns and isinstance(request, Fire):
             return []
-        if len(found) != (request.repeat if isinstance(request, FireEmpty) else 1):
+        if len(times_ns) != (request.repeat if isinstance(request, FireEmpty) else 1):
             raise TimerFailed("the timer answers with another number of times")
-        return times_of(found)
+        return times_of(times_ns)
 
     def _asked(
         self,

@@ -265,14 +265,14 @@ class Session:
 
     def _say(self) -> None:
         """Send for the report whether calls were replayed, and why not."""
-        told: dict[str, Any] = {"replayed": self._why is None}
+        facts: dict[str, Any] = {"replayed": self._why is None}
         if self._why is not None:
-            told |= {"reason": self._why.reason.value, "text": self._why.text}
+            facts |= {"reason": self._why.reason.value, "text": self._why.text}
         if self._room is not None:
-            told |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
+            facts |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
         if self._not_witnessed:
-            told |= {"not_witnessed": self._not_witnessed[:500]}
-        self._tell(MachineFacts(environment={"clean_room": told}))
+            facts |= {"not_witnessed": self._not_witnessed[:500]}
+        self._tell(MachineFacts(environment={"clean_room": facts}))
         if self._room is not None and self._room.ran:
             self._tell(Ran(kernels=self._room.ran))
 

@@ -147,6 +147,6 @@ def finished(
     timed: list[tuple[PlannedCase, Timing]],
 ) -> None:
     """Have the time of a case doubted that has enough samples."""
-    found = case.timing(room.finish(case), offset_ns=room.offset_ns)
-    assert found is not None
-    timed.append((case.case, judge.doubted(found, doubt.findings(case.case, found))))
+    ranked = case.timing(room.finish(case), offset_ns=room.offset_ns)
+    assert ranked is not None
+    timed.append((case.case, judge.doubted(ranked, doubt.findings(case.case, ranked))))

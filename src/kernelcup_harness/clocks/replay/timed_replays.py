@@ -90,15 +90,15 @@ class TimedReplays(Replays):
 
         Raise ``NotReplayed`` if the clock does not work.
         """
-        found, walls = [], []
+        empties_ns, walls = [], []
         for _ in range(EMPTIES):
             began = time.perf_counter_ns()
             try:
-                found += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
+                empties_ns += self._fired(FireEmpty(repeat=1), timeout_s=PATIENCE_S)
             except TimerFailed as failed:
                 raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
             walls.append(float(time.perf_counter_ns() - began))
-        self.offset_ns, self._wall_offset_ns = estimates.robust(found), statistics.median(walls)
+        self.offset_ns, self._wall_offset_ns = estimates.robust(empties_ns), statistics.median(walls)
         if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
             raise NotReplayed(WhyNot.NO_TIMER, f"an empty graph takes {self.offset_ns:.0f} ns")
 

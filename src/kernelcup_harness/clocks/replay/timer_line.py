@@ -62,8 +62,8 @@ class TimerLine(Line):
         return reply
 
 
-def times_of(found: Sequence[float]) -> list[float]:
+def times_of(times_ns: Sequence[float]) -> list[float]:
     """Return the nanoseconds of a reply. Raise :class:`TimerFailed` if they are not times."""
-    if not found or not all(abs(each) < LONGEST_NS for each in found):
+    if not times_ns or not all(abs(each) < LONGEST_NS for each in times_ns):
         raise TimerFailed("the timer answers without times")
-    return list(found)
+    return list(times_ns)

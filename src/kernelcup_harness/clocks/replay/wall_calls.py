@@ -168,7 +168,7 @@ class WindowCalls:
             if at in self._last and self._last[at][0] == said:
                 return self._last[at][1]
         try:
-            found = described(
+            answer = described(
                 said,
                 inside=[self._heap, *self._layout.spans(at)],
                 device=self._mapping.device,
@@ -184,8 +184,8 @@ class WindowCalls:
             raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
         except values.BadTree as error:
             raise BrokenProtocol(str(error)) from error
-        self._last[at] = said, found
-        return found
+        self._last[at] = said, answer
+        return answer
 
     def _view(self, address: int, nbytes: int) -> torch.Tensor:
         key = address, nbytes

@@ -98,14 +98,14 @@ class Witness:
         self._end()
         check()
         try:
-            found = self._read(self._seen(), rounds)
+            calls = self._read(self._seen(), rounds)
         except trace.Unreadable as error:
             self._unreadable += 1
             if self._unreadable >= TRIES:
                 raise WitnessFailed(f"the witness: {error}") from error
             return []
         self._unreadable = 0
-        return [trace.span_ns(call, each.nodes) for call, each in zip(found, rounds, strict=True)]
+        return [trace.span_ns(call, each.nodes) for call, each in zip(calls, rounds, strict=True)]
 
     def _read(self, stretches: list[trace.Stretch], rounds: Sequence[Round]) -> list[list[trace.Stretch]]:
         """Return the stretches of each call. At most one side and case of a watch is new."""
@@ -120,9 +120,9 @@ class Witness:
         for each in rounds:
             before, after = self._known[each.key]
             expected.append(trace.Expected(before, counts[each.key], after))
-        found = trace.calls(stretches, expected)
+        calls = trace.calls(stretches, expected)
         self._calls = counts
-        return found
+        return calls
 
     def _learned(self, parts: Round) -> list[int]:
         self._begin()
@@ -147,9 +147,9 @@ class Witness:
             seen = self._line.ask(Tell(), Seen, timeout_s=PATIENCE_S)
         except TimerRefused as refused:
             raise trace.Unreadable(refused.text) from refused
-        found = []
+        stretches = []
         for each in seen.stretches:
             if len(each) != 3:
                 raise WitnessFailed("the witness answers without stretches")
-            found.append(trace.Stretch(each[0], each[1], int(each[2])))
-        return found
+            stretches.append(trace.Stretch(each[0], each[1], int(each[2])))
+        return stretches
