@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from pathlib import Path
 
 import axe_playwright_python
@@ -9,6 +11,14 @@ from playwright.sync_api import Page
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 WIDTHS = (360, 768, 1440)
+
+
+def words_of(html: str) -> str:
+    """Return the words of a page's main part, a line each, as they are without a script."""
+    main = html.partition("<main")[2].partition("</main>")[0]
+    plain = re.sub(r"<(style|svg)\b.*?</\1>|<[^>]+>", "\n", f"<main{main}", flags=re.DOTALL)
+    lines = (" ".join(line.split()) for line in unescape(plain).splitlines())
+    return "\n".join(line for line in lines if line) + "\n"
 
 
 def check_width(page: Page) -> None:
