@@ -134,6 +134,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/machines"): Route(who=Who.ADMIN, json={"name": "lab"}, status=201),
     ("PATCH", "/machines/{name}"): Route(who=Who.ADMIN, values={"name": "m"}, json={}, status=404),
     ("DELETE", "/machines/{name}"): Route(who=Who.ADMIN, values={"name": "m"}, status=404),
+    ("POST", "/machines/{name}/compare"): Route(
+        who=Who.ADMIN, values={"name": "m"}, json={"other": "n"}, status=404
+    ),
     ("GET", "/reservations"): Route(who=Who.ADMIN),
     ("POST", "/reservations"): Route(
         who=Who.ADMIN,

@@ -83,3 +83,12 @@ def test_a_machine_is_reserved_listed_and_released(ask) -> None:
     assert (found["machine"], found["board"], found["reason"]) == ("lab", None, "new driver")
     ask(*MACHINES, "release", str(found["id"]))
     assert "No machine is reserved" in ask(*MACHINES, "reservations")
+
+
+def test_two_machines_without_a_common_device_cannot_be_compared(tmp_path: Path, ask) -> None:
+    for name in ("one", "two"):
+        ask(*MACHINES, "add", name)
+    command = [*MACHINES, "compare", "one", "two"]
+    done = CliRunner().invoke(app, command, env={"KERNELCUP_HOME": str(tmp_path)})
+    assert done.exit_code != 0
+    assert "Name a device that both have: there is none" in str(done.exception or done.output)

@@ -225,6 +225,53 @@ def release(
     typer.echo(f"reservation {number} has ended")
 
 
+@app.command("compare")
+@with_backend
+def compare(
+    backend: Backend,
+    first: Annotated[str, typer.Argument(metavar="MACHINE", help="Name of a machine.")],
+    second: Annotated[str, typer.Argument(metavar="OTHER", help="Name of the other one.")],
+    device: Annotated[
+        str | None, typer.Option("--device", help="The device; default: the one that both have.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether two machines give the same times, by canaries and by submissions that both have judged.
+
+    Until their classes agree, a leaderboard with times of both says that they are not comparable.
+    """
+    from kernelcup.services.machines import agreement
+
+    found = backend.ask(
+        lambda db: agreement.compare(db, first, second, device=device, now=_now()),
+        lambda api: api.ask(
+            reader(agreement.Comparison),
+            "POST",
+            path_of("machines", first, "compare"),
+            json=_other(second, device),
+        ),
+    )
+    if as_json:
+        typer.echo(json.dumps({**asdict(found), "agrees": found.agrees}))
+        return
+    said = _tell(found.agrees, "agree", "do not agree", "cannot be compared yet")
+    typer.echo(plain(f"{first} and {second} {said} on {found.device}"))
+    ratio = "" if found.ratio is None else f", {second} takes {found.ratio:.4f} of the time of {first}"
+    least = agreement.FEWEST_PAIRS
+    typer.echo(plain(f"submissions that both have judged: {found.pairs}, at least {least}{ratio}"))
+    if found.disagree:
+        typer.echo(f"their intervals do not overlap: {', '.join(map(str, found.disagree))}")
+    typer.echo(f"canaries: {_tell(found.canaries_agree, 'agree', 'differ', 'not known for both')}")
+
+
+def _other(name: str, device: str | None) -> dict[str, str | None]:
+    return {"other": name, "device": device}
+
+
+def _tell(value: bool | None, yes: str, no: str, unknown: str) -> str:
+    return unknown if value is None else yes if value else no
+
+
 def show(found: Sequence[MachineView]) -> None:
     """Print machines for people."""
     from kernelcup.cli.show import tables, terminal

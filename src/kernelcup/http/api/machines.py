@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from kernelcup.http.api.forms import Form, Moment
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.machines import machines, reservations
+from kernelcup.services.machines import agreement, machines, reservations
 
 router = APIRouter(tags=["machines"], route_class=ApiRoute)
 
@@ -79,6 +79,27 @@ class ReservationIn(Form):
     begins_at: Moment
     ends_at: Moment
     reason: str = Field(default="", max_length=500)
+
+
+class CompareIn(Form):
+    """The machine to compare with."""
+
+    other: str = Field(max_length=200)
+    device: str | None = None
+
+
+class ComparisonOut(BaseModel):
+    """What two machines say of the same work."""
+
+    device: str
+    first_class: str
+    second_class: str
+    pairs: int = Field(description="Submissions that both have judged.")
+    disagree: list[int] = Field(description="Those whose intervals do not overlap.")
+    ratio: float | None = Field(description="Median of the second one's times by the first one's.")
+    canaries_ns: list[float]
+    canaries_agree: bool | None
+    agrees: bool | None = Field(description="Null if there is too little to say.")
 
 
 class Done(BaseModel):
@@ -152,3 +173,10 @@ def release(reservation_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
     """End a reservation, or one that is to come."""
     reservations.cancel(db, reservation_id, actor=actor, now=now)
     return Done(name=str(reservation_id))
+
+
+@router.post("/machines/{name}/compare")
+def compare(name: str, body: CompareIn, db: Db, actor: ActorDep, now: Now) -> ComparisonOut:
+    """Compare a machine with another one, and store whether their classes agree."""
+    found = agreement.compare(db, name, body.other, device=body.device, actor=actor, now=now)
+    return ComparisonOut(**{each: getattr(found, each) for each in ComparisonOut.model_fields})

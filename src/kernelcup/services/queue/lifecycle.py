@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -23,6 +24,7 @@ from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import find_board
+from kernelcup.services.machines.machines import host_class
 from kernelcup.services.machines.process_identity import is_gone
 from kernelcup.services.queue import adoption
 from kernelcup.services.results import duels, finals, reviews
@@ -290,7 +292,7 @@ def _record(
         finished_at=now,
         harness_hash=harness_hash,
         machine=machine,
-        lent=machines.is_lent(session, machine),
+        **_host(session, machine),
         counted=counted,
         rank_s=settled.rank_s,
         duel=settled.outcome,
@@ -307,6 +309,12 @@ def _record(
     if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
         _note_work(session, job, machine, (now - started_at).total_seconds())
     return run
+
+
+def _host(session: Session, machine: str) -> dict[str, Any]:
+    """Return what a run keeps of its machine."""
+    found = machines.find(session, machine)
+    return {} if found is None else {"lent": not found.is_own, "host_class": host_class(found)}
 
 
 def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:

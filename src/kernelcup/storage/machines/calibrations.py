@@ -37,6 +37,20 @@ class CalibrationRecord:
     found: DeviceCalibration
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Canary:
+    """The median canary of a machine's device."""
+
+    median_ns: float
+    tolerance: float
+    """The share by which another may differ."""
+
+    def agrees_with(self, other: Canary) -> bool:
+        """Return whether two machines are equally fast."""
+        allowed = max(self.tolerance, other.tolerance) * min(self.median_ns, other.median_ns)
+        return abs(self.median_ns - other.median_ns) <= allowed
+
+
 def add(
     session: Session,
     found: DeviceCalibration,
@@ -112,6 +126,16 @@ def newest(session: Session) -> list[CalibrationRecord]:
     last = select(func.max(table.id)).group_by(*place)
     rows = session.scalars(select(table).where(table.id.in_(last)).order_by(*place))
     return [_record(row) for row in rows]
+
+
+def canary_of(session: Session, *, machine: str, device: str) -> Canary | None:
+    """Return the median over a machine's GPUs of a device; None if they were not calibrated."""
+    mine = [each for each in newest(session) if (each.machine, each.device) == (machine, device)]
+    medians = [rolling_median(session, machine=machine, gpu=each.gpu, device=device) for each in mine]
+    known = [each for each in medians if each is not None]
+    if not known:
+        return None
+    return Canary(median_ns=statistics.median(known), tolerance=max(each.found.tolerance for each in mine))
 
 
 def history(session: Session, *, machine: str, gpu: str, device: str, limit: int) -> list[CalibrationRecord]:

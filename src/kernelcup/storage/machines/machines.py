@@ -58,11 +58,6 @@ def find(session: Session, name: str) -> Machine | None:
     return None if row is None else _machine(row)
 
 
-def is_lent(session: Session, name: str) -> bool:
-    """Return whether a machine is known, and the operator does not vouch for it."""
-    return session.scalar(select(MachineRow.is_own).where(MachineRow.name == name)) is False
-
-
 def of_token(session: Session, token_hash: str) -> Machine | None:
     """Return the machine of an agent's token."""
     row = session.scalar(select(MachineRow).where(MachineRow.token_hash == token_hash))

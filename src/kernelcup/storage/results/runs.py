@@ -54,6 +54,7 @@ def insert(
     rival: int | None = None,
     judging: str = "",
     lent: bool = False,
+    host_class: str = "",
 ) -> Run:
     """Store a run, by default the one that counts for its job.
 
@@ -64,6 +65,7 @@ def insert(
         rival: The submission that it was measured against, or that it stands behind.
         judging: The hash of everything that judging it depended on; it ranks only if its leaderboard's is equal.
         lent: Whether the operator does not vouch for the machine.
+        host_class: The machine's hardware and driver.
     """
     row = RunRow(
         job_id=job.id,
@@ -84,6 +86,7 @@ def insert(
         harness_hash=harness_hash,
         machine=machine,
         lent=lent,
+        host_class=host_class,
         report=to_json(report),
     )
     session.add(row)

@@ -15,6 +15,7 @@ from kernelcup.storage.tables.boards import (
 from kernelcup.storage.tables.machines import (
     BoardMachineRow,
     CanaryRow,
+    ClassAgreementRow,
     DeviceCalibrationRow,
     DeviceFaultRow,
     MachineCallRow,
@@ -51,6 +52,7 @@ __all__ = [
     "BestRow",
     "BoardMachineRow",
     "CanaryRow",
+    "ClassAgreementRow",
     "CodeRow",
     "ComparisonRow",
     "DeadlineExceptionRow",

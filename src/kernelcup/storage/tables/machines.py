@@ -66,6 +66,18 @@ class ReservationRow(Base):
     reason: Mapped[str]
 
 
+class ClassAgreementRow(Base):
+    """Whether two classes of machines were shown to give the same times."""
+
+    __tablename__ = "class_agreements"
+
+    device: Mapped[str] = mapped_column(primary_key=True)
+    first: Mapped[str] = mapped_column(primary_key=True)
+    second: Mapped[str] = mapped_column(primary_key=True)
+    agrees: Mapped[bool]
+    compared_at: Mapped[datetime]
+
+
 class MachineCallRow(Base):
     """A job that an agent is to judge, or judges, and its report."""
 

@@ -42,6 +42,8 @@ class RunRow(Base):
     machine: Mapped[str]
     lent: Mapped[bool] = mapped_column(default=False)
     """Whether the operator did not vouch for the machine."""
+    host_class: Mapped[str] = mapped_column(default="", server_default="")
+    """The class of the machine at that time: its hardware and driver."""
     report: Mapped[dict[str, Any]]
     low_s: Mapped[float | None] = mapped_column("score_low_s")
     high_s: Mapped[float | None] = mapped_column("score_high_s")

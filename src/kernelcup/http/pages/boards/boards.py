@@ -25,6 +25,7 @@ from kernelcup.reporting.finals import meeting_sentence, state_text
 from kernelcup.reporting.phrases import duel_remark, rejudge_command, waiting_text
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
+from kernelcup.services.machines.agreement import unlike_classes
 from kernelcup.services.machines.placement import is_lent_only
 from kernelcup.services.results import duel_list, finals, overview, standings
 from kernelcup.services.results.facts import facts_of
@@ -86,6 +87,8 @@ class Head:
     frozen_since: datetime | None
     lent_only: bool
     """Whether the device is ranked on lent machines, without hidden cases."""
+    unlike: list[str]
+    """Classes of machines that its times are from, if they were not shown to agree."""
 
     @property
     def board(self) -> Leaderboard:
@@ -117,6 +120,7 @@ def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetim
         manages=access.manages_board(viewer, board),
         frozen_since=since if since is not None and since <= now else None,
         lent_only=is_lent_only(db, board.id, chosen),
+        unlike=unlike_classes(db, board.id, chosen),
     )
 
 
