@@ -11,7 +11,9 @@ where kernels come from. ``--lint`` judges the task instead of a submission: nul
 checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` only tries large seeds on its inputs
 and its reference. ``--calibrate`` judges nothing either: it measures the first device of a backend,
 and the last line is ``{"calibration": {...}}``. ``--compile sm_90a,sm_100a`` compiles a submission in CUDA C++
-without a device, and the last line is ``{"compiled": {...}}``.
+without a device, and the last line is ``{"compiled": {...}}``. ``--builds`` compiles at the lowest priority what
+the job's processes need, for the machine's store of builds; the last line is ``{"built": true}``, or the report
+if that ends the job.
 
 With ``--ahead`` judge and contestants are started before the job is read, and ``{"ready": true}`` is
 written once they wait for it; ``--background`` starts them at the lowest priority, if it can be
@@ -38,7 +40,7 @@ from kernelcup_harness.isolation import environments, origins, priority, process
 from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
-from kernelcup_harness.run.runner import run_job, started_ahead
+from kernelcup_harness.run.runner import build_ahead, run_job, started_ahead
 from kernelcup_harness.run.workers import NotStarted, Workers
 
 NOT_STARTED = 3
@@ -131,6 +133,11 @@ def run(options: argparse.Namespace, text: bytes | OSError, ahead: Workers | Non
         listings = options.listings.split(",")
         emit({"compiled": to_json(inspection.inspect(spec, options.compile.split(","), listings))})
         return 0
+    if options.builds:
+        os.setpriority(os.PRIO_PROCESS, 0, priority.LOWEST)
+        ended = build_ahead(spec)
+        emit({"built": True} if ended is None else {"report": to_json(ended)})
+        return 0
     if options.lint:
         emit({"lint": to_json(lint_run.run_lint(spec, nulls=not options.no_nulls))})
         return 0
@@ -157,6 +164,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
     parser.add_argument("--no-nulls", action="store_true", help="with --lint: try inputs and reference only")
     parser.add_argument("--compile", default="", metavar="ARCHITECTURES", help="compile only, for sm_90a,...")
+    parser.add_argument("--builds", action="store_true", help="compile ahead what the job needs, and end")
     parser.add_argument("--listings", default="", metavar="KINDS", help="with --compile: ptx, sass")
     parser.add_argument(
         "--ahead", choices=[*Backend], metavar="BACKEND", help="start for this backend before the job is read"

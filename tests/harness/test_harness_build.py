@@ -19,6 +19,7 @@ from harness_runs import Finished, own_spec, quick_spec, run
 
 from builders import make_device
 from kernelcup.errors import BadReport
+from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.queue.assignment import build_scope
 from kernelcup_harness.build import inside
@@ -31,6 +32,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Limits,
     Mode,
+    RunReport,
     SandboxPolicy,
     SourceTree,
     StageName,
@@ -511,6 +513,84 @@ def test_the_local_launcher_says_where_builds_are_kept_unless_the_operator_did(t
         with pytest.raises(BadReport):
             launcher.run(quick_spec(""), make_device(), on_event=told.append, cancelled=threading.Event())
         assert told == [{"event": expected}]
+
+
+# Before a job has its device
+
+
+CALL = "int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context)"
+DOUBLES = f"""{CALL} {{
+    auto from = kc::view_of<const int64_t, 1>(inputs, 0, context);
+    auto into = kc::view_of<int64_t, 1>(outputs, 0, context);
+    for (int64_t at = 0; at < from.size(); ++at) into(at) = 2 * from(at);
+    return 0;
+}}"""
+NEVER_COMPILES = f'#include "/dev/zero"\n{CALL} {{ return 0; }}'
+HERE = make_device(name="here", backend=Backend.EMULATED)
+
+
+class AheadOfDevice:
+    """A launcher that compiles before a job has its slot."""
+
+    def __init__(self, folder: Path, compilers: int) -> None:
+        self.builds = folder / "builds"
+        self.launcher = LocalLauncher(
+            runtime_dir=folder / "run", environ=os.environ, builds=self.builds, compilers=compilers
+        )
+        self.free: dict[str, int] = {}
+        """The free slots when each kind of event came first."""
+
+    def judge(self, text: str, **overrides: Any) -> RunReport:
+        spec = quick_spec(
+            SourceTree.of(text, "submission.cpp"), backend=Backend.EMULATED, build_scope="ada", **overrides
+        )
+        self.free.clear()
+        done = self.launcher.run(spec, HERE, on_event=self._take, cancelled=threading.Event())
+        return done.report
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self.free.setdefault(event["event"], self.launcher.capacity(HERE))
+
+    def entries(self) -> dict[str, int]:
+        return {each.name: each.stat().st_ino for each in self.builds.glob("*.build")}
+
+
+@needs_sandbox
+@needs_compiler
+def test_no_slot_is_held_while_a_job_compiles_and_the_same_text_is_compiled_once(tmp_path: Path) -> None:
+    ahead = AheadOfDevice(tmp_path, compilers=1)
+    report = ahead.judge(DOUBLES)
+    assert (report.verdict, report.environment["build"]) == (Verdict.ACCEPTED, "reused"), report.message
+    assert (ahead.free["compiling"], ahead.free["compiled"], ahead.free["stage"]) == (1, 1, 0)
+    made = ahead.entries()
+    assert len(made) == 1
+    assert ahead.judge(DOUBLES).environment["build"] == "reused"
+    assert ahead.entries() == made
+
+
+@needs_sandbox
+@needs_compiler
+def test_what_does_not_compile_gets_the_same_verdict_ahead_of_its_slot(tmp_path: Path) -> None:
+    wrong = DOUBLES.replace("from.size()", "undeclared")
+    ahead, usual = (AheadOfDevice(tmp_path / str(places), places) for places in (1, 0))
+    early, late = ahead.judge(wrong), usual.judge(wrong)
+    assert early.verdict is late.verdict is Verdict.COMPILE_ERROR
+    assert "undeclared" in early.message
+    assert early.message == late.message
+    assert (early.environment["build"], late.environment["build"]) == ("reused", "built")
+    assert "compiling" not in usual.free
+
+
+@needs_sandbox
+@needs_compiler
+def test_what_takes_too_long_to_compile_never_gets_a_slot(tmp_path: Path) -> None:
+    ahead = AheadOfDevice(tmp_path, compilers=1)
+    others = Slots(tmp_path / "run", {})
+    held = others.take(HERE, cancelled=threading.Event())
+    report = ahead.judge(NEVER_COMPILES, limits=Limits(import_s=1.0))
+    held.release()
+    assert (report.verdict, report.stage) == (Verdict.TIME_LIMIT_EXCEEDED, StageName.IMPORT)
+    assert "compiling the submission took longer than 1 s" in report.message
 
 
 def test_users_have_scopes_of_their_own() -> None:

@@ -17,7 +17,7 @@ from database_kinds import DATABASES
 from kernelcup.cli.show.boards import moment
 from kernelcup.domain import Role
 from kernelcup.errors import InvalidValue
-from kernelcup.launchers.local.launcher import _last_report
+from kernelcup.launchers.local.harness_output import _last_report
 from kernelcup.services.people.accounts import make_user
 from kernelcup.storage.engine.database import Database, make_engine
 from kernelcup_harness.protocol import CapturedOutput, dumps

@@ -163,7 +163,7 @@ def make_local(config: Config, say: Callable[[str], None] = lambda _text: None) 
     """
     from kernelcup.launchers.local.launcher import make
 
-    return make(config, say=say)
+    return make(config, say=say, compilers=0)  # nothing else waits for the device meanwhile
 
 
 def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) -> LocalTrial | None:

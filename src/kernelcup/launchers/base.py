@@ -13,7 +13,9 @@ from kernelcup.errors import BadReport, UnfitDevice
 from kernelcup_harness.protocol import PROTOCOL_VERSION, DeviceFacts, JobSpec, Mode, RunReport, SandboxPolicy
 
 Event = dict[str, Any]
-"""An event that the harness reports while it works, unchanged."""
+"""An event that the harness reports while it works, unchanged, or one of the next two of a launcher."""
+COMPILING, COMPILED = "compiling", "compiled"
+"""A call begins and ends to compile on the processor; afterwards it waits for a device. Meanwhile it needs none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -35,6 +35,11 @@ def has_build(submission: SourceTree) -> bool:
     return languages.of(submission.entry).builds(submission.text)
 
 
+def is_compiled(submission: SourceTree) -> bool:
+    """Return whether a compiler alone, and none of its code, makes what is built."""
+    return not languages.of(submission.entry).runs_code
+
+
 Ending = tuple[Verdict, Reason, str]
 """Verdict, reason and text."""
 

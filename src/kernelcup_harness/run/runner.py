@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kernelcup_harness.build import store
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import cgroups, environments, origins, orphans, processes, sandbox
 from kernelcup_harness.isolation.job_environment import backend_environment
@@ -50,12 +51,7 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
     """
     processes.adopt_orphans()
     began = time.monotonic()
-    secret = bytes.fromhex(spec.secret_seed) if spec.secret_seed else seeds.draw_secret()
-    record = Record(spec, seeds.commitment(secret), on_event)
-    network = spec.multi_gpu and spec.harness is HarnessKind.OWN
-    boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
-    record.environment["sandbox"] = sandbox_in_force(network=network) if boxed else {"kind": "none"}
-    record.environment["environment"] = environment_of(spec)
+    record, secret, boxed = opened(spec, on_event)
     if (problem := cannot_run(spec, boxed=boxed)) is not None:
         record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, problem)
         return record.report(secret=secret, duration_s=time.monotonic() - began)
@@ -84,6 +80,37 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)
+
+
+def build_ahead(spec: JobSpec) -> RunReport | None:
+    """Compile what a job needs into the machine's store of builds, and judge nothing.
+
+    Return the report if that ends the job, since compiling took too much; else None, also where nothing can be kept.
+    """
+    processes.adopt_orphans()
+    began = time.monotonic()
+    record, secret, boxed = opened(spec, lambda _event: None)
+    keeps = boxed and sandbox.has_own_names() and store.from_environment(os.environ) is not None
+    is_standard = spec.harness is HarnessKind.STANDARD
+    if not keeps or not spec.build_scope or not is_standard or cannot_run(spec, boxed=boxed) is not None:
+        return None
+    with job_folder() as folder:
+        try:
+            ended = StandardRun(spec, secret, folder, record, boxed=boxed, ahead=None).build()
+        finally:
+            processes.kill_descendants()
+    return record.report(secret=secret, duration_s=time.monotonic() - began) if ended else None
+
+
+def opened(spec: JobSpec, on_event: EventSink) -> tuple[Record, bytes, bool]:
+    """Return the record of a job with its surroundings, the secret, and whether there is a sandbox for it."""
+    secret = bytes.fromhex(spec.secret_seed) if spec.secret_seed else seeds.draw_secret()
+    record = Record(spec, seeds.commitment(secret), on_event)
+    network = spec.multi_gpu and spec.harness is HarnessKind.OWN
+    boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
+    record.environment["sandbox"] = sandbox_in_force(network=network) if boxed else {"kind": "none"}
+    record.environment["environment"] = environment_of(spec)
+    return record, secret, boxed
 
 
 def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:

@@ -89,9 +89,9 @@ class StandardRun:
         self._spec, self._profiler = spec, profiler
         self._secret = secret
         self._folder = folder
-        self._record = record
-        self._boxed = boxed
+        self._record, self._boxed = record, boxed
         self._ahead = ahead
+        self._roles = roles_of(spec)
         self._workers: Workers | None = None
         self._looked = 0.0
         self._memory_bytes = memory_limit(spec)
@@ -115,6 +115,13 @@ class StandardRun:
             self._judge_lost()
         finally:
             self._stop()
+
+    def build(self) -> bool:
+        """Compile what compilers alone make, for the store of builds; return whether that ended the run."""
+        roles = [
+            each for each in self._roles_that_build() if each == JUDGE or step.is_compiled(self._tree(each))
+        ]
+        return self._built(roles) is None
 
     @property
     def _started(self) -> Workers:
@@ -151,15 +158,6 @@ class StandardRun:
         self._workers = Workers(
             self._spec.backend, folder, boxed=self._boxed, roles=self._roles, profiler=self._profiler
         )
-
-    @property
-    def _roles(self) -> tuple[str, ...]:
-        """The contestants that the job needs."""
-        fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        timed = captures(self._spec)
-        watched = timed and self._spec.mode is not Mode.PROFILE  # a device has one reader of its counters
-        needed = (True, meets_hidden(self._spec), fights and timed, timed, watched)
-        return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS), needed))
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.
@@ -342,6 +340,15 @@ class StandardRun:
         self._record.stderr = without_dump(child.stderr.finish())
         self._workers.log()
         self._record.phases["end"] = time.monotonic() - began
+
+
+def roles_of(spec: JobSpec) -> tuple[str, ...]:
+    """Return the contestants that a job needs."""
+    fights = spec.rival is not None and spec.mode is Mode.LEADERBOARD
+    timed = captures(spec)
+    watched = timed and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
+    needed = (True, meets_hidden(spec), fights and timed, timed, watched)
+    return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS), needed))
 
 
 def used_memory(child: processes.Child, judging: processes.Child) -> int:

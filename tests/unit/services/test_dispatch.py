@@ -12,6 +12,7 @@ from builders import NOW, make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
+from kernelcup.launchers.base import COMPILED, COMPILING
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines import outages as fitness
@@ -150,6 +151,30 @@ def test_slots_are_used_at_the_same_time(stage) -> None:
     gate.set()
     thread.join()
     assert launcher.most_at_once == 2
+
+
+class Compiling(FakeLauncher):
+    """Compiles its first job until another job has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other, self.began = threading.Event(), False
+
+    def run(self, spec, device, *, on_event, cancelled):
+        if self.began:
+            self.other.set()
+        self.began = True
+        on_event({"event": COMPILING})
+        assert self.other.wait(30)
+        on_event({"event": COMPILED})
+        return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+
+def test_a_job_that_compiles_keeps_no_other_from_its_device(stage) -> None:
+    submissions = [stage.submit("A100", user=user) for user in ("ada", "bob")]
+    stage.dispatcher(Compiling()).run_until_idle()
+    assert [stage.run(each).verdict for each in submissions] == [Verdict.ACCEPTED] * 2
+    assert [item.event["event"] for item in stage.told(JobProgress)] == ["stage"] * 2
 
 
 @pytest.mark.parametrize("error", [LaunchError("lost"), BadReport("garbled")])

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
-from kernelcup.clean_text import load_json
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, ConfigError, LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import (
@@ -32,24 +29,20 @@ from kernelcup.launchers.gpu_health.checks import Hygiene
 from kernelcup.launchers.gpu_health.cleanup import sweep
 from kernelcup.launchers.gpu_health.monitor import Seen
 from kernelcup.launchers.gpu_health.probe import NvmlProbe
+from kernelcup.launchers.local.build_ahead import Compilers
 from kernelcup.launchers.local.calibrate import Bench, Place
 from kernelcup.launchers.local.gpu_locks import Slot, Slots
-from kernelcup.launchers.local.pipes import Tail, read_lines
-from kernelcup.launchers.local.warm_runners import Ready, kill_group
+from kernelcup.launchers.local.harness_output import read_output
+from kernelcup.launchers.local.warm_runners import Ready
 from kernelcup.launchers.threads import RunsInThreads
 from kernelcup_harness.isolation import passed_names
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,
     JobSpec,
-    ProtocolError,
     RunReport,
-    from_json,
 )
 from kernelcup_harness.protocol.calibration import DeviceCalibration
-
-EXIT_S = 10.0
-"""How long the harness may take to end once it has closed its output."""
 
 # `-P`: modules in the current directory must not replace those of the harness.
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--events", "-")
@@ -104,6 +97,7 @@ class LocalLauncher(RunsInThreads):
         while_busy: Whether new runners are started while a job runs on the same GPU; None lets the machine
             decide.
         say: Is told when :meth:`run` has to wait for other processes.
+        compilers: The number of builds that run before their jobs have a slot; None lets the machine decide.
     """
 
     def __init__(
@@ -124,8 +118,10 @@ class LocalLauncher(RunsInThreads):
         while_busy: bool | None = None,
         package: Path = PACKAGE,
         say: Callable[[str], None] = lambda _text: None,
+        compilers: int | None = 0,
     ) -> None:
         super().__init__()
+        self._compilers = Compilers(compilers, command, grace_s=grace_s)
         self._slots = Slots(runtime_dir, gpus or {}, say=say)
         self._environ = {BUILDS: str(builds or runtime_dir / "builds"), **environ}
         if environments is not None:
@@ -166,6 +162,13 @@ class LocalLauncher(RunsInThreads):
         cancelled: threading.Event,
     ) -> LaunchResult:
         """Judge in a child process, which has ended with its whole group when this returns."""
+        spec = with_sandbox_rule(spec, required=self._sandbox_required)
+        environ = self._environment(self._slots.visible(device)[0] if spec.backend is Backend.CUDA else ())
+        ended = self._compilers.compile(spec, environ, on_event=on_event, cancelled=cancelled)
+        if ended is not None:
+            check_report(spec, ended)
+            identity = harness_hash(self._package)
+            return LaunchResult(report=ended, machine=socket.gethostname(), harness_hash=identity)
         slot = self._slots.take(device, cancelled=cancelled)
         gpus = slot.gpus if spec.backend is Backend.CUDA else ()
         spec = self._bench.equip(spec, device, gpus)
@@ -173,8 +176,7 @@ class LocalLauncher(RunsInThreads):
             self._check_before(gpus, cancelled)
             identity = harness_hash(self._package)
             with self._watched(gpus) as seen:
-                ruled = with_sandbox_rule(spec, required=self._sandbox_required)
-                report = self._judge(ruled, slot, on_event=on_event, cancelled=cancelled)
+                report = self._judge(spec, slot, on_event=on_event, cancelled=cancelled)
             report = self._with_seen(report, seen)
             unfit = self._check_after(gpus, cancelled)
             self._bench.check(spec, report, device, gpus)
@@ -274,20 +276,15 @@ class LocalLauncher(RunsInThreads):
     ) -> RunReport:
         environ = self._environment(slot.gpus if spec.backend is Backend.CUDA else ())
         until = time.monotonic() + stages_s(spec) + self._grace_s
-        tail = Tail()
         with self._ready.started(spec, environ, keep=slot.files) as child:
-            assert child.stdout is not None
-            assert child.stderr is not None
-            lines = read_lines(child.stdout, child.stderr, tail, until=until, cancelled=cancelled)
-            report = _last_report(lines, on_event)
-            code = _end(child, tail)
-        if report is None:
-            raise BadReport(f"the harness ended with {code} and no report; its log: {tail.text or '-'}")
-        if code != 0:
+            found = read_output(child, until=until, cancelled=cancelled, on_event=on_event)
+        if found.report is None:
+            raise BadReport(f"the harness ended with {found.code} and no report; its log: {found.log or '-'}")
+        if found.code != 0:
             logger.warning(
-                "%s: the harness reported and then ended with %d: %s", spec.job_id, code, tail.text
+                "%s: the harness reported and then ended with %d: %s", spec.job_id, found.code, found.log
             )
-        return report
+        return found.report
 
     def _environment(self, gpus: Sequence[str]) -> dict[str, str]:
         found = child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
@@ -295,9 +292,13 @@ class LocalLauncher(RunsInThreads):
 
 
 def make(
-    settings: LauncherSettings, *, package: Path = PACKAGE, say: Callable[[str], None] = lambda _text: None
+    settings: LauncherSettings,
+    *,
+    package: Path = PACKAGE,
+    say: Callable[[str], None] = lambda _text: None,
+    compilers: int | None = None,
 ) -> LocalLauncher:
-    """Return this machine's launcher, by default for the installed harness.
+    """Return this machine's launcher, by default for the installed harness. Other arguments are those of its class.
 
     Raise ``ConfigError`` if PyTorch is not installed.
     """
@@ -315,6 +316,7 @@ def make(
         while_busy=settings.refill_beside,
         package=package,
         say=say,
+        compilers=compilers,
     )
 
 
@@ -339,43 +341,3 @@ def child_environ(
         # the GPUs' numbers come from NVML, which counts in bus order
         kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     return kept
-
-
-def _last_report(lines: Iterator[bytes], on_event: Callable[[Event], None]) -> RunReport | None:
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            message = load_json(line)
-        except (ValueError, RecursionError) as error:
-            raise BadReport(f"the harness wrote a line that is not JSON: {line[:200]!r}") from error
-        if message == {"ready": True}:
-            continue  # it was still starting when it got the job
-        if isinstance(message, dict) and "report" in message:
-            return _decoded(message["report"])
-        if not isinstance(message, dict) or "event" not in message:
-            raise BadReport(f"the harness wrote neither an event nor a report: {line[:200]!r}")
-        on_event(message)
-    return None
-
-
-def _decoded(body: object) -> RunReport:
-    try:
-        return from_json(RunReport, body)
-    except (ProtocolError, RecursionError) as error:
-        raise BadReport(f"the report cannot be read: {error}") from error
-
-
-def _end(child: subprocess.Popen[bytes], tail: Tail) -> int:
-    """Wait briefly for the harness to end by itself, then end its group; return its exit code."""
-    until = time.monotonic() + EXIT_S
-    # Do not reap it before the group is killed: its number could be reused by then.
-    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if time.monotonic() > until:
-            break
-        time.sleep(0.005)
-    kill_group(child)
-    code = child.wait()
-    assert child.stderr is not None
-    tail.drain(child.stderr)
-    return code

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +30,8 @@ from kernelcup.errors import (
     is_shortage,
 )
 from kernelcup.launchers.base import (
+    COMPILED,
+    COMPILING,
     Launcher,
     LaunchResult,
     Order,
@@ -64,6 +67,30 @@ LONGEST_START_S = 3600.0
 """How long an engine may take before it begins a call, before we give it up: it may have a queue of its own."""
 
 logger = logging.getLogger(__name__)
+
+
+class CallLimit:
+    """How long a call may take. While it compiles, or waits for a device afterwards, its launcher limits it."""
+
+    def __init__(self, spec: JobSpec | None = None) -> None:
+        self._most_s = math.inf if spec is None else limit_s(spec) + LONGEST_START_S
+        self._until = time.monotonic() + self._most_s
+        self.is_compiling = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call has taken too long."""
+        return time.monotonic() > self._until
+
+    def take(self, event: dict[str, Any]) -> bool:
+        """Take an event of the call; return whether it was about compiling."""
+        is_about = event["event"] in (COMPILING, COMPILED)
+        if is_about:
+            self.is_compiling = event["event"] == COMPILING
+            self._until = math.inf
+        elif self._until == math.inf:
+            self._until = time.monotonic() + self._most_s
+        return is_about
 
 
 class Attempt:
@@ -107,11 +134,10 @@ class Attempt:
         self._order: Order | None = None
         self._machine = ""
         self._machines: frozenset[str] | None = None
-        self._until = float("inf")
+        self.limit = CallLimit()
         self._ended: Polled | None = None
         """The end of the call, until it is stored."""
-        self._store_at = 0.0
-        self._delays = list(STORE_RETRY_S)
+        self._store_at, self._delays = 0.0, list(STORE_RETRY_S)
 
     def begin(self) -> None:
         """Start the call."""
@@ -132,7 +158,7 @@ class Attempt:
                     return
             for event in news.events:
                 self._take(event)
-            late = news.outcome is None and time.monotonic() > self._until
+            late = news.outcome is None and self.limit.is_over
             overdue = LaunchTimeout("the launcher did not end the call in time")
             news = dataclasses.replace(news, outcome=overdue) if late else news
             self._ended = None if news.outcome is None else news
@@ -266,8 +292,9 @@ class Attempt:
         return job.attempt == job.first_attempt and self._max_attempts > 1
 
     def _take(self, event: dict[str, Any]) -> None:
-        self._notes.take(event)
-        self._tell(JobProgress(job=self.lease.job, event=event))
+        if not self.limit.take(event):
+            self._notes.take(event)
+            self._tell(JobProgress(job=self.lease.job, event=event))
 
     def _finish(self, launched: LaunchResult) -> Run:
         return lifecycle.finish(
@@ -315,7 +342,7 @@ class Attempt:
         self._machines = None if prepared.machines is None else prepared.machines - self._without
         if self._look is not None and not prepared.is_screened:
             self._opinion = SecondOpinion(self._look, prepared.code.text)
-        self._until = time.monotonic() + limit_s(self._spec) + LONGEST_START_S
+        self.limit = CallLimit(self._spec)
 
 
 def _note_calibration(db: Database, run: Run, launched: LaunchResult, now: datetime) -> None:

@@ -46,8 +46,9 @@ class UnderWay:
             self._attempts[launcher].append(attempt)
 
     def running(self, device: Device) -> int:
-        """Return how many attempts run on a device."""
-        return sum(each.lease.job.device == device.name for each in self._attempts[device.launcher])
+        """Return how many attempts run on a device; those that only compile need none yet."""
+        found = [each for each in self._attempts[device.launcher] if not each.limit.is_compiling]
+        return sum(each.lease.job.device == device.name for each in found)
 
     def poll(self, *, every: bool) -> list[Attempt]:
         """Take the news of the launchers that said that they have some, or of every one; return what ended."""

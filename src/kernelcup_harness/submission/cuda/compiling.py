@@ -43,6 +43,10 @@ SENTENCES = (
     ),
 )
 """What a person reads first, by patterns of what compilers print."""
+MAY_PASS = re.compile(
+    r"Killed|died due to signal|ran out of memory|out of memory|virtual memory exhausted|No space left|"
+    r"Resource temporarily unavailable|internal compiler error|needs (nvcc|g\+\+), which this machine"
+)
 
 
 def compiled(entry: Path, environ: Mapping[str, str]) -> Path:
@@ -63,6 +67,11 @@ def compiled(entry: Path, environ: Mapping[str, str]) -> Path:
             failure.write_text(str(error), encoding="utf-8")
             raise
     return library
+
+
+def may_pass(text: str) -> bool:
+    """Return whether a compiler failed for a reason that may not be there the next time: memory, room, a signal."""
+    return MAY_PASS.search(text) is not None
 
 
 def key(entry: Path, environ: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kernelcup_harness.submission.cuda import compiling
-from kernelcup_harness.submission.port import Kernel
+from kernelcup_harness.submission.port import Kernel, NotCompiled
 
 
 class Cuda:
@@ -25,8 +25,15 @@ class Cuda:
         return True
 
     def build(self, entry: Path) -> None:
-        """Compile it; what the compiler has to say about its faults is kept for :meth:`load`."""
-        compiling.compiled(entry, os.environ)
+        """Compile it; what the compiler has to say about its faults is kept for :meth:`load`, and is a build too.
+
+        Raise :class:`NotCompiled` if another attempt might compile it.
+        """
+        try:
+            compiling.compiled(entry, os.environ)
+        except NotCompiled as error:
+            if compiling.may_pass(str(error)):
+                raise
 
     def load(self, entry: Path) -> Kernel:
         """Load the library."""
