@@ -34,6 +34,17 @@ def make_database(request: pytest.FixtureRequest, kind: str, folder: Path) -> It
         database.empty()
 
 
+@pytest.fixture(params=["sqlite"])
+def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a SQLite database, where what is below is tested on both kinds.
+
+    A module that looks for what only PostgreSQL refuses says
+    ``pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)``, one about locks and queues
+    says ``DATABASES``.
+    """
+    yield from make_database(request, request.param, tmp_path)
+
+
 class PostgresDatabase:
     """A database with our tables that one test after the other has: making one takes a quarter of a second."""
 

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from builders import NOW, make_actor, make_device
-from database_kinds import make_database
 from fakes import FakeClock
 from kernelcup.config.settings import Config
 from kernelcup.domain import Actor, Role, Scope
@@ -24,16 +23,6 @@ from kernelcup.services.people.tokens import create_token
 from kernelcup.storage.engine.database import Database
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"
-
-
-@pytest.fixture(params=["sqlite"])
-def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a SQLite database: the routes are thin, and what is below them is tested on both kinds.
-
-    A module that looks for what only PostgreSQL refuses says
-    ``pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)``.
-    """
-    yield from make_database(request, request.param, tmp_path)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import func, select, update
@@ -14,6 +15,7 @@ from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
+from kernelcup.storage.queue import jobs
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results import runs
 from kernelcup.storage.tables import JobRow, RunRow
@@ -97,6 +99,20 @@ def test_a_job_is_finished_once(db, clock, board) -> None:
     finish(db, clock, lease)
     with pytest.raises(StaleLease):
         finish(db, clock, lease)
+    assert count_runs(db) == 1
+
+
+def test_who_held_an_attempt_before_it_was_adopted_does_nothing_more_with_it(db, clock, board) -> None:
+    submit(db)
+    old = claim(db, clock, owner="old")
+    with db.write() as session:
+        new = jobs.adopt(session, old, owner="new", until=clock() + timedelta(seconds=60))
+    assert new.job.attempt == old.job.attempt
+    with pytest.raises(StaleLease):
+        lifecycle.renew(db, old, lease_s=60, now=clock())
+    with pytest.raises(StaleLease):
+        finish(db, clock, old)
+    finish(db, clock, new)
     assert count_runs(db) == 1
 
 

@@ -16,7 +16,7 @@ from kernelcup.domain import OPERATOR, Role
 from kernelcup.http.pages import routes
 from kernelcup.http.sign_in import pages
 from kernelcup.services.boards import late_exceptions, membership
-from kernelcup.services.machines import machines
+from kernelcup.services.machines import machines, reservations
 from kernelcup.services.people import accounts, login_links
 from kernelcup.services.results import reviews
 from kernelcup.services.rules import limits
@@ -88,6 +88,8 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     for name in ("lab", "drained"):
         machines.add_agent(db, name, now=NOW)
     machines.change(db, "drained", is_draining=True, now=NOW)
+    until = NOW.replace(year=NOW.year + 1)
+    reservations.reserve(db, ["lab"], board=None, begins_at=NOW, ends_at=until, now=NOW)
     judged = list_views(db, user="niklaus")[0]
     reviews.quarantine(db, OPERATOR, judged.jobs[0].job.id, reason="look", now=NOW)
     for _ in range(2):
