@@ -41,6 +41,12 @@ def test_ranked_comes_before_practice_and_both_before_a_rejudge(judging) -> None
     assert claim_all(judging) == [ranked.id, *(each.id for each in practice), again.id]
 
 
+def test_a_profile_waits_behind_practice(judging) -> None:
+    profile = judging.submit("ada", mode=Mode.PROFILE).id
+    practice = judging.submit("bob", mode=Mode.TEST).id
+    assert claim_all(judging) == [practice, profile]
+
+
 def test_users_take_turns_however_many_files_one_of_them_sends(judging) -> None:
     ada = [judging.submit("ada").id for _ in range(4)]
     bob = [judging.submit("bob").id for _ in range(2)]

@@ -89,8 +89,9 @@ class Priority(IntEnum):
 
     RANKED = 0
     PRACTICE = 1
-    """Test, benchmark and profile."""
-    REJUDGE = 2
+    """Test and benchmark."""
+    PROFILE = 2
+    REJUDGE = 3
 
 
 class JobState(StrEnum):

@@ -123,8 +123,11 @@ def test_modes_may_have_limits_of_their_own(db) -> None:
     refused(db, mode=Mode.LEADERBOARD)
     limit(db, "2/hour", mode_group="practice")
     make_submission(db, mode=Mode.TEST)
-    make_submission(db, mode=Mode.PROFILE)
+    make_submission(db, mode=Mode.BENCHMARK)
     refused(db, mode=Mode.BENCHMARK)
+    limit(db, "1/hour", mode_group="profile")
+    make_submission(db, mode=Mode.PROFILE)
+    refused(db, mode=Mode.PROFILE)
 
 
 def test_one_user_may_be_limited_alone(db) -> None:

@@ -41,7 +41,7 @@ def add_limit(
         str | None, typer.Option("--device", "-d", help="Count only submissions to this device.")
     ] = None,
     modes: Annotated[
-        str | None, typer.Option("--modes", help="Count only these modes: practice or ranked.")
+        str | None, typer.Option("--modes", help="Count only these modes: practice, profile or ranked.")
     ] = None,
     together: Annotated[
         bool, typer.Option("--together", help="All users share the amount; default: each user has it.")

@@ -27,7 +27,9 @@ class LimitIn(Form):
     leaderboard: Name | None = None
     user: Name | None = None
     device: Name | None = None
-    mode_group: str | None = Field(default=None, max_length=20, description="`practice` or `ranked`.")
+    mode_group: str | None = Field(
+        default=None, max_length=20, description="`practice` (tests and benchmarks), `profile` or `ranked`."
+    )
     per_user: bool = Field(
         default=True, description="Whether each user has the amount, or all users share it."
     )

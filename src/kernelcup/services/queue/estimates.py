@@ -123,11 +123,14 @@ class _Looker:
         pace = job_durations.of_device(self._session, device)
         # Waiting jobs are not counted by mode: practice is assumed to take as long as its slowest mode.
         practice = max(
-            (mode for mode in pace if mode is not Mode.LEADERBOARD), key=pace.__getitem__, default=None
+            (mode for mode in pace if mode not in (Mode.LEADERBOARD, Mode.PROFILE)),
+            key=pace.__getitem__,
+            default=Mode.TEST,
         )
+        known = {Priority.PRACTICE: practice, Priority.PROFILE: Mode.PROFILE}
         modes: dict[Mode, int] = {}
         for each in waiting:
-            mode = Mode.LEADERBOARD if each.priority is not Priority.PRACTICE else practice or Mode.TEST
+            mode = known.get(each.priority, Mode.LEADERBOARD)
             modes[mode] = modes.get(mode, 0) + each.count
         return self._until_start(device, pace, modes, None)
 

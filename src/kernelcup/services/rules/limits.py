@@ -83,7 +83,7 @@ def add_limit(
         board: Count only submissions to this leaderboard.
         user: Limit only this user.
         device: Count only submissions to this device.
-        mode_group: Count only ``practice`` or only ``ranked`` submissions.
+        mode_group: Count only ``practice`` (tests and benchmarks), ``profile`` or ``ranked`` submissions.
         per_user: Whether each user has the amount, or all users share it.
         now: The time of the request.
 
@@ -184,7 +184,7 @@ def check_limits(
         now: When it arrived.
         lock: Make other submissions under the same limits wait until the transaction ends.
     """
-    group = ModeGroup.RANKED if mode is Mode.LEADERBOARD else ModeGroup.PRACTICE
+    group = next(each for each in ModeGroup if mode in each.modes)
     found = limits.applying(session, board_id=board.id, user_id=person.user_id, devices=devices, group=group)
     if lock:
         for shared in (each for each in found if not each.per_user):

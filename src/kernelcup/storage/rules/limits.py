@@ -43,7 +43,14 @@ class ModeGroup(StrEnum):
     """Modes with a limit of their own."""
 
     PRACTICE = "practice"
+    PROFILE = "profile"
     RANKED = "ranked"
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that it counts."""
+        found = {ModeGroup.PRACTICE: (Mode.TEST, Mode.BENCHMARK), ModeGroup.PROFILE: (Mode.PROFILE,)}
+        return found.get(self, (Mode.LEADERBOARD,))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,10 +273,8 @@ def _of_limit(
         wanted.append(SubmissionRow.leaderboard_id == limit.board_id)
     if limit.per_user:
         wanted.append(SubmissionRow.user_id == user_id)
-    if limit.mode_group is ModeGroup.RANKED:
-        wanted.append(SubmissionRow.mode == Mode.LEADERBOARD.value)
-    elif limit.mode_group is ModeGroup.PRACTICE:
-        wanted.append(SubmissionRow.mode != Mode.LEADERBOARD.value)
+    if limit.mode_group is not None:
+        wanted.append(SubmissionRow.mode.in_(limit.mode_group.modes))
     if limit.mode_group is not ModeGroup.RANKED:
         wanted.append(~_duels_of_finals(SubmissionRow.id).correlate(SubmissionRow).exists())
     if limit.per_user or limit.board_id is not None:
@@ -304,10 +309,8 @@ def _of_deleted(limit: Limit, user_id: int | None, since: datetime) -> list[Colu
         wanted.append(DeletedUseRow.leaderboard_id == limit.board_id)
     if limit.per_user:
         wanted.append(DeletedUseRow.user_id == user_id)
-    if limit.mode_group is ModeGroup.RANKED:
-        wanted.append(DeletedUseRow.mode == Mode.LEADERBOARD.value)
-    elif limit.mode_group is ModeGroup.PRACTICE:
-        wanted.append(DeletedUseRow.mode != Mode.LEADERBOARD.value)
+    if limit.mode_group is not None:
+        wanted.append(DeletedUseRow.mode.in_(limit.mode_group.modes))
     if limit.device is not None:
         wanted.append(func.lower(DeletedUseRow.device) == limit.device.lower())
     return wanted

@@ -132,7 +132,8 @@ def hash_of(code: SourceTree) -> str:
 
 def priority_of(mode: Mode) -> Priority:
     """Return the class of the queue that a new submission's jobs belong to."""
-    return Priority.RANKED if mode is Mode.LEADERBOARD else Priority.PRACTICE
+    apart = {Mode.LEADERBOARD: Priority.RANKED, Mode.PROFILE: Priority.PROFILE}
+    return apart.get(mode, Priority.PRACTICE)
 
 
 def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author | None:

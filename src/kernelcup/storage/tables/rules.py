@@ -24,7 +24,7 @@ class LimitRow(Base):
     user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     device: Mapped[str | None]
     mode_group: Mapped[str | None]
-    """``practice`` or ``ranked``."""
+    """``practice``, ``profile`` or ``ranked``."""
     per_user: Mapped[bool] = mapped_column(default=True)
     """Whether each user has the amount, or all users share it."""
     quantity: Mapped[str]
