@@ -235,6 +235,7 @@ def test_every_key_of_the_configuration_is_documented():
     sections = kernelcup.config.settings._File.model_fields
     assert set(sections) == {
         "database",
+        "files",
         "server",
         "signin",
         "screen",
@@ -248,6 +249,7 @@ def test_every_key_of_the_configuration_is_documented():
         "devices",
     }
     keys = [f"database.{key}" for key in kernelcup.config.settings._Database.model_fields]
+    keys += [f"files.{key}" for key in kernelcup.config.settings._Files.model_fields]
     keys += [f"server.{key}" for key in kernelcup.config.settings._Server.model_fields]
     keys += [f"signin.{key}" for key in kernelcup.config.settings._SignIn.model_fields]
     keys += [f"popcorn.{key}" for key in kernelcup.config.settings._Popcorn.model_fields]

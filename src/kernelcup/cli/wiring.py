@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kernelcup.services.boards.local_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.queue.progress import Progress
+    from kernelcup.storage.engine.blobs import Blobs
     from kernelcup.storage.engine.database import Database
 
 
@@ -63,11 +64,18 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
     from kernelcup.storage.engine.database import Database
 
     logs.set_up()
-    with Database.open(config.database_url, files=config.data_dir / "files") as db:
+    with Database.open(config.database_url, files=files_of(config)) as db:
         if upgrade:
             with refusals(db):
                 prepare(db)
         yield db
+
+
+def files_of(config: Config) -> Blobs:
+    """Return where the files beside the database lie. Raise ``ConfigError`` if that cannot be used."""
+    from kernelcup.storage.engine import blobs
+
+    return blobs.opened(config.files_url, config.data_dir / "files")
 
 
 def prepare(db: Database) -> None:

@@ -33,6 +33,10 @@ class _Database(_Section):
     url: str | None = None
 
 
+class _Files(_Section):
+    url: str | None = None
+
+
 class _Device(_Section):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     backend: Backend
@@ -114,6 +118,7 @@ class _SignIn(_Section):
 
 class _File(_Section):
     database: _Database = _Database()
+    files: _Files = _Files()
     server: _Server = _Server()
     signin: _SignIn = _SignIn()
     screen: _Screen = _Screen()
@@ -171,6 +176,8 @@ class Config:
     runtime_dir: Path
     """The folder through which one user's processes on this machine coordinate the use of GPUs."""
     database_url: str
+    files_url: str | None = None
+    """The bucket for files beside the database, ``s3://BUCKET/PREFIX``; None for the folder ``files``."""
     configured_devices: tuple[Device, ...]
     environ: Mapping[str, str]
     kernelguard: bool = False
@@ -218,6 +225,7 @@ class Config:
             data_dir=data_dir,
             runtime_dir=_runtime_dir(environ),
             database_url=url or f"sqlite:///{data_dir / 'kernelcup.db'}",
+            files_url=settings.files.url,
             configured_devices=tuple(Device(**device.model_dump()) for device in settings.devices),
             environ=environ,
             kernelguard=settings.screen.kernelguard,

@@ -16,6 +16,7 @@ from builders import NOW, make_report
 from kernelcup.errors import NotFound
 from kernelcup.services.results import profile_files
 from kernelcup.storage.engine import file_store
+from kernelcup.storage.engine.blobs import Folder
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.engine.file_store import FileStore
 from kernelcup_harness.protocol import Counters, KeptFile, ProfileOptions, RunReport
@@ -71,24 +72,24 @@ def test_a_damaged_file_is_left_out(db: Database, file: KeptFile) -> None:
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_store, "LARGEST_BYTES", 1 << 20)
-    assert FileStore(tmp_path).put(gzip.compress(bytes(2 << 20))) is None
+    assert FileStore(Folder(tmp_path)).put(gzip.compress(bytes(2 << 20))) is None
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("digest", ["../../etc/passwd", "0" * 64, ""])
 def test_only_hashes_are_looked_up(tmp_path: Path, digest: str) -> None:
-    assert FileStore(tmp_path).get(digest) is None
+    assert FileStore(Folder(tmp_path)).get(digest) is None
 
 
 def test_equal_files_are_kept_once(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
+    store = FileStore(Folder(tmp_path))
     assert store.put(gzip.compress(BODY)) == store.put(gzip.compress(BODY, 1))
     assert len(list(tmp_path.glob("??/*"))) == 1
 
 
 def test_old_files_are_deleted_and_their_absence_says_why(db: Database) -> None:
     kept = profile_files.keep(db, report_with(file_of(BODY)))
-    (path,) = db.files._folder.glob("??/*")
+    (path,) = db.files._blobs.path.glob("??/*")
     stored = NOW.timestamp()
     os.utime(path, (stored, stored))
     assert profile_files.prune(db, NOW + timedelta(days=89)) == 0
@@ -98,10 +99,10 @@ def test_old_files_are_deleted_and_their_absence_says_why(db: Database) -> None:
 
 
 def test_the_oldest_go_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = FileStore(tmp_path)
+    store = FileStore(Folder(tmp_path))
     digests = [store.put(gzip.compress(os.urandom(1000))) for _ in range(3)]
     for number, digest in enumerate(digests):
-        os.utime(store._path(str(digest)), (number + 1, number + 1))
+        os.utime(tmp_path / file_store.name_of(str(digest)), (number + 1, number + 1))
     monkeypatch.setattr(file_store, "MOST_BYTES", 2500)
     assert store.prune(NOW - timedelta(days=36500)) == 1
     assert [store.get(str(each)) is not None for each in digests] == [False, True, True]

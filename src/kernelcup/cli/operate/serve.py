@@ -247,9 +247,11 @@ class Service:
 
 def open_for_http(settings: Config) -> Database:
     """Return the database for HTTP requests."""
+    from kernelcup.cli import wiring
     from kernelcup.storage.engine.database import Database
 
-    return Database.open(settings.database_url, patience_s=HTTP_PATIENCE_S)
+    files = wiring.files_of(settings)
+    return Database.open(settings.database_url, patience_s=HTTP_PATIENCE_S, files=files)
 
 
 def announce(settings: Config, db: Database) -> None:

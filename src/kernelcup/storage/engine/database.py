@@ -31,6 +31,7 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from kernelcup.clean_text import dump_json
 from kernelcup.errors import ConfigError, StorageUnavailable
+from kernelcup.storage.engine.blobs import Blobs, Folder
 from kernelcup.storage.engine.file_store import FileStore
 from kernelcup.storage.engine.sqlite_group_commit import WalSync
 from kernelcup.storage.engine.sqlite_write_queue import Turns
@@ -53,9 +54,9 @@ class Database:
     one. So writers announce themselves at the start, and wait there for their turn.
     """
 
-    def __init__(self, engine: Engine, *, patience_s: float = PATIENCE_S, files: Path | None = None) -> None:
+    def __init__(self, engine: Engine, *, patience_s: float = PATIENCE_S, files: Blobs | None = None) -> None:
         self.engine = engine
-        self.files = FileStore(files or Path(f"{engine.url.database}-files"))
+        self.files = FileStore(files or Folder(Path(f"{engine.url.database}-files")))
         """What is too large for a row."""
         self._trouble: tuple[float, str] | None = None
         self._writer = engine.execution_options(kernelcup_writes=True)
@@ -71,13 +72,13 @@ class Database:
             self._reader = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
-    def open(cls, url: str, *, patience_s: float = PATIENCE_S, files: Path | None = None) -> Database:
+    def open(cls, url: str, *, patience_s: float = PATIENCE_S, files: Blobs | None = None) -> Database:
         """Connect lazily to a database URL. Raise ``ConfigError`` if the URL cannot be used.
 
         Args:
             url: The database URL.
             patience_s: How long a transaction waits for others that block it.
-            files: The folder of its files, by default beside a SQLite file.
+            files: Where its files lie, by default in a folder beside a SQLite file.
         """
         return cls(make_engine(url, patience_s=patience_s), patience_s=patience_s, files=files)
 

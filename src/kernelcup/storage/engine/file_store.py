@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
-import tempfile
 import zlib
 from datetime import datetime
-from pathlib import Path
+
+from kernelcup.storage.engine.blobs import Blobs
 
 LARGEST_BYTES = 512 << 20
 """Of one file, unpacked."""
@@ -19,26 +18,21 @@ _CHUNK = 1 << 20
 
 
 class FileStore:
-    """Keeps gzip files below a folder. Several processes may use it at once.
+    """Keeps gzip files. Several processes may use it at once.
 
     Args:
-        folder: Created with the first file.
+        blobs: Where they lie.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
 
     def put(self, packed: bytes) -> str | None:
         """Store a gzip file and return the SHA-256 of its content; None if it cannot be unpacked."""
         digest = _digest(packed)
         if digest is None:
             return None
-        path = self._path(digest)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with open(handle, "wb") as file:
-            file.write(packed)
-        os.replace(name, path)
+        self._blobs.put(name_of(digest), packed)
         return digest
 
     def get(self, digest: str) -> bytes | None:
@@ -46,28 +40,26 @@ class FileStore:
         if not re.fullmatch("[0-9a-f]{64}", digest):
             return None
         try:
-            return gzip.decompress(self._path(digest).read_bytes())
+            packed = self._blobs.get(name_of(digest))
+            return None if packed is None else gzip.decompress(packed)
         except (OSError, EOFError, zlib.error):
             return None
 
     def prune(self, before: datetime) -> int:
         """Delete files that were stored before a moment, and the oldest beyond :data:`MOST_BYTES`; return how many."""
-        found = []
-        for path in self._folder.glob("??/*"):
-            try:
-                found.append((path.stat().st_mtime, path.stat().st_size, path))
-            except FileNotFoundError:
-                continue
+        found = sorted(self._blobs.every(), key=lambda each: each.stored_at, reverse=True)
         total, removed = 0, 0
-        for stored, size, path in sorted(found, reverse=True):
-            total += size
-            if stored < before.timestamp() or total > MOST_BYTES:
-                path.unlink(missing_ok=True)
+        for each in found:
+            total += each.nbytes
+            if each.stored_at < before or total > MOST_BYTES:
+                self._blobs.delete(each.name)
                 removed += 1
         return removed
 
-    def _path(self, digest: str) -> Path:
-        return self._folder / digest[:2] / f"{digest}.gz"
+
+def name_of(digest: str) -> str:
+    """Return the name of the file with this hash."""
+    return f"{digest[:2]}/{digest}.gz"
 
 
 def _digest(packed: bytes) -> str | None:

@@ -1,0 +1,151 @@
+"""Where files beside the database lie: in a folder, or in a bucket that speaks S3's protocol."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kernelcup.errors import ConfigError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+S3 = "s3://"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blob:
+    """A stored file."""
+
+    name: str
+    nbytes: int
+    stored_at: datetime
+
+
+class Blobs(Protocol):
+    """Keeps bytes by names with slashes. Several processes may use it at once."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store bytes: all or nothing, in the place of earlier ones of that name."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return stored bytes, None if there are none."""
+
+    def delete(self, name: str) -> None:
+        """Delete stored bytes, if they are there."""
+
+    def every(self) -> Iterator[Blob]:
+        """Yield all that is stored."""
+
+
+class Folder:
+    """Files below a folder.
+
+    Args:
+        path: Created with the first file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store a file: written beside its place, then moved."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=path.parent)
+        with open(handle, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, path)
+
+    def get(self, name: str) -> bytes | None:
+        """Return a file's content."""
+        try:
+            return (self.path / name).read_bytes()
+        except OSError:
+            return None
+
+    def delete(self, name: str) -> None:
+        """Delete a file."""
+        (self.path / name).unlink(missing_ok=True)
+
+    def every(self) -> Iterator[Blob]:
+        """Yield the files of all folders."""
+        for path in self.path.glob("*/*"):
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                continue
+            name = str(path.relative_to(self.path))
+            yield Blob(name=name, nbytes=found.st_size, stored_at=datetime.fromtimestamp(found.st_mtime, UTC))
+
+
+class Bucket:
+    """Objects of a store of ``obstore``.
+
+    Args:
+        store: The store, with the prefix of all names.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store an object."""
+        import obstore
+
+        obstore.put(self._store, name, content)
+
+    def get(self, name: str) -> bytes | None:
+        """Return an object's content."""
+        import obstore
+
+        try:
+            found: bytes = obstore.get(self._store, name).bytes().to_bytes()
+        except FileNotFoundError:
+            return None
+        return found
+
+    def delete(self, name: str) -> None:
+        """Delete an object."""
+        import obstore
+
+        try:
+            obstore.delete(self._store, name)
+        except FileNotFoundError:
+            return
+
+    def every(self) -> Iterator[Blob]:
+        """Yield all objects."""
+        import obstore
+
+        for part in obstore.list(self._store):
+            for each in part:
+                yield Blob(name=each["path"], nbytes=each["size"], stored_at=each["last_modified"])
+
+
+def opened(url: str | None, folder: Path) -> Blobs:
+    """Return what ``files.url`` of the configuration names, a folder by default.
+
+    A bucket's keys, region and endpoint come from the usual variables, such as ``AWS_ACCESS_KEY_ID``, ``AWS_REGION``
+    and ``AWS_ENDPOINT``. Nothing is asked of it here.
+
+    Raise ``ConfigError`` if it cannot be used.
+    """
+    if url is None:
+        return Folder(folder)
+    if not url.startswith(S3):
+        raise ConfigError(f"files.url: {url!r} is no address of a bucket: expected s3://BUCKET/PREFIX")
+    try:
+        from obstore.store import from_url
+    except ImportError as error:
+        raise ConfigError("files.url needs obstore: pip install 'kernelcup[s3]'") from error
+    plain = os.environ.get("AWS_ENDPOINT", "").startswith("http://")
+    try:
+        return Bucket(from_url(url, client_options={"allow_http": plain}))
+    except Exception as error:  # obstore's errors have no common class
+        raise ConfigError(f"files.url: {error}") from error
