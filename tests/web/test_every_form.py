@@ -30,6 +30,7 @@ SHOWN_AFTER_A_FORM = {
     "/admin/boards/grayscale/unpause": "needs a pause",
     "/admin/devices/H100/unpause": "needs a pause",
     "/admin/devices/H100/up": "needs an outage",
+    "/admin/reservations/1/release": "needs a reservation",
     "/admin/service/unpause": "needs a pause",
     "/admin/jobs/1/quarantine": "needs a result that nobody has put aside",
     "/b/grayscale/webhooks/1/enable": "needs a webhook",
