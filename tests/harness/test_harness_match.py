@@ -104,7 +104,8 @@ def test_each_call_of_a_duel_has_an_input_of_its_own(tmp_path: Path, monkeypatch
     monkeypatch.setattr(match, "LONGEST_S", 0.0)
     events, _ = judged_in_room(job(benchmarks=SIZES), tmp_path)
 
-    assert len(set(made)) == len(made) == 2 * 2 * duel(events).blocks
+    # The last one is for the kernels' shares, once the duel is decided.
+    assert len(set(made)) == len(made) == 2 * 2 * duel(events).blocks + 1
 
 
 def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> No
         def fire(self, group: int, place: int) -> int:
             taken = super().fire(group, place)
             # Four calls verify the rival.
-            if self.calls > 4 and self.calls % 2:
+            if self.calls > 4 and self.calls % 2 and group not in self._cuts:
                 first[group, self.is_rivals(group)] += 1
             return taken + (CALL_NS // 10 if self.is_rivals(group) else 0)
 
