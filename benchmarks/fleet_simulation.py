@@ -58,6 +58,7 @@ WHOLE, LOST, RANKED = 0.1, 0.05, 0.3
 QUEUED_WITHIN_S, LOST_FOR_S = 3600, 300.0
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RESERVED_S = (500.0, 700.0)
+JOBS = 20_000
 LAUNCHER = "simulated"
 
 
@@ -225,7 +226,7 @@ class Simulation:
         with self.fake():
             self.hosts[self.calls.pop(call).host].calls.discard(call)
 
-    def lose(self, name: str) -> None:
+    def lose(self, name: str, seconds: float) -> None:
         """Lose a machine with its jobs, for a while."""
         host = self.hosts[name]
         host.is_up = False
@@ -235,7 +236,7 @@ class Simulation:
                 call.outcome = LaunchLost(f"machine {name} was lost")
                 call.wake()
         host.calls.clear()
-        self.at(self.now_s + LOST_FOR_S, lambda: setattr(host, "is_up", True))
+        self.at(self.now_s + seconds, lambda: setattr(host, "is_up", True))
 
     def _free(self, host: Host, device: Device) -> int:
         if not host.is_up or host.kind != device.model:
@@ -258,7 +259,7 @@ class Simulation:
 def main() -> None:
     """Simulate, count, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--profile", help="file for a profile of the dispatcher (cProfile)")
     given = parser.parse_args()
@@ -266,7 +267,7 @@ def main() -> None:
     with Database.open(database_url("postgresql", Path())) as db:
         fill(db, simulation, given.jobs)
         began, fakes, wall = time.thread_time(), simulation.fakes_s, time.monotonic()
-        run(db, simulation, given.profile)
+        run(db, simulation, given.jobs / JOBS, given.profile)
         used_s = time.thread_time() - began - (simulation.fakes_s - fakes)
         result = count(db, simulation) | {
             "jobs": given.jobs,
@@ -348,7 +349,7 @@ def fill(db: Database, simulation: Simulation, count: int) -> None:
         connection.execute(text("ANALYZE"))
 
 
-def run(db: Database, simulation: Simulation, profile: str | None) -> None:
+def run(db: Database, simulation: Simulation, scale: float, profile: str | None) -> None:
     """Judge everything."""
     for module in (dispatcher, rooms, attempt):
         module.time = SimpleNamespace(monotonic=lambda: simulation.now_s)  # type: ignore[attr-defined]
@@ -367,7 +368,7 @@ def run(db: Database, simulation: Simulation, profile: str | None) -> None:
         db, devices=devices, launchers={LAUNCHER: simulation}, clock=simulation.clock, on_progress=told
     )
     loop._wake = Ticks(simulation)  # type: ignore[assignment]
-    plan(db, simulation)
+    plan(db, simulation, scale)
     if profile is None:
         loop.run_until_idle()
         return
@@ -376,25 +377,26 @@ def run(db: Database, simulation: Simulation, profile: str | None) -> None:
     found.dump_stats(profile)
 
 
-def plan(db: Database, simulation: Simulation) -> None:
-    """Say what happens to the machines."""
+def plan(db: Database, simulation: Simulation, scale: float) -> None:
+    """Say what happens to the machines; with fewer jobs all of it is over sooner."""
     chance, names = simulation.chance, list(simulation.hosts)
     for name in chance.sample(names, round(LOST * len(names))):
-        simulation.at(chance.uniform(100, 1000), partial(simulation.lose, name))
+        simulation.at(scale * chance.uniform(100, 1000), partial(simulation.lose, name, scale * LOST_FOR_S))
     out = simulation.meter.out
 
     def drain(is_draining: bool) -> None:
         machines.change(db, "h100-3", is_draining=is_draining, now=simulation.clock())
         (out.add if is_draining else out.discard)("h100-3")
 
-    simulation.at(400.0, partial(drain, True))
-    simulation.at(800.0, partial(drain, False))
+    simulation.at(scale * 400.0, partial(drain, True))
+    simulation.at(scale * 800.0, partial(drain, False))
     final = [f"h200-{number}" for number in range(4)]
-    begins, ends = (START + timedelta(seconds=seconds) for seconds in RESERVED_S)
+    reserved_s = [scale * seconds for seconds in RESERVED_S]
+    begins, ends = (START + timedelta(seconds=seconds) for seconds in reserved_s)
     note = {"board": "final", "begins_at": begins, "ends_at": ends, "now": START}
-    simulation.at(20.0, lambda: reservations.reserve(db, final, **note))  # type: ignore[arg-type]
-    simulation.at(RESERVED_S[0], partial(out.update, final))
-    simulation.at(RESERVED_S[1], partial(out.difference_update, final))
+    simulation.at(1.0, lambda: reservations.reserve(db, final, **note))  # type: ignore[arg-type]
+    simulation.at(reserved_s[0], partial(out.update, final))
+    simulation.at(reserved_s[1], partial(out.difference_update, final))
 
 
 def count(db: Database, simulation: Simulation) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -9,12 +10,15 @@ import pytest
 from builders import NOW, make_board, make_device, make_submission
 from fake_fleet import FakeEngine, FakeFleet
 from fakes import FakeLauncher
+from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services.machines import agents, machines, reservations
 from kernelcup.services.machines.machines import MachineState
+from kernelcup.services.people import audit_log
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.queue.estimates import waiting_of
 from kernelcup.services.status import read_status
+from kernelcup.storage.machines import machines as storage_machines
 from kernelcup_harness.protocol import Mode
 from launcher_conformance import report_for
 
@@ -145,6 +149,24 @@ def test_an_agent_that_leaves_is_down_at_once_and_its_time_is_known(db, clock) -
     agents.disconnect(db, "lab", agent="a", now=NOW)
     (found,) = machines.list_machines(db, now=NOW)
     assert (found.state, found.seen_at) == (MachineState.DOWN, NOW)
+
+
+def test_a_machines_log_has_its_troubles_and_a_drifted_class(db) -> None:
+    machines.add_agent(db, "lab", now=NOW)
+    for driver in ("550", "550", "580"):
+        facts = {"gpus": ["H100"], "driver": driver, "cores": 8, "memory_gib": 64}
+        agents.connect(db, "lab", agent="a", slots={"H100": 1}, facts=facts, now=NOW)
+    with db.read() as session:
+        machine = storage_machines.find(session, "lab")
+    for trouble in ("GPU 0 is lost", "GPU 0 is lost"):
+        agents.exchange(db, machine, agent="a", running=[], events={}, trouble=trouble, now=NOW)
+        machine = dataclasses.replace(machine, trouble=trouble)
+    found = audit_log.entries(db, OPERATOR, target="machine:lab")
+    assert [each.action for each in found] == ["machine.trouble", "machine.class", "machine.add"]
+    assert found[1].detail == {
+        "was": "1 x H100; driver 550; 8 cores, 64 GiB",
+        "is": "1 x H100; driver 580; 8 cores, 64 GiB",
+    }
 
 
 def test_the_status_announces_what_is_to_come_without_names(stage: Stage) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.errors import Conflict, LaunchLost, SignInNeeded
 from kernelcup.launchers import outcomes
-from kernelcup.services.machines.machines import SILENT
+from kernelcup.services.machines.machines import SILENT, log_changes
 from kernelcup.services.people import secret_values
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calls, machines
@@ -88,6 +88,7 @@ def connect(
                 f"an agent that was killed is forgotten after {SILENT.seconds} s."
             )
         offers = {"slots": dict(slots), "facts": dict(facts)}
+        log_changes(session, machine, facts=facts, trouble="", now=now)
         machines.change(session, name, agent=agent, trouble="", seen_at=now, **offers)
         if before == agent:
             return
@@ -123,6 +124,7 @@ def exchange(
     is_silent = machine.seen_at is None or now - machine.seen_at >= NOTED_EVERY
     if new or gone or events or is_silent or trouble != machine.trouble:
         with db.write() as session:
+            log_changes(session, machine, facts=machine.facts, trouble=trouble, now=now)
             machines.change(session, machine.name, seen_at=now, trouble=trouble)
             for call in new:
                 calls.move(session, call.id, to=CallState.RUNNING, among=[CallState.WAITING])

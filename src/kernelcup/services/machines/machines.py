@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -26,6 +29,9 @@ SILENT = timedelta(seconds=60)
 LONGEST_NAME = 100
 AGENT = "agent"
 """The launcher of machines that connect to us."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class MachineState(StrEnum):
@@ -82,12 +88,34 @@ def host_class(machine: Machine) -> str:
     return "; ".join(part for part in (kinds, driver, host) if part)
 
 
+def log_changes(
+    session: Session, before: Machine | None, *, facts: Mapping[str, Any], trouble: str, now: datetime
+) -> None:
+    """Note in a machine's log that its class has drifted, or that it has another trouble, before that is stored.
+
+    A new driver or other clocks change times: what was compared with the machine before no longer says anything.
+    """
+    if before is None:
+        return
+    name = before.name
+    itself = Actor(user_id=None, name=f"machine {name}", role=Role.NOBODY, scopes=frozenset())
+    was, is_now = host_class(before), host_class(dataclasses.replace(before, facts=facts))
+    if was and is_now != was:
+        logger.warning("machine %s was %r and is now %r", name, was, is_now)
+        _record(session, itself, "machine.class", name, {"was": was, "is": is_now}, now)
+    if trouble != before.trouble:
+        _record(session, itself, "machine.trouble", name, {"trouble": trouble}, now)
+
+
 def note_seen(
     db: Database, readings: Iterable[MachineReading], *, launcher: str, is_own: bool, now: datetime
 ) -> None:
     """Store which machines a launcher reaches."""
     with db.write() as session:
+        known = {each.name: each for each in machines.every(session)}
         for each in readings:
+            before = known.get(each.name)
+            log_changes(session, before, facts=each.facts, trouble=each.trouble, now=now)
             machines.saw(
                 session,
                 each.name,
