@@ -76,6 +76,7 @@ def test_a_class_gets_links_that_no_list_shows_again(command: Command, tmp_path:
     ("words", "told"),
     [
         (("admin", "user", "link", "zoe"), "There is no user 'zoe'."),
+        (("admin", "user", "link", "zoe"), "with --create"),
         (("admin", "user", "link", "--list", "nowhere.csv"), "nowhere.csv: No such file"),
         (("admin", "user", "revoke-link", "eve"), "no open sign-in link for 'eve'"),
         (("admin", "user", "add", "x", "--role", "king"), "participant, creator or admin"),

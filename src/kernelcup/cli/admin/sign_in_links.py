@@ -120,10 +120,15 @@ def _make(
     if not names and backend.server is not None:
         raise InvalidValue("Name the users, or give a class list with --list FILE.")
     body = {"names": names, "create": create, "leaderboard": board, "hours": hours}
-    return backend.ask(
-        lambda db: _here(db, backend.config.server.public_url, names, create, board, hours),
-        lambda api: api.ask(reader(list[NewLink]), "POST", "/sign-in-links", json=body),
-    )
+    try:
+        return backend.ask(
+            lambda db: _here(db, backend.config.server.public_url, names, create, board, hours),
+            lambda api: api.ask(reader(list[NewLink]), "POST", "/sign-in-links", json=body),
+        )
+    except InvalidValue as error:
+        if not create and "There is no user" in str(error):
+            error.add_note("correct the names, or make accounts for new ones with --create")
+        raise
 
 
 def _here(
