@@ -109,7 +109,7 @@ def test_while_a_task_is_tried_the_page_says_so_and_counts(visitor, people) -> N
     page.get_by_label("Task (.zip of its folder)").set_input_files(packed(TASK))
     button = page.get_by_role("button", name="Make the leaderboard")
     button.click()
-    told = page.locator("form[data-busy] [role=status]").first
+    told = page.locator("form[data-busy] [data-told]").first
     expect(told).to_contain_text(re.compile(r"The task is being tried.*[1-9] s so far"))
     expect(button).to_be_disabled()
     page.evaluate("dispatchEvent(new Event('pageshow'))")

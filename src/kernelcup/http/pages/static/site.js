@@ -92,9 +92,9 @@ function addCopyButtons(root) {
   }
 }
 
-// <form data-busy="What the server does">: while the answer is awaited, its status says so and counts the seconds.
+// <form data-busy="What the server does">: while the answer is awaited, its last words say so and counts the seconds.
 function showBusy(form) {
-  const told = form.querySelector("[role=status]");
+  const told = form.querySelector("[data-told]");
   const began = Date.now();
   const tell = () => { told.textContent = `${form.dataset.busy} ${Math.floor((Date.now() - began) / 1000)} s so far.`; };
   const buttons = [...form.querySelectorAll("button")];
