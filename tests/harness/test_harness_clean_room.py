@@ -581,7 +581,7 @@ def test_a_rival_that_cannot_be_compared_costs_the_submission_nothing(
 WITH_TIMER = (
     "from kernelcup_harness import __main__; from kernelcup_harness.run import standard, workers; "
     "standard.captures = lambda spec: True; "
-    "standard.StandardRun._roles = (workers.SUBMISSION, workers.TIMER); __main__.main()"
+    "standard.roles_of = lambda spec: (workers.SUBMISSION, workers.TIMER); __main__.main()"
 )
 
 

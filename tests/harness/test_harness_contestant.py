@@ -142,7 +142,12 @@ def test_a_call_that_fails_says_how_and_the_next_is_made(
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("x = 1\n", "compile", "defines no function custom_kernel"),
+        ("x = 1\n", "compile", "defines no function custom_kernel; it defines no function at all"),
+        (
+            "from math import floor\ndef kernel(data): ...\ndef _own(): ...\n",
+            "compile",
+            "defines no function custom_kernel; it defines kernel",
+        ),
         ("def custom_kernel(\n", "compile", "SyntaxError"),
         ("import no_such_library\n", "import", "ModuleNotFoundError"),
         ("raise SystemExit\n", "import", "SystemExit"),

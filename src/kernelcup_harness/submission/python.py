@@ -6,13 +6,16 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from kernelcup_harness.isolation.job_environment import CUDA_MARKS
 from kernelcup_harness.submission.port import Kernel, NotCompiled
 
 # A submission with one of these words probably compiles something at import.
 BUILD_MARKS = (*CUDA_MARKS, "triton.compile(")
+
+MOST_NAMED = 5
+"""So many functions are named to an author whose file lacks the right one."""
 
 
 class Python:
@@ -35,11 +38,27 @@ class Python:
 
     def load(self, entry: Path) -> Kernel:
         """Import it and return its function."""
-        kernel = getattr(import_file(entry), "custom_kernel", None)
+        module = import_file(entry)
+        kernel = getattr(module, "custom_kernel", None)
         if not callable(kernel):
-            raise NotCompiled(f"{entry} defines no function custom_kernel")
+            raise NotCompiled(f"{entry} defines no function custom_kernel{instead(module)}")
         found: Kernel = kernel
         return found
+
+
+def instead(module: ModuleType) -> str:
+    """Return which functions a module defines itself, for its author."""
+    found = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+    more = ", ..." if len(found) > MOST_NAMED else ""
+    return (
+        f"; it defines {', '.join(found[:MOST_NAMED])}{more}" if found else "; it defines no function at all"
+    )
 
 
 def import_file(path: Path) -> ModuleType:
