@@ -209,7 +209,11 @@ Self CUDA time total: 24.570us
 
 def profiled() -> RunReport:
     """Return a profile run."""
-    trace = base64.b64encode(gzip.compress(b'{"traceEvents": []}', mtime=0)).decode()
+    trace = base64.b64encode(
+        gzip.compress(
+            b'{"traceEvents": [{"cat": "kernel", "name": "_Z3fooPf", "ts": 5, "dur": 12, "tid": 7}]}', mtime=0
+        )
+    ).decode()
     case = make_case(
         None, parameters={"height": 2048, "width": 2048, "seed": 7}, profile=TABLE, trace_gz64=trace
     )

@@ -171,6 +171,13 @@ def test_counters_are_explained_with_a_picture_a_table_and_files(db, client, ada
     assert client.get("/s/1/profile/1/nothing").status_code == 404
 
 
+def test_a_trace_is_drawn_as_a_timeline(db, client, ada) -> None:
+    judged(db, reports.profiled())
+    page = client.get("/s/1").text
+    assert '<svg class="plot timeline"' in page
+    assert "<title>foo: 12.0 µs from 0.0 µs</title>" in page
+
+
 def test_what_ran_is_a_table_of_kernels(db, client, ada) -> None:
     judged(db, reports.profiled())
     page = client.get("/s/1").text

@@ -7,7 +7,7 @@ import contextlib
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,22 @@ class TorchTrace:
                 recorded.__exit__(None, None, None)
         order = "self_cuda_time_total" if real_gpu else "self_cpu_time_total"
         table = recorded.key_averages().table(sort_by=order, row_limit=25, max_name_column_width=70)
-        return Profiled(text=table[:MOST_TABLE], trace=packed_trace(recorded))
+        trace = packed_trace(recorded)
+        lacks = lacking(recorded.events(), trace) if real_gpu else ""
+        return Profiled(text=(lacks + table)[:MOST_TABLE], trace=trace)
+
+
+def lacking(events: Iterable[Any], trace: str) -> str:
+    """Return what a trace on a GPU lacks and why, as lines before its table; empty if it lacks nothing."""
+    lines = []
+    if not any(each.device_type.name == "CUDA" for each in events):
+        lines.append(
+            "No kernel was recorded: the call launched none, or CUPTI gave PyTorch's profiler nothing, as where "
+            "another tool of the machine uses it.\n"
+        )
+    if not trace:
+        lines.append(f"The trace has more than {MOST_TRACE_BYTES >> 20} MiB packed and was left out.\n")
+    return "".join(lines)
 
 
 def packed_trace(recorded: Any) -> str:

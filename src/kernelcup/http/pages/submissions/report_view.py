@@ -13,7 +13,7 @@ from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.failing import Failure, failures_of
 from kernelcup.http.pages.submissions.progress import Step
-from kernelcup.reporting import columns
+from kernelcup.reporting import columns, timeline
 from kernelcup.reporting.bottlenecks import explain, roofline
 from kernelcup.reporting.insights import Insight, lessons
 from kernelcup.reporting.phrases import duel_sentence, times_as_fast, trust_text
@@ -141,6 +141,11 @@ class JobPage:
         """The cases that were profiled."""
         stages = self.report.stages if self.report is not None else []
         return [case for stage in stages for case in stage.cases if case.profile or case.trace_gz64]
+
+    @property
+    def timelines(self) -> dict[int, Markup]:
+        """The pictures of the traces, by the index of the case."""
+        return {each.index: Markup(timeline.picture(each.trace_gz64 or "")) for each in self.profiles}
 
     @property
     def counters(self) -> Explained | None:
