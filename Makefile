@@ -12,13 +12,14 @@ INSTALL := pip --disable-pip-version-check install
 LOCKED := --quiet --require-hashes -r
 ITSELF := --quiet --no-deps --no-build-isolation -e .
 
-.PHONY: help demo test quick attacks cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
+.PHONY: help demo test quick attacks fleet cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
 	@echo "make test    all tests but whole attacks"
 	@echo "make quick   unit tests of what changed since main, for at most 60 s"
 	@echo "make attacks known cheats and their honest twins, on the emulated device"
+	@echo "make fleet   the launcher for Ray on a cluster of four nodes on this machine (240 MB more)"
 	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
@@ -43,7 +44,7 @@ ATTACKS := tests/judged/test_attacks.py tests/judged/test_clock_attacks.py
 
 test: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal $(ATTACKS:%=--ignore %)
+	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal $(ATTACKS:%=--ignore %) --ignore tests/fleet
 
 quick: $(VENV)/dev
 	$(BIN)/python scripts/quick-tests
@@ -51,6 +52,10 @@ quick: $(VENV)/dev
 attacks: $(VENV)/dev sandbox-package
 	$(COMPILED)
 	$(BIN)/pytest -n auto --dist worksteal $(ATTACKS)
+
+# A real Ray cluster on this machine: 240 MB of packages, and seconds for the start of each node.
+fleet: $(VENV)/fleet
+	$(BIN)/pytest tests/fleet
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -102,6 +107,10 @@ $(VENV)/dev: $(VENV)/runner requirements/dev.txt
 $(VENV)/docs: requirements/docs.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/$(INSTALL) $(LOCKED) requirements/docs.txt
+	touch $@
+
+$(VENV)/fleet: $(VENV)/dev requirements/fleet.txt
+	$(BIN)/$(INSTALL) $(LOCKED) requirements/fleet.txt
 	touch $@
 
 $(VENV)-cuda/torch:

@@ -230,7 +230,7 @@ def names_of(node: ast.AST) -> list[str]:
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        pytest.param("src", ["runner", "postgres", "discord", "screen"], id="src"),
+        pytest.param("src", ["runner", "postgres", "discord", "screen", "fleet"], id="src"),
         pytest.param("tests", ["dev"], id="tests"),
     ],
 )
@@ -239,9 +239,8 @@ def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
     found = imported_by(folder)
     assert len(found) > 10
     assert {name: file for name, file in found.items() if name not in declared | {"kernelcup"}} == {}
-    assert set(found) - LEFT_OUT - {"kernelcup"} <= set(
-        locked("server.txt" if folder == "src" else "dev.txt")
-    )
+    files = ["server.txt", "fleet.txt"] if folder == "src" else ["dev.txt"]
+    assert set(found) - LEFT_OUT - {"kernelcup"} <= {name for file in files for name in locked(file)}
 
 
 def locked(file: str) -> dict[str, list[str]]:
@@ -255,7 +254,12 @@ def locked(file: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("file", "extras"), [("server.txt", ["runner", "postgres", "discord", "screen"]), ("dev.txt", ["dev"])]
+    ("file", "extras"),
+    [
+        ("server.txt", ["runner", "postgres", "discord", "screen"]),
+        ("dev.txt", ["dev"]),
+        ("fleet.txt", ["fleet"]),
+    ],
 )
 def test_the_lock_files_hold_all_that_is_declared(file: str, extras: list[str]) -> None:
     found = locked(file)
@@ -274,6 +278,15 @@ def test_set_up_installs_what_is_locked_and_fetches_nothing_else() -> None:
     for file in ("server.txt", "dev.txt"):
         assert f"--require-hashes -r requirements/{file}" in lines
     assert "--no-deps --no-build-isolation -e ." in lines
+
+
+def test_ci_tries_a_ray_cluster_which_other_tests_do_without() -> None:
+    assert "make fleet" in (ROOT / ".ci/run").read_text().splitlines()
+    lines = commands_of("fleet")
+    assert "--require-hashes -r requirements/fleet.txt" in lines
+    assert "pytest tests/fleet" in lines
+    assert "--ignore tests/fleet" in commands_of("test")
+    assert not {"ray"} & {*locked("server.txt"), *locked("dev.txt")}
 
 
 def test_the_documentation_is_built_without_what_judges_and_serves() -> None:

@@ -24,15 +24,12 @@ from kernelcup.errors import (
     LaunchError,
     RateLimited,
     ServerUnavailable,
-    UnfitDevice,
 )
 from kernelcup.launchers import outcomes
-from kernelcup.launchers.base import Event, Launcher, LaunchResult, Order
+from kernelcup.launchers.base import Event, Launcher, Order
 from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
 
 ASK_EVERY_S = 0.5
-LOOK_AGAIN_S = 60.0
-"""How long a GPU that is out of service rests before it is checked again."""
 LONGEST_PAUSE_S = 8.0
 
 logger = logging.getLogger(__name__)
@@ -73,8 +70,6 @@ class Agent:
         self._clock = clock
         self._calls: dict[str, _Running] = {}
         self._wake = threading.Event()
-        self._unfit: dict[str, str] = {}
-        self._look_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Judge until ``stop`` is set; then end the jobs, which run again elsewhere.
@@ -111,7 +106,7 @@ class Agent:
             news = running.launcher.poll([running.local])[running.local]
             running.events += news.events
             if news.outcome is not None:
-                self._note_unfit(news.outcome)
+                self._harnesses.note(news.outcome)
                 running.outcome, ended = outcomes.encode(news.outcome), True
                 running.launcher.cancel(running.local)
         return ended
@@ -123,12 +118,10 @@ class Agent:
             ServerUnavailable, RateLimited: It does not answer now.
             SignInNeeded, Conflict: It does not want this agent any more.
         """
-        self._look_again()
+        trouble = self._harnesses.look_again(is_idle=not self._calls)
         events = {call: running.events for call, running in self._calls.items() if running.events}
         told = {call: len(some) for call, some in events.items()}
-        errand = self._connection.exchange(
-            running=list(self._calls), events=events, trouble="; ".join(self._unfit.values())
-        )
+        errand = self._connection.exchange(running=list(self._calls), events=events, trouble=trouble)
         for call, number in told.items():
             del self._calls[call].events[:number]
         for call, running in list(self._calls.items()):
@@ -181,28 +174,6 @@ class Agent:
             taken = self._connection.report(call, outcomes.encode(BadReport(f"too large: {error}")))
         if not taken:
             logger.info("%s: the service did not want its report any more", call)
-
-    def _note_unfit(self, outcome: LaunchResult | Exception) -> None:
-        unfit = outcome.unfit if isinstance(outcome, LaunchResult) else outcome
-        if isinstance(unfit, UnfitDevice) and unfit.gpus:
-            self._unfit |= dict.fromkeys(unfit.gpus, str(unfit))
-            self._look_at = self._clock() + LOOK_AGAIN_S
-
-    def _look_again(self) -> None:
-        """Check GPUs that are out of service once they have rested, if no job runs."""
-        if not self._unfit or self._calls or self._clock() < self._look_at:
-            return
-        self._look_at = self._clock() + LOOK_AGAIN_S
-        for gpu in list(self._unfit):
-            try:
-                for launcher in self._harnesses:
-                    launcher.look_again(gpu)
-            except LaunchError as error:
-                self._unfit[gpu] = str(error)
-            else:
-                del self._unfit[gpu]
-        for launcher in self._harnesses:
-            launcher.leave_out(frozenset(self._unfit))
 
     def _connect(self, stop: threading.Event) -> None:
         slots = {name: device.slots for name, device in self._devices.items()}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import shutil
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kernelcup.errors import BadReport
+from kernelcup.errors import BadReport, LaunchError, UnfitDevice
+from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
 from kernelcup.launchers.local.launcher import LocalLauncher
+
+LOOK_AGAIN_S = 60.0
+"""How long a GPU that is out of service rests before it is checked again."""
 
 Fetch = Callable[[str], bytes]
 """Returns the zip of a harness. Raises ``UserError``, ``ServerUnavailable``."""
@@ -22,9 +27,20 @@ class Harnesses:
     Args:
         folder: Where fetched harnesses are kept.
         make: Makes the launcher for a harness.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, folder: Path, make: Callable[[Path], LocalLauncher], fetch: Fetch) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        make: Callable[[Path], LocalLauncher],
+        fetch: Fetch,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._unfit: dict[str, str] = {}
+        self._look_at = 0.0
         self._folder = folder
         self._make = make
         self._fetch = fetch
@@ -44,6 +60,29 @@ class Harnesses:
             package = PACKAGE if harness_hash() == wanted else self._fetched(wanted)
             self._launchers[wanted] = self._make(package)
         return self._launchers[wanted]
+
+    def note(self, outcome: LaunchResult | Exception) -> None:
+        """Note the GPUs that an outcome says are not fit."""
+        unfit = outcome.unfit if isinstance(outcome, LaunchResult) else outcome
+        if isinstance(unfit, UnfitDevice) and unfit.gpus:
+            self._unfit |= dict.fromkeys(unfit.gpus, str(unfit))
+            self._look_at = self._clock() + LOOK_AGAIN_S
+
+    def look_again(self, *, is_idle: bool) -> str:
+        """Check GPUs that are out of service once they have rested and no job runs; return what is wrong."""
+        if self._unfit and is_idle and self._clock() >= self._look_at:
+            self._look_at = self._clock() + LOOK_AGAIN_S
+            for gpu in list(self._unfit):
+                try:
+                    for launcher in self:
+                        launcher.look_again(gpu)
+                except LaunchError as error:
+                    self._unfit[gpu] = str(error)
+                else:
+                    del self._unfit[gpu]
+            for launcher in self:
+                launcher.leave_out(frozenset(self._unfit))
+        return "; ".join(self._unfit.values())
 
     def close(self) -> None:
         """End the warm processes of all."""

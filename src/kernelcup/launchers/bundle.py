@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kernelcup_harness
+from kernelcup.errors import LaunchError
 
 PACKAGE = Path(kernelcup_harness.__file__).parent
 SOURCES = frozenset({".py", ".cu", ".h", ".ptx"})
@@ -81,3 +82,11 @@ def kept_bundle(folder: Path) -> Path:
         write_bundle(fresh)
         fresh.replace(target)
     return target
+
+
+def bundle_of(folder: Path, wanted: str) -> Path:
+    """Return the zip of a harness in a folder. Raise ``LaunchError`` if only another one is known."""
+    found = kept_bundle(folder) if wanted == harness_hash() else folder / f"{wanted}.zip"
+    if not found.is_file():
+        raise LaunchError(f"no harness with the hash {wanted[:12]} is kept here")
+    return found

@@ -34,6 +34,7 @@ class RunsInThreads(ABC):
 
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
+        self._unfinished: set[str] = set()
         self._calls_lock = threading.Lock()
 
     def probe(self, devices: Sequence[Device]) -> list[MachineReading]:
@@ -74,16 +75,23 @@ class RunsInThreads(ABC):
             except Exception as error:
                 outcome = error
             call.outcome = outcome
+            self._unfinished.discard(name)
             wake()
 
         with self._calls_lock:
             self._calls[name] = call
+        self._unfinished.add(name)
         try:
             threading.Thread(target=work, name=f"job-{order.spec.job_id}").start()
         except RuntimeError:  # the machine cannot start another thread
+            self._unfinished.discard(name)
             self.cancel(name)
             raise
         return name
+
+    def has_ended(self, call: str) -> bool:
+        """Return whether nothing of a call runs any more, which takes a moment after :meth:`cancel`."""
+        return call not in self._unfinished
 
     def poll(self, calls: Collection[str]) -> Mapping[str, Polled]:
         """Return the news of calls."""

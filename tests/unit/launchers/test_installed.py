@@ -51,7 +51,9 @@ def test_a_launcher_of_another_package_judges_its_devices(
 
 
 def test_a_launcher_that_is_not_installed_is_refused(config: Config) -> None:
-    with pytest.raises(ConfigError, match="no launcher 'far', only 'agent', 'github', 'local', 'modal'"):
+    with pytest.raises(
+        ConfigError, match="no launcher 'far', only 'agent', 'github', 'local', 'modal', 'ray'"
+    ):
         wiring.check_devices(config)
-    with pytest.raises(ConfigError, match="no launcher 'far'; installed: agent, github, local, modal"):
+    with pytest.raises(ConfigError, match="no launcher 'far'; installed: agent, github, local, modal, ray"):
         wiring.make_launcher(config, "far")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from enum import StrEnum
@@ -85,6 +86,79 @@ def make_launcher(settings: Config, package: Path) -> LocalLauncher:
     launcher = make(settings, package=package)
     launcher.keep_ready(settings.devices_here)
     return launcher
+
+
+FURTHER = {"allow_extra_args": True, "ignore_unknown_options": True}
+NameOption = Annotated[str | None, typer.Option(help="The machine's name; default: its host's.")]
+ClassOption = Annotated[
+    str | None, typer.Option("--class", help="What machines with equal hardware share, as a label for Ray.")
+]
+
+
+@app.command("up", context_settings=FURTHER)
+def up(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the cluster's head.")] = 6379,
+    name: NameOption = None,
+    host_class: ClassOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Start a Ray cluster on this machine, whose devices judge, and stay in the foreground.
+
+    A new cluster's token is written to ~/.ray/auth_token; every machine of the cluster needs that file. Options that
+    are not known here go to `ray start`.
+    """
+    from kernelcup.launchers.ray import start
+
+    start.check_token(os.environ, make=True)
+    where = ["--head", f"--port={port}", "--include-dashboard=false"]
+    _start_ray(where, name, host_class, context.args, config)
+
+
+@app.command("join", context_settings=FURTHER)
+def join(
+    context: typer.Context,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The cluster's head, as HOST:PORT.")],
+    name: NameOption = None,
+    host_class: ClassOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Have this machine's devices judge for a Ray cluster, and stay in the foreground.
+
+    The token of `kernelcup runner up` has to be here. Options that are not known here go to `ray start`.
+    """
+    from kernelcup.launchers.ray import start
+
+    start.check_token(os.environ, make=False)
+    _start_ray([f"--address={address}"], name, host_class, context.args, config)
+
+
+def _start_ray(
+    where: list[str], name: str | None, host_class: str | None, further: list[str], config: Path | None
+) -> None:
+    """Become `ray start`. Raise ``ConfigError``."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import ConfigError
+    from kernelcup.launchers.ray import start
+
+    settings = wiring.load_config(config)
+    wiring.check_devices(settings)
+    command = start.command(
+        settings.devices_here,
+        settings.slot_gpus,
+        where=where,
+        name=name,
+        host_class=host_class or "",
+        environments={some for each in settings.devices_here for some in each.environments or ()},
+        further=further,
+    )
+    environ = start.environment(os.environ)
+    if settings.file is not None:
+        environ["KERNELCUP_CONFIG"] = str(settings.file.absolute())
+    try:
+        os.execve(command[0], command, environ)
+    except FileNotFoundError as error:
+        raise ConfigError('Ray is not installed: pip install "ray[default]>=2.60"') from error
 
 
 @app.command("deploy")

@@ -25,7 +25,7 @@ from kernelcup.launchers.base import (
     limit_s,
     with_sandbox_rule,
 )
-from kernelcup.launchers.bundle import harness_hash, kept_bundle
+from kernelcup.launchers.bundle import bundle_of
 from kernelcup.launchers.providers import remote_job
 from kernelcup_harness.protocol import Backend, to_json
 
@@ -92,7 +92,7 @@ class ModalLauncher:
         if limit_s(spec) + MARGIN_S > TIMEOUT_S:
             raise LaunchError(f"the job may take {limit_s(spec):.0f} s, and a call on Modal {TIMEOUT_S} s")
         job = {"spec": to_json(spec), "harness": order.harness_hash, "limit_s": limit_s(spec)}
-        bundle = base64.b64encode(self._bundle(order.harness_hash)).decode()
+        bundle = base64.b64encode(bundle_of(self._bundles, order.harness_hash).read_bytes()).decode()
         try:
             function = self._modal.Function.from_name(self._app, function_name(device))
             spawned = function.spawn(remote_job.pack(job), bundle)
@@ -185,14 +185,6 @@ class ModalLauncher:
 
     def _found(self, call: str) -> Any:
         return self._modal.FunctionCall.from_id(call.rpartition(":")[2])
-
-    def _bundle(self, wanted: str) -> bytes:
-        if wanted == harness_hash():
-            return kept_bundle(self._bundles).read_bytes()
-        try:
-            return (self._bundles / f"{wanted}.zip").read_bytes()
-        except FileNotFoundError as error:
-            raise LaunchError(f"no harness with the hash {wanted[:12]} is kept here") from error
 
 
 def make_app(modal: Any, devices: Sequence[Device], gpus: Mapping[str, str], *, app: str = APP) -> Any:

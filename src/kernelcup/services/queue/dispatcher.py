@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from kernelcup.domain import Device
-from kernelcup.errors import ConfigError, StorageUnavailable, is_shortage
+from kernelcup.errors import ConfigError, LaunchError, StorageUnavailable, is_shortage
 from kernelcup.launchers.base import Launcher
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines.calibrations import Calibrations
@@ -179,17 +179,16 @@ class Dispatcher:
                 self._keep_alive()
             if not self._draining.is_set() and time.monotonic() >= self._rests_until:
                 self._starts.look(devices, up_to_submission, is_due=is_due)
+                self._trouble = ""
         except Exception as error:  # a service survives any temporary problem of its machine or database
             if not patient:
                 raise
             self._note_trouble(error)
-        else:
-            self._trouble = ""
 
     def _note_trouble(self, error: Exception) -> None:
         """Log a problem once instead of at every look, and start nothing for a while."""
         self._rests_until = time.monotonic() + REST_S
-        is_passing = isinstance(error, StorageUnavailable) or is_shortage(error)
+        is_passing = isinstance(error, StorageUnavailable | LaunchError) or is_shortage(error)
         if str(error) != self._trouble:
             self._trouble = str(error)
             logger.warning("not ready: %s; going on", error, exc_info=None if is_passing else error)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from kernelcup.domain import Device, JobKind
+from kernelcup.errors import LaunchError
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.rooms import Rooms
 from kernelcup.services.queue.sharing import Family, families
@@ -43,19 +45,26 @@ class Starts:
         self._sharing = [device for family in self._families for device in family.devices]
 
     def look(self, devices: Sequence[str], up_to_submission: int | None, *, is_due: bool) -> None:
-        """Start what can start now; ``is_due`` unless this is only because a job has ended."""
+        """Start what can start now; ``is_due`` unless this is only because a job has ended.
+
+        Raise ``LaunchError`` if a launcher cannot be asked, once the devices of the others had their turn.
+        """
         if is_due and self._sharing:
             with self._db.read() as session:
                 waiting = backlog.backlogs(session, devices=[device.name for device in self._sharing])
             running = {device.name: self._rooms.running(device) for device in self._sharing}
             for family in self._families:
                 family.update(waiting, running)
-        for family in self._families:
-            self._start_family(family, devices, up_to_submission)
-        for name in devices:
-            device = self._devices[name]
-            if device not in self._sharing:
-                self._start_some(device, up_to_submission)
+        alone = [self._devices[name] for name in devices if self._devices[name] not in self._sharing]
+        starts = [partial(self._start_family, family, devices) for family in self._families]
+        troubles = []
+        for start in [*starts, *(partial(self._start_some, device) for device in alone)]:
+            try:
+                start(up_to_submission)
+            except LaunchError as error:
+                troubles.append(error)
+        if troubles:
+            raise troubles[0]
 
     def _start_some(self, device: Device, up_to_submission: int | None) -> None:
         free = self._rooms.free(device)

@@ -1,0 +1,3 @@
+"""Ray, the engine for one's own machines."""
+
+from __future__ import annotations
