@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
+from pathlib import Path
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
 from structlog.testing import capture_logs
 
 from builders import NOW, make_board, make_device
@@ -100,3 +105,46 @@ def test_the_log_has_the_address_of_a_client_behind_a_trusted_proxy(platform) ->
         server.stop()
     sock.close()
     assert [each["client"] for each in logs if each["event"] == "request"] == ["203.0.113.9"]
+
+
+MONITORING = Path(__file__).parents[2] / "docs/how-to/monitoring"
+ADDED = {"instance", "le"}
+"""Labels that Prometheus adds, or that every histogram has."""
+
+
+def expressions() -> list[str]:
+    """Return the expressions of the alert file and of the dashboard file."""
+    rules = YAML(typ="safe").load(MONITORING / "alerts.yml")
+    board = json.loads((MONITORING / "dashboard.json").read_text())
+    found = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    return found + [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+def test_alerts_and_dashboard_name_only_metrics_and_labels_that_are_served(
+    client, db, clock, platform
+) -> None:
+    make_board(db)
+    Judging(db, clock).submit()
+    client.get("/metrics")
+    platform.room = Room(readers=0, most_waiting=0)
+    client.get("/api/v1/leaderboards")
+    text = client.get("/metrics").text
+    served: dict[str, dict[str, set[str]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            for label, value in sample.labels.items():
+                served.setdefault(sample.name, {}).setdefault(label, set()).add(value)
+            served.setdefault(sample.name, {})
+    named = 0
+    for expression in expressions():
+        metrics = re.findall(r"(kernelcup_\w+)(?:\{(\w+)=\"(\w+)\"\})?", expression)
+        grouped = {
+            label.strip() for some in re.findall(r"by \(([^)]*)\)", expression) for label in some.split(",")
+        }
+        for name, label, value in metrics:
+            assert name in served, expression
+            assert grouped - ADDED <= served[name].keys(), expression
+            if label and label != "status":
+                assert value in served[name][label], expression
+            named += 1
+    assert named >= 20
