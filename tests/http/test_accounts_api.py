@@ -126,8 +126,8 @@ def test_a_bot_acts_for_a_person(client, person, db) -> None:
     bot = person("bot", Role.ADMIN, scopes={Scope.ACT})
     headers = {**bot.headers, "X-KernelCup-Act-For": "discord:42:ada%20l"}
     me = client.get("/api/v1/me", headers=headers).json()
-    assert (me["name"], me["scopes"]) == ("ada l", ["read", "submit"])
-    accounts.set_role(db, OPERATOR, "ada l", Role.ADMIN, now=NOW)
+    assert (me["name"], me["scopes"]) == ("ada-l", ["read", "submit"])
+    accounts.set_role(db, OPERATOR, "ada-l", Role.ADMIN, now=NOW)
     answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
     assert answer.json()["error"]["code"] == "scope_missing"
 
