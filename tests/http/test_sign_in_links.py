@@ -14,6 +14,8 @@ from starlette.testclient import TestClient
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
+from kernelcup.cli.operate.serve import offer_sign_in
+from kernelcup.config.settings import ServerSettings
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.http.sign_in.pages import local_path
 from kernelcup.services.boards import membership
@@ -209,3 +211,13 @@ def test_where_no_device_has_a_gpu_no_task_in_cuda_is_offered(admin, platform) -
     offered = re.findall(r'<option value="(\w+)"', admin.get("/admin").text)
     assert "vectoradd" in offered
     assert "vectoradd_cuda" not in offered
+
+
+@pytest.mark.parametrize(("host", "is_printed"), [("127.0.0.1", True), ("0.0.0.0", False)])
+def test_a_server_that_others_reach_names_the_command_and_prints_no_link(
+    config, db, capsys, host: str, is_printed: bool
+) -> None:
+    offer_sign_in(dataclasses.replace(config, server=ServerSettings(host=host)), db, BASE)
+    told = capsys.readouterr().out
+    assert ("/auth/link/kc_" in told) is is_printed
+    assert ("kernelcup admin user link" in told) is not is_printed
