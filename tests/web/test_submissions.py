@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     CapturedOutput,
     Counters,
     Difference,
+    DuelResult,
     KeptFile,
     Mode,
     ProfileOptions,
@@ -368,6 +369,11 @@ def test_two_submissions_are_measured_in_turns_on_demand(db, client, ada) -> Non
     assert page.url.path == "/s/3"
     assert "in turns" in page.text
     assert 'href="/s/1"' in page.text
+    duel = DuelResult(ratio=0.9, low=0.89, high=0.91, verdict="faster", blocks=1, cases=[[0.9]] * 5)
+    reports.finish(db, reports.ranked(duel=duel))
+    both = client.get("/s/3").text.partition("Both, case by case")[2].partition("</table>")[0]
+    assert both.count("−10.0 %") == 5
+    assert both.count("µs") == 10
 
 
 def evil_report():

@@ -183,14 +183,15 @@ def show_cases(done: dict[str, Any]) -> None:
     if not done["cases"]:
         return
     first, second = f"#{done['first']}", f"#{done['second']}"
-    table = new_table("case", first, second, "in turns", right=(first, second, "in turns"))
+    turns = ["in turns"] if any(case["ratio"] is not None for case in done["cases"]) else []
+    table = new_table("case", first, second, *turns, right=(first, second, *turns))
     for case in done["cases"]:
         named = {name: value for name, value in case["parameters"].items() if name != "seed"}
         times = (case["first_ns"], case["second_ns"])
         table.add_row(
             cell(", ".join(f"{name} {value}" for name, value in named.items()) or str(case["index"])),
             *("" if ns is None else duration(ns) for ns in times),
-            "" if case["ratio"] is None else change_text(case["ratio"]),
+            *(change_text(case["ratio"]) if case["ratio"] is not None else "" for _ in turns),
         )
     print_table(terminal.console(), f"{first} and {second}, case by case", table)
 
