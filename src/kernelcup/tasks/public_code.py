@@ -21,7 +21,7 @@ HEAD = """\
 """
 LOADED = {
     Language.PYTHON: [("submission/python.py", "Python.load")],
-    Language.CUDA: [("submission/cuda/library.py", "Library.__call__")],
+    Language.CUDA: [("submission/cuda/library.py", "CompiledKernel.__call__")],
 }
 PARTS = {
     "What is called: the contestant, a process of its own that holds no seed and no expected answer": [],
