@@ -8,14 +8,18 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 from structlog.testing import capture_logs
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
+from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.http.capacity import Room
+from kernelcup.http.pages.boards import live
 from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.machines import dispatchers
 from kernelcup.storage.news import webhooks
 from kernelcup.storage.tables import WebhookRow
@@ -44,6 +48,20 @@ def test_watchers_are_counted(server_url, db) -> None:
         lines = answer.iter_lines()
         assert next(lines).startswith("id: ")
         assert figure(httpx.get(f"{server_url}/metrics").text, "kernelcup_event_watchers") == 1
+
+
+def test_the_stream_of_a_ranking_ends_when_its_reader_loses_the_right(
+    server_url, db, person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "POLL_S", 0.02)
+    monkeypatch.setattr(live, "CHECK_S", 0.0)
+    make_board(db)
+    address, token = f"{server_url}/b/double/live?device=H100&since=none", person("bob").token
+    with httpx.stream("GET", address, headers={"Authorization": f"Bearer {token}"}, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("id: ")
+        update_board(db, OPERATOR, "double", changes=BoardChanges(visibility=Visibility.CLOSED), now=NOW)
+        assert all(line.startswith(("id: ", "event: ", "data: ", ":")) or not line for line in lines)
 
 
 def test_answers_503_are_counted_by_cause(client, platform) -> None:

@@ -184,3 +184,21 @@ def test_admin_contains_the_other_scopes_but_act(db: Database) -> None:
     assert root.scopes == frozenset(Scope) - {Scope.ACT}
     make_board(db)
     delete_board(db, "double", root, confirm="double", now=NOW)
+
+
+def test_the_host_that_judged_is_shown_to_admins_only(db, clock) -> None:
+    board = make_board(db)
+    submission = Judging(db, clock).judge()
+    (view,) = show_submission(db, submission.id).jobs
+    assert view.run is not None
+    assert view.run.machine
+    people = {
+        "ada": Role.PARTICIPANT,
+        board.creator: Role.CREATOR,
+        "root": Role.ADMIN,
+    }
+    seen = {
+        name: show_run(db, view.run.id, viewer=make_actor(db, name, role)).run.machine
+        for name, role in people.items()
+    }
+    assert seen == {"ada": "", board.creator: "", "root": view.run.machine}

@@ -197,7 +197,7 @@ class RunOut(ScoreOut):
     started_at: datetime
     finished_at: datetime
     harness_hash: str
-    machine: str
+    machine: str = Field(description="The host that judged; shown to admins, empty for others.")
     report: dict[str, Any]
 
     @classmethod

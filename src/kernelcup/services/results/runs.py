@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from kernelcup.domain import Actor, Run
@@ -9,6 +10,7 @@ from kernelcup.errors import NotFound
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.submissions.submissions import SubmissionView, show_submission
+from kernelcup.services.submissions.veiling import machine_of
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import jobs
 from kernelcup.storage.results import runs
@@ -41,7 +43,9 @@ def show_run(db: Database, run_id: int, *, viewer: Actor) -> ShownRun:
         sees_board = access.sees_board(session, viewer, board)
     if not sees_board:
         raise _missing(run_id)
-    if not access.inspects_board(viewer, board):
+    if access.inspects_board(viewer, board):
+        run = dataclasses.replace(run, machine=machine_of(run, viewer))
+    else:
         run = _visible(show_submission(db, submission.id, viewer=viewer), run_id)
     return ShownRun(run=run, submission_id=submission.id, leaderboard=board.name, device=job.device)
 

@@ -13,6 +13,7 @@ from kernelcup.domain import (
     Job,
     JobState,
     Leaderboard,
+    Role,
     Run,
 )
 from kernelcup.services import access
@@ -36,7 +37,13 @@ def redacted_run(
         done=job.state is JobState.DONE,
         is_own_rival=_is_own_rival(session, job, run, viewer),
     )
-    return veiled_run(session, board, job, dataclasses.replace(run, report=report), viewer)
+    shown = dataclasses.replace(run, report=report, machine=machine_of(run, viewer))
+    return veiled_run(session, board, job, shown, viewer)
+
+
+def machine_of(run: Run, viewer: Actor) -> str:
+    """Return the host that judged, for admins; empty for others."""
+    return run.machine if viewer.role is Role.ADMIN else ""
 
 
 def with_evidence(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:

@@ -79,11 +79,13 @@ def set_role(session: Session, user_id: int, role: Role) -> None:
 
 
 def has_other_admin(session: Session, user_id: int) -> bool:
-    """Return whether another user is an admin and not banned."""
-    others = select(UserRow.id).where(
-        UserRow.role == Role.ADMIN.value, UserRow.banned_at.is_(None), UserRow.id != user_id
-    )
-    return session.scalar(others.limit(1)) is not None
+    """Return whether another user is an admin and not banned.
+
+    All admins stay locked until the transaction ends: of the last two, each could else rely on the other.
+    """
+    admins = select(UserRow.id).where(UserRow.role == Role.ADMIN.value, UserRow.banned_at.is_(None))
+    found = session.scalars(admins.order_by(UserRow.id).with_for_update()).all()
+    return any(each != user_id for each in found)
 
 
 def set_ban(session: Session, user_id: int, *, at: datetime | None, reason: str) -> None:

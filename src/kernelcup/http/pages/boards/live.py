@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -14,15 +14,20 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import Actor, Role
 from kernelcup.errors import UserError
+from kernelcup.http import auth
 from kernelcup.http.dependencies import ActorDep, PlatformDep
 from kernelcup.http.events.stream import PING_S, Message
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
+from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results import standings
 from kernelcup.storage.results.standings import State
 
 POLL_S = 2.0
 """A change is told at most so much later; one look serves all who watch a ranking."""
+
+CHECK_S = 10.0
+"""So much later at most a stream ends whose reader lost the right to it."""
 
 router = APIRouter()
 
@@ -71,7 +76,14 @@ async def follow(
     looks = _looks(request)
     first = await to_thread.run_sync(lambda: standings.state(platform.db, name, device, viewer=actor))
     last = last_event_id or since or state_name(first)
-    stream = _changes(platform, looks, name, device, actor, watcher, first, last)
+
+    def check() -> Actor:
+        reader = auth.resolve(request, platform.db, platform.clock())
+        with platform.db.read() as session:
+            find_board(session, name, reader)
+        return reader
+
+    stream = _changes(platform, looks, name, device, check, watcher, first, last)
     return EventSourceResponse(stream, ping=PING_S, headers={"Cache-Control": "no-store"})
 
 
@@ -80,13 +92,20 @@ async def _changes(
     looks: Looks,
     board: str,
     device: str,
-    viewer: Actor,
+    check: Callable[[], Actor],
     watcher: str,
     state: State,
     last: str,
 ) -> AsyncIterator[Message]:
-    """Send an event for each state that differs from the last one that was shown, ``last`` at the beginning."""
+    """Send an event for each state that differs from the last one that was shown, ``last`` at the beginning.
+
+    ``check`` authenticates the reader again, and raises ``UserError`` unless they may see the leaderboard.
+    """
     if not platform.hub.has_room(watcher):
+        return
+    try:
+        viewer, checked = await to_thread.run_sync(check), time.monotonic()
+    except UserError:
         return
     with platform.hub.stream(watcher):
         while True:
@@ -95,9 +114,11 @@ async def _changes(
                 yield {"event": "standings", "id": last, "data": str(state.entries)}
             await asyncio.sleep(POLL_S)
             try:
+                if time.monotonic() - checked >= CHECK_S:
+                    viewer, checked = await to_thread.run_sync(check), time.monotonic()
                 state = await looks.state(platform, board, device, viewer)
             except UserError:
-                return  # it was deleted, closed or renamed: the page tells
+                return  # it was deleted, closed or renamed, or the reader lost the right: the page tells
 
 
 def state_name(state: State) -> str:
