@@ -1,4 +1,4 @@
-"""The surroundings of a job's processes: files, environment, limits. No torch."""
+"""What the processes of a job are given: files, variables, limits. No torch."""
 
 from __future__ import annotations
 
