@@ -14,7 +14,6 @@ from kernelcup_harness.protocol.base import (
     ProtocolError,
 )
 from kernelcup_harness.protocol.codec import canonical_hash, dumps, from_json, loads, to_json, without_markers
-from kernelcup_harness.protocol.cuda_build import CudaBuild
 from kernelcup_harness.protocol.enums import (
     Backend,
     CheckStyle,
@@ -53,6 +52,7 @@ from kernelcup_harness.protocol.spec import (
     FEWEST_SAMPLES,
     FEWEST_SEEDS,
     WALL_SHARE,
+    CudaBuild,
     DeviceFacts,
     JobSpec,
     Limits,

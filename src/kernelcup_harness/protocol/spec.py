@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters, ProtocolError
-from kernelcup_harness.protocol.cuda_build import CudaBuild
 from kernelcup_harness.protocol.enums import (
     Backend,
     CheckStyle,
@@ -25,6 +24,24 @@ WALL_SHARE = 0.6
 """Largest budget as a share of a stage's time limit: a stage may take half as long again."""
 FEWEST_SEEDS = 1 << 20
 """Smallest allowed ``seeds_below``: fewer seeds could be tried one by one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CudaBuild:
+    """What a task asks of the compiler."""
+
+    sources: list[str] = field(default_factory=list)
+    """Files that are compiled together with the task's own one, never with a submission."""
+    include_dirs: list[str] = field(default_factory=list)
+    """Folders of the job's files."""
+    defines: dict[str, str] = field(default_factory=dict)
+    """Identifier to value; an empty value defines the identifier alone."""
+    compile_flags: list[str] = field(default_factory=list)
+    """Further flags; g++ gets those that it knows."""
+    rtol: float | None = None
+    """Tolerances of a C interface without a check of its own; None for those of the dtype."""
+    atol: float | None = None
+    """Likewise, absolute."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
