@@ -186,14 +186,17 @@ def test_a_kind_that_is_none_is_named() -> None:
     assert "chroot" in done.stderr
 
 
-# Too much in all three folders, but not in any two of them.
+# Too much in all three folders, but not in any two of them. The files stay until memory has been looked at: on a fast
+# machine a call could be over before.
 FILLS = """
+import time
 def custom_kernel(data):
     block = bytes(1 << 20)
     for folder in ("/tmp", "/dev/shm", "/job"):
         with open(f"{folder}/filler", "wb", buffering=0) as file:
             for _ in range(460):
                 file.write(block)
+    time.sleep(50)
     return data
 """
 
