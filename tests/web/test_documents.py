@@ -59,7 +59,12 @@ def test_a_page_that_changed_is_shown_as_it_is_and_an_unchanged_one_is_not_sent_
 
 
 @pytest.mark.parametrize(
-    "path", ["nowhere.html", "../secret.html", "..%2Fsecret.html", "/etc/passwd", "%2Fetc%2Fpasswd", "how-to"]
+    "path",
+    [
+        *("nowhere.html", "../secret.html", "..%2Fsecret.html", "/etc/passwd", "%2Fetc%2Fpasswd", "how-to"),
+        "x" * 300,
+    ],
+    ids=lambda path: path[:20],
 )
 def test_nothing_beside_the_documentation_is_sent(client, built, path) -> None:
     answer = client.get(f"/docs/{path}", headers={"Accept": "text/html"})

@@ -49,11 +49,20 @@ def show_document(path: str, request: Request, platform: PlatformDep) -> Respons
     folder = platform.documents
     if not (folder / "index.html").is_file():
         return RedirectResponse("/docs", 307)
-    file = (folder / path).resolve()
-    if not file.is_relative_to(folder.resolve()) or not file.is_file():
-        raise NotFound(f"The documentation has no page {path!r}.")
+    file = _file_below(folder, path)
+    if file is None:
+        raise NotFound(f"The documentation has no page {path[:200]!r}.")
     body, kind, security = _document(file, file.stat().st_mtime_ns)
     return page_of(request, body, headers={"Cache-Control": "no-cache"}, media_type=kind, security=security)
+
+
+def _file_below(folder: Path, path: str) -> Path | None:
+    """Return a file of a folder, None if there is none of that name."""
+    try:
+        file = (folder / path).resolve()
+        return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    except OSError:  # the name is too long for a file
+        return None
 
 
 @lru_cache(maxsize=256)
