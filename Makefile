@@ -19,7 +19,7 @@ help:
 	@echo "make test    all tests but whole attacks"
 	@echo "make quick   unit tests of what changed since main, for at most 60 s"
 	@echo "make attacks known cheats and their honest twins, on the emulated device"
-	@echo "make fleet   the launcher for Ray on a cluster of four nodes on this machine (240 MB more)"
+	@echo "make fleet   the launcher for Ray on a cluster of four nodes on this machine, that for Modal with its client (250 MB more)"
 	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
@@ -55,7 +55,7 @@ attacks: $(VENV)/dev sandbox-package
 
 # A real Ray cluster on this machine: 240 MB of packages, and seconds for the start of each node.
 fleet: $(VENV)/fleet
-	$(BIN)/pytest tests/fleet
+	$(BIN)/pytest tests/fleet tests/unit/launchers/test_modal.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

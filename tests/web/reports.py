@@ -207,13 +207,12 @@ Self CUDA time total: 24.570us
 """
 
 
+TRACE = b'{"traceEvents": [{"cat": "kernel", "name": "_Z3fooPf", "ts": 5, "dur": 12, "tid": 7}]}'
+
+
 def profiled() -> RunReport:
     """Return a profile run."""
-    trace = base64.b64encode(
-        gzip.compress(
-            b'{"traceEvents": [{"cat": "kernel", "name": "_Z3fooPf", "ts": 5, "dur": 12, "tid": 7}]}', mtime=0
-        )
-    ).decode()
+    trace = base64.b64encode(gzip.compress(TRACE, mtime=0)).decode()
     case = make_case(
         None, parameters={"height": 2048, "width": 2048, "seed": 7}, profile=TABLE, trace_gz64=trace
     )

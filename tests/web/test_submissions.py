@@ -213,7 +213,7 @@ def test_profile_has_its_table_and_its_trace(db, client, ada) -> None:
     assert "Self CUDA time total: 24.570us" in page
     (address,) = re.findall(r'href="(/s/1/trace/[^"]+)"', page)
     trace = client.get(address)
-    assert gzip.decompress(trace.content) == b'{"traceEvents": []}'
+    assert gzip.decompress(trace.content) == reports.TRACE
     assert "attachment" in trace.headers["content-disposition"]
     assert client.get("/s/1/trace/1/7").status_code == 404
 

@@ -387,11 +387,11 @@ def test_a_data_directory_that_cannot_be_made_is_named(
 
 
 def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Path) -> None:
-    (home / "kernelcup.toml").write_text('[[devices]]\nname = "H100"\nbackend = "cuda"\nlauncher = "ray"\n')
+    (home / "kernelcup.toml").write_text('[[devices]]\nname = "H100"\nbackend = "cuda"\nlauncher = "slurm"\n')
     assert "none of its devices is on this machine" in command("run", "identity", "kernel.py").err
     command("board", "create", "identity")
     ended = command("submit", "kernel.py")
-    assert (ended.code, "no launcher 'ray'" in ended.err) == (4, True)
+    assert (ended.code, "no launcher 'slurm'" in ended.err) == (4, True)
     assert command("submissions", "list", "--json").body == {"submissions": []}
 
 
@@ -399,8 +399,8 @@ def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Pa
     ("device", "told"),
     [
         (
-            'name = "H100"\nbackend = "cuda"\nlauncher = "ray"\n',
-            "device H100: no launcher 'ray', only 'agent', 'github', 'local', 'modal'",
+            'name = "H100"\nbackend = "cuda"\nlauncher = "slurm"\n',
+            "device H100: no launcher 'slurm', only 'agent', 'github', 'local', 'modal', 'ray'",
         ),
         ('name = "T4"\nbackend = "cuda"\n', "device T4: this machine has no GPU"),
     ],

@@ -105,7 +105,7 @@ def test_limits_are_added_listed_and_removed(door: Door, db: Database, board: st
 
 REFUSALS = (
     (("limit", "add", "many"), "expected a form like `10/hour`"),
-    (("limit", "add", "1/hour", "--modes", "sometimes"), "practice or ranked"),
+    (("limit", "add", "1/hour", "--modes", "sometimes"), "practice or profile or ranked"),
     (("limit", "add", "1/hour", "--user", "nobody-there"), "Next: kernelcup admin invite create BOARD"),
     (("limit", "list", "--board", "none"), "Next: kernelcup board list"),
     (("pause", "board", "double", "--reason", "x"), "expected service, leaderboard NAME or device NAME"),
