@@ -345,7 +345,7 @@ EMULATED = make_device(name="emulated", backend=Backend.EMULATED)
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        ({"multi_gpu": True, "main": "eval.py"}, "no device here gives a job more than one GPU"),
+        ({"multi_gpu": True, "main": "eval.py"}, "the judge runs no ranks on several GPUs"),
     ],
 )
 def test_a_board_that_no_device_can_judge_is_refused(db, overrides: dict[str, object], told: str) -> None:

@@ -32,7 +32,7 @@ def why_not(task: Task, name: str, known: Sequence[Device]) -> str | None:
     """Return why a device cannot judge a task and how to fix that, None if it can."""
     if task.multi_gpu:
         return (
-            "it is `multi_gpu`, and no device here gives a job more than one GPU, whichever harness judges. "
+            "it is `multi_gpu`, and the judge runs no ranks on several GPUs, whichever harness judges. "
             "Leave `multi_gpu` out to have it judged on one GPU."
         )
     backends = {device.name.lower(): device.backend for device in known}
