@@ -117,7 +117,8 @@ def rank(
 ) -> None:
     """Name the machines that rank a leaderboard.
 
-    If you vouch for one of them, only such ones rank it. If all are lent, it is ranked without hidden cases.
+    If you vouch for one of them, only machines that you vouch for rank it. If all are lent, it is ranked
+    without hidden cases.
     """
     from kernelcup.services.machines import machines
 

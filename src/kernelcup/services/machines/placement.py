@@ -1,9 +1,9 @@
 """Which machines may judge which jobs.
 
-Whoever owns a host can forge its reports, and read what the jobs there are given. So hidden cases go only to
+The owner of a host can forge its reports, and read what the jobs there are given. So hidden cases go only to
 machines that the operator vouches for. A leaderboard may name the machines that rank it. If the operator vouches
-for one of them, only such ones rank it; if for none, they rank it without hidden cases. Practice runs anywhere,
-without hidden cases as soon as one of the machines is lent.
+for one of them, only machines of that kind rank it; if for none, they rank it without hidden cases. Practice runs
+anywhere, without hidden cases as soon as one of the machines is lent.
 """
 
 from __future__ import annotations

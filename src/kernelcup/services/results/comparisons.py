@@ -1,6 +1,6 @@
 """Measure two submissions in turns on one device, to find out which is faster.
 
-Whoever has a place may compare a submission of their own with any result that ranks: they learn its times
+A user with a place may compare a submission of their own with any result that ranks: they learn its times
 and never its code, which is the second side and is copied nowhere. A comparison is a submission of its own,
 made by the actor with the first one's code: it is queued, watched, cancelled and deleted like any other,
 counts as practice for limits, and never ranks. Like practice it leaves out hidden cases: otherwise any code
