@@ -120,7 +120,7 @@ class Launcher(Protocol):
         ...
 
     def cancel(self, call: str) -> None:
-        """End a call if it still runs, and forget it: its outcome is stored, or nobody wants it.
+        """End a call if it still runs, and forget it: its outcome is stored, or not wanted any more.
 
         Returns before the end. Until nothing of the call is left, :meth:`capacity` counts its slot as taken. An
         unknown call is ignored. Raise ``LaunchError`` or ``OSError`` if the engine cannot be told.

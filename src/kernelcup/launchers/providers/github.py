@@ -180,7 +180,7 @@ class GitHubLauncher:
         self._runs[number] = run
         machine = _machine(run.device)
         if run.attempt != 1:
-            return Polled(outcome=LaunchLost("somebody ran it again on GitHub"), machine=machine)
+            return Polled(outcome=LaunchLost("a person ran it again on GitHub"), machine=machine)
         if run.is_open:
             return Polled(machine=machine if run.status == "in_progress" else "")
         try:

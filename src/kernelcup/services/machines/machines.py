@@ -62,7 +62,7 @@ class MachineView:
     trouble: str
     busy_s: float
     cost: float
-    """In the currency of its price, which nobody converts."""
+    """In the currency of its price; it is not converted."""
     ranks: list[str]
     """The leaderboards that name it."""
     seen_at: datetime | None

@@ -203,7 +203,7 @@ class Attempt:
             return
         try:
             self._launcher.cancel(call)
-        except (LaunchError, OSError) as error:  # the call ends at its limit, and nobody takes its report
+        except (LaunchError, OSError) as error:  # the call ends at its limit, and its report is not taken
             logger.warning("job %d: its call cannot be ended: %s", self.lease.job.id, error)
 
     def _guarded(self, step: Callable[[], Progress | None]) -> Progress | None:

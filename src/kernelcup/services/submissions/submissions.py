@@ -339,7 +339,7 @@ def _public_view(
 
 
 def _with_evidence(session: Session, view: SubmissionView) -> SubmissionView:
-    """Return somebody else's submission with the evidence of its results that rank."""
+    """Return another user's submission with the evidence of its results that rank."""
     scored = [each.job.id for each in view.jobs if each.run is not None and each.run.score_s is not None]
     found = with_evidence(session, scored)
     shown = (dataclasses.replace(each, run=found.get(each.job.id, each.run)) for each in view.jobs)
