@@ -488,6 +488,7 @@ def over_timer(found: Experiment) -> None:
 
 
 JOBS = (
+    ("cuda", "profile"),
     ("triton", "leaderboard"),
     ("triton", "profile"),
     ("triton", "leaderboard"),
@@ -501,6 +502,7 @@ JOBS = (
 
 def jobs(found: Experiment) -> None:
     """Run whole jobs, and note what their profiles hold."""
+    import cuda_jobs
     from clean_room_jobs import spec_of
 
     from kernelcup_harness.protocol import Backend, Mode, dumps
@@ -512,7 +514,9 @@ def jobs(found: Experiment) -> None:
             found.summary["runs"][label] = "no time"
             continue
         before = time.monotonic()
-        spec = dumps(spec_of(name, Mode(mode), Backend.CUDA))
+        asked = Mode(mode)
+        job = cuda_jobs.spec_of("add", mode=asked) if name == "cuda" else spec_of(name, asked, Backend.CUDA)
+        spec = dumps(job)
         argv = [sys.executable, "-m", "kernelcup_harness", "-"]
         done = subprocess.run(
             argv, input=spec, capture_output=True, text=True, env=environment, timeout=400, check=False
@@ -523,7 +527,7 @@ def jobs(found: Experiment) -> None:
             counters = report.get("counters") or {}
             for file in counters.get("files", []):
                 file["gzipped"] = len(file.pop("gz64")) * 3 // 4
-            note |= {key: report.get(key) for key in ("verdict", "message", "trust", "phases")}
+            note |= {key: report.get(key) for key in ("verdict", "message", "trust", "phases", "ran")}
             note |= {"room": report["environment"].get("clean_room"), "counters": counters}
             case = report["stages"][-1]["cases"][-1] if report["stages"][-1]["cases"] else {}
             note["trace"] = len(case.get("trace_gz64") or "")
