@@ -213,6 +213,28 @@ def prints_json(function: ast.FunctionDef) -> bool:
     )
 
 
+# Commands that stay in the foreground or deploy, and one whose output is a file.
+WITHOUT_JSON = {
+    "bot",
+    "demo",
+    "serve",
+    "runner agent",
+    "runner join",
+    "runner up",
+    "runner deploy",
+    "env export",
+}
+
+
+def test_every_command_that_prints_data_has_json():
+    plain = {
+        name
+        for name, command in cli_docs.commands().items()
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert plain == WITHOUT_JSON
+
+
 def test_every_key_of_json_output_is_documented():
     from kernelcup.domain import Score
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -24,21 +23,6 @@ def ask(tmp_path: Path):
         return done.stdout
 
     return run
-
-
-def test_a_machine_is_added_changed_listed_and_removed(ask) -> None:
-    token = json.loads(ask(*MACHINES, "add", "lab", "--json"))["token"]
-    assert token.startswith("kc_")
-    ask(*MACHINES, "own", "lab")
-    ask(*MACHINES, "price", "lab", "2.5")
-    assert "lab drains" in ask(*MACHINES, "drain", "lab")
-    (found,) = json.loads(ask(*MACHINES, "list", "--json"))["machines"]
-    assert (found["name"], found["state"], found["is_own"]) == ("lab", "down", True)
-    ask(*MACHINES, "resume", "lab")
-    ask(*MACHINES, "own", "lab", "--lent")
-    assert "lent" in ask(*MACHINES, "list")
-    ask(*MACHINES, "remove", "lab")
-    assert "No machine has judged yet" in ask(*MACHINES, "list")
 
 
 @pytest.mark.parametrize(
@@ -70,19 +54,6 @@ def test_the_doctor_says_that_nothing_can_be_judged_without_a_harness(monkeypatc
     found = {each.name: each for each in doctor.look_at_runner()}
     assert found["sandbox"].text == "no torch"
     assert found["level"].text.startswith("none")
-
-
-def test_a_machine_is_reserved_listed_and_released(ask) -> None:
-    ask(*MACHINES, "add", "lab")
-    assert "No machine is reserved" in ask(*MACHINES, "reservations")
-    said = ask(
-        *MACHINES, "reserve", "lab", "--maintenance", "--until", "2099-01-01", "--reason", "new driver"
-    )
-    assert said.startswith("lab: under maintenance from ")
-    (found,) = json.loads(ask(*MACHINES, "reservations", "--json"))["reservations"]
-    assert (found["machine"], found["board"], found["reason"]) == ("lab", None, "new driver")
-    ask(*MACHINES, "release", str(found["id"]))
-    assert "No machine is reserved" in ask(*MACHINES, "reservations")
 
 
 def test_two_machines_without_a_common_device_cannot_be_compared(tmp_path: Path, ask) -> None:

@@ -28,7 +28,7 @@ def profiled(name: str = "matmul", **changes: Any) -> RunReport:
 
 def backend(report: RunReport | None, body: bytes = b"") -> Any:
     """A server that has one submission."""
-    job = SimpleNamespace(report=report, run=7)
+    job = SimpleNamespace(report=report, run=7, device="H100")
     api = SimpleNamespace(artifact=lambda run, name: body if (run, name) == (7, "profile.ncu-rep") else b"?")
     return SimpleNamespace(
         submission=lambda _number: SimpleNamespace(jobs=[job]), ask=lambda _here, there: there(api)
@@ -91,16 +91,22 @@ def ranked(*names: str) -> RunReport:
     return dataclasses.replace(make_report(), ran=[ran], files=files)
 
 
-def test_the_machine_code_of_a_ranked_run_is_printed_with_what_its_kernels_take() -> None:
-    text = submissions.listing_of(backend(ranked("sass.txt")), 1, None)
-    first, rest = text.split("\n")
+def test_the_machine_code_of_a_ranked_run_is_printed_with_what_its_kernels_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    submissions.print_listing(backend(ranked("sass.txt")), 1, None, as_json=False)
+    first, rest = capsys.readouterr().out.splitlines()
     assert first == (
         "// k: 32 registers, 1024 bytes shared, 0 bytes local, grid 4x1, block 128x1, 100% of the time"
     )
     assert rest == "?"  # what the server of these tests sends
+    submissions.print_listing(backend(ranked("sass.txt")), 1, None, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["id"], found["sass"]) == (1, "?")
+    assert [each["name"] for each in found["ran"]] == ["k"]
 
 
 @pytest.mark.parametrize("report", [None, ranked("binary.kcgraph")])
 def test_a_run_without_a_listing_says_which_runs_have_one(report: RunReport | None) -> None:
     with pytest.raises(NotFound, match="accepted ranked runs have one"):
-        submissions.listing_of(backend(report), 1, None)
+        submissions.print_listing(backend(report), 1, None, as_json=False)

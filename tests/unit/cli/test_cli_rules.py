@@ -26,6 +26,7 @@ from kernelcup.storage.engine.database import Database
 __all__ = ["command", "home", "server"]
 
 Door = Callable[..., Ended]
+MACHINES = ("admin", "machines")
 
 
 @pytest.fixture
@@ -408,3 +409,38 @@ def test_what_is_made_with_json_is_one_object_also_when_it_fails(door: Door) -> 
     error = json.loads(ended.out)["error"]
     assert error["code"] == "not_found"
     assert error["next"][0].startswith("kernelcup board list")
+
+
+def test_a_machine_is_added_changed_listed_and_removed(door: Door, board: str) -> None:
+    token = body_of(door(*MACHINES, "add", "lab", "--json"))["token"]
+    assert token.startswith("kc_")
+    assert body_of(door(*MACHINES, "own", "lab", "--json")) == {"name": "lab", "is_own": True}
+    priced = body_of(door(*MACHINES, "price", "lab", "2.5", "--json"))
+    assert priced == {"name": "lab", "price_per_hour": 2.5}
+    assert "lab drains" in door(*MACHINES, "drain", "lab").out
+    (found,) = body_of(door(*MACHINES, "list", "--json"))["machines"]
+    assert (found["name"], found["state"], found["is_own"]) == ("lab", "down", True)
+    assert found["is_draining"] is True
+    assert body_of(door(*MACHINES, "resume", "lab", "--json"))["is_draining"] is False
+    assert "lab is lent" in door(*MACHINES, "own", "lab", "--lent").out
+    ranked = body_of(door(*MACHINES, "rank", board, "lab", "--json"))
+    assert ranked == {"leaderboard": board, "machines": ["lab"]}
+    assert f"{board} is ranked by all machines" in door(*MACHINES, "rank", board).out
+    assert body_of(door(*MACHINES, "remove", "lab", "--json")) == {"removed": "lab"}
+    assert "No machine has judged yet" in door(*MACHINES, "list").out
+
+
+def test_a_machine_is_reserved_listed_and_released(door: Door) -> None:
+    door(*MACHINES, "add", "lab")
+    assert "No machine is reserved" in door(*MACHINES, "reservations").out
+    command = (*MACHINES, "reserve", "lab", "--maintenance", "--until", "2099-01-01", "--reason", "driver")
+    assert door(*command).out.startswith("lab: under maintenance from ")
+    listed = door(*MACHINES, "reservations", "--json")
+    (found,) = body_of(listed)["reservations"]
+    assert (found["machine"], found["board"], found["reason"]) == ("lab", None, "driver")
+    assert f"reservation {found['id']} has ended" in door(*MACHINES, "release", str(found["id"])).out
+    made = body_of(door(*command, "--json"))
+    assert (made["machines"], made["board"], made["ends_at"][:10]) == (["lab"], None, "2099-01-01")
+    for number in made["ids"]:
+        assert body_of(door(*MACHINES, "release", str(number), "--json")) == {"released": number}
+    assert "No machine is reserved" in door(*MACHINES, "reservations").out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import JsonOption
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kernelcup.services.machines.machines import MachineView
+    from kernelcup.services.machines.reservations import Reservation
 
 app = typer.Typer(help="The machines that judge.", cls=HelpGroup, no_args_is_help=True)
 
@@ -30,6 +32,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="Name of th
 @with_backend
 def list_machines(backend: Backend, as_json: JsonOption = False) -> None:
     """List the machines: state, class, running jobs, last trouble, time and cost."""
+    from kernelcup.services.boards.changes import as_json as object_of
     from kernelcup.services.machines import machines
     from kernelcup.services.machines.machines import MachineView
 
@@ -38,7 +41,7 @@ def list_machines(backend: Backend, as_json: JsonOption = False) -> None:
         lambda api: api.ask(reader(list[MachineView]), "GET", "/machines"),
     )
     if as_json:
-        typer.echo(json.dumps({"machines": [asdict(each) for each in found]}, default=str))
+        typer.echo(json.dumps({"machines": [object_of(each) for each in found]}))
         return
     show(found)
 
@@ -72,16 +75,16 @@ def add(
 
 @app.command("drain")
 @with_backend
-def drain(backend: Backend, name: NameArgument) -> None:
+def drain(backend: Backend, name: NameArgument, as_json: JsonOption = False) -> None:
     """Let a machine end its jobs and take no more."""
-    _change(backend, name, "drains", is_draining=True)
+    _change(backend, name, "drains", as_json=as_json, is_draining=True)
 
 
 @app.command("resume")
 @with_backend
-def resume(backend: Backend, name: NameArgument) -> None:
+def resume(backend: Backend, name: NameArgument, as_json: JsonOption = False) -> None:
     """Let a machine take jobs again."""
-    _change(backend, name, "takes jobs again", is_draining=False)
+    _change(backend, name, "takes jobs again", as_json=as_json, is_draining=False)
 
 
 @app.command("own")
@@ -90,9 +93,10 @@ def own(
     backend: Backend,
     name: NameArgument,
     lent: Annotated[bool, typer.Option("--lent", help="You do not vouch for it any more.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Vouch for a machine: it may get hidden cases, and its results are not marked as a lent one's."""
-    _change(backend, name, "is lent" if lent else "is yours", is_own=not lent)
+    _change(backend, name, "is lent" if lent else "is yours", as_json=as_json, is_own=not lent)
 
 
 @app.command("price")
@@ -101,9 +105,11 @@ def price(
     backend: Backend,
     name: NameArgument,
     per_hour: Annotated[float, typer.Argument(metavar="PER_HOUR", help="Cost of one busy slot for an hour.")],
+    as_json: JsonOption = False,
 ) -> None:
     """Set what a machine costs."""
-    _change(backend, name, f"costs {per_hour:g} for each hour of a busy slot", price_per_hour=per_hour)
+    text = f"costs {per_hour:g} for each hour of a busy slot"
+    _change(backend, name, text, as_json=as_json, price_per_hour=per_hour)
 
 
 @app.command("rank")
@@ -114,6 +120,7 @@ def rank(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[MACHINE]...", help="The machines; none for all.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Name the machines that rank a leaderboard.
 
@@ -129,12 +136,15 @@ def rank(
             lambda _: None, "PUT", path_of("leaderboards", board, "machines"), json={"machines": chosen}
         ),
     )
-    typer.echo(plain(f"{board} is ranked by {', '.join(chosen) or 'all machines'}"))
+    if as_json:
+        typer.echo(json.dumps({"leaderboard": board, "machines": chosen}))
+    else:
+        typer.echo(plain(f"{board} is ranked by {', '.join(chosen) or 'all machines'}"))
 
 
 @app.command("remove")
 @with_backend
-def remove(backend: Backend, name: NameArgument) -> None:
+def remove(backend: Backend, name: NameArgument, as_json: JsonOption = False) -> None:
     """Forget a machine; its agent's token is void, and its jobs run again elsewhere."""
     from kernelcup.services.machines import machines
 
@@ -142,7 +152,7 @@ def remove(backend: Backend, name: NameArgument) -> None:
         lambda db: machines.remove(db, name, now=_now()),
         lambda api: api.ask(lambda _: None, "DELETE", path_of("machines", name)),
     )
-    typer.echo(plain(f"{name} is removed"))
+    typer.echo(json.dumps({"removed": name}) if as_json else plain(f"{name} is removed"))
 
 
 @app.command("reserve")
@@ -159,6 +169,7 @@ def reserve(
         str | None, typer.Option("--from", metavar="TIME", help="When it begins; default: now.")
     ] = None,
     reason: Annotated[str, typer.Option("--reason", help="What users are told.")] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Reserve machines for a leaderboard, or announce their maintenance.
 
@@ -180,6 +191,9 @@ def reserve(
         ),
         lambda api: api.ask(reader(list[int]), "POST", "/reservations", json=body),
     )
+    if as_json:
+        typer.echo(json.dumps(body | {"ids": numbers}))
+        return
     what = "under maintenance" if board is None else f"reserved for {board}"
     when = f"from {begins_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
     typer.echo(plain(f"{', '.join(names)}: {what} {when}; numbers {', '.join(map(str, numbers))}"))
@@ -194,10 +208,11 @@ def list_reservations(backend: Backend, as_json: JsonOption = False) -> None:
 
     found = backend.ask(
         lambda db: reservations.list_reservations(db, now=_now()),
-        lambda api: api.ask(reader(list[reservations.Reservation]), "GET", "/reservations"),
+        lambda api: api.ask(_read_reservations, "GET", "/reservations"),
     )
     if as_json:
-        typer.echo(json.dumps({"reservations": [asdict(each) for each in found]}, default=str))
+        shown = ("id", "machine", "board", "begins_at", "ends_at", "reason")
+        typer.echo(json.dumps({"reservations": [json_object(each, *shown) for each in found]}))
         return
     if not found:
         typer.echo("No machine is reserved.")
@@ -210,11 +225,19 @@ def list_reservations(backend: Backend, as_json: JsonOption = False) -> None:
     tables.print_table(terminal.console(), "Reservations", table, drop=("reason",))
 
 
+def _read_reservations(body: list[dict[str, Any]]) -> list[Reservation]:
+    from kernelcup.services.machines.reservations import Reservation
+
+    # The server names the leaderboard and keeps its number to itself.
+    return reader(list[Reservation])([{**each, "board_id": None} for each in body])
+
+
 @app.command("release")
 @with_backend
 def release(
     backend: Backend,
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the reservation.")],
+    as_json: JsonOption = False,
 ) -> None:
     """End a reservation or maintenance, or one that is to come."""
     from kernelcup.services.machines import reservations
@@ -223,7 +246,7 @@ def release(
         lambda db: reservations.cancel(db, number, now=_now()),
         lambda api: api.ask(lambda _: None, "DELETE", path_of("reservations", number)),
     )
-    typer.echo(f"reservation {number} has ended")
+    typer.echo(json.dumps({"released": number}) if as_json else f"reservation {number} has ended")
 
 
 @app.command("compare")
@@ -293,30 +316,14 @@ def show(found: Sequence[MachineView]) -> None:
     tables.print_table(terminal.console(), "Machines", table, drop=drop)
 
 
-def _change(
-    backend: Backend,
-    name: str,
-    said: str,
-    *,
-    is_own: bool | None = None,
-    is_draining: bool | None = None,
-    price_per_hour: float | None = None,
-) -> None:
+def _change(backend: Backend, name: str, text: str, *, as_json: bool, **change: Any) -> None:
     from kernelcup.services.machines import machines
 
-    body = {"is_own": is_own, "is_draining": is_draining, "price_per_hour": price_per_hour}
     backend.ask(
-        lambda db: machines.change(
-            db,
-            name,
-            is_own=is_own,
-            is_draining=is_draining,
-            price_per_hour=price_per_hour,
-            now=_now(),
-        ),
-        lambda api: api.ask(lambda _: None, "PATCH", path_of("machines", name), json=body),
+        lambda db: machines.change(db, name, now=_now(), **change),
+        lambda api: api.ask(lambda _: None, "PATCH", path_of("machines", name), json=change),
     )
-    typer.echo(plain(f"{name} {said}"))
+    typer.echo(json.dumps({"name": name, **change}) if as_json else plain(f"{name} {text}"))
 
 
 def _now() -> datetime:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kernelcup.client.models import JobInfo, SubmissionInfo
     from kernelcup.domain import RankingBy, Standing
-    from kernelcup_harness.protocol import RanKernel
+    from kernelcup_harness.protocol import RanKernel, RunReport
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
 
@@ -292,24 +292,37 @@ def sass(
     backend: Backend,
     submission: SubmissionId,
     device: Annotated[str | None, typer.Option("--gpu", "-g", help="Of the run on this device.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the machine code of a ranked submission's own kernels, and what each kernel takes.
 
     It is what was timed. For PTX, and before anything is sent: kernelcup run FILE --show ptx,sass,resources
     """
-    typer.echo(plain(listing_of(backend, submission, device)))
+    print_listing(backend, submission, device, as_json=as_json)
 
 
-def listing_of(backend: Backend, number: int, device: str | None) -> str:
-    """Return the kernels of a submission's run and their machine code. Raise ``NotFound`` without any."""
+def print_listing(backend: Backend, number: int, device: str | None, *, as_json: bool) -> None:
+    """Print the kernels of a submission's run and their machine code. Raise ``NotFound`` without any."""
+    from kernelcup_harness.protocol import SASS, to_json
+
+    job, report = listed_job(backend, number, device)
+    text = content(backend, job, SASS).decode("utf-8", "replace")
+    if as_json:
+        ran = [to_json(each) for each in report.ran]
+        typer.echo(json.dumps({"id": number, "device": job.device, "ran": ran, "sass": text}))
+        return
+    typer.echo(plain("\n".join([*(f"// {resources(each)}" for each in report.ran), text])))
+
+
+def listed_job(backend: Backend, number: int, device: str | None) -> tuple[JobInfo, RunReport]:
+    """Return a submission's job whose run has a listing, and its report. Raise ``NotFound`` without any."""
     from kernelcup.errors import NotFound
     from kernelcup_harness.protocol import SASS
 
     for job in backend.submission(number).jobs:
         report = job.report if device is None or job.device.lower() == device.lower() else None
         if report is not None and any(each.name == SASS for each in report.files):
-            lines = [f"// {resources(each)}" for each in report.ran]
-            return "\n".join([*lines, content(backend, job, SASS).decode("utf-8", "replace")])
+            return job, report
     raise NotFound(
         f"Submission {number} has no listing that you may see: accepted ranked runs have one whose calls "
         "were replayed on a GPU."

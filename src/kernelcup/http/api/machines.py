@@ -24,6 +24,7 @@ class MachineOut(BaseModel):
     host_class: str
     slots: dict[str, int]
     is_own: bool = Field(description="Whether the operator vouches for it; others never get hidden cases.")
+    is_draining: bool
     running: list[int] = Field(description="The jobs that it judges now.")
     trouble: str
     busy_s: float
