@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.protocol.codec import Most
@@ -15,11 +15,9 @@ MOST_NOTES = 20
 Line = Annotated[str, Most(MAX_TEXT)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LintJob(Message):
+class LintJob(Message, name="lint"):
     """From the runner: try this task."""
 
-    type: ClassVar[str] = "lint"
     spec: JobSpec
     nulls: bool
     """Whether to try null submissions; else the checker gets the reference's own answers only."""
@@ -33,30 +31,24 @@ class CasePlace:
     index: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fault(Message):
+class Fault(Message, name="fault"):
     """The task's own code has failed."""
 
-    type: ClassVar[str] = "fault"
     text: Line
     at: CasePlace | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoorSeeds(Message):
+class PoorSeeds(Message, name="seeds"):
     """Large seeds make poorer inputs."""
 
-    type: ClassVar[str] = "seeds"
     below: int
     poor: bool
     why: Line
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NullAccepted(Message):
+class NullAccepted(Message, name="accepted"):
     """A case accepts a null."""
 
-    type: ClassVar[str] = "accepted"
     at: CasePlace
     null: Null
     how: Line
@@ -66,22 +58,18 @@ class NullAccepted(Message):
     suggestion: Line
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseTried(Message):
+class CaseTried(Message, name="case"):
     """All nulls of a case were tried."""
 
-    type: ClassVar[str] = "case"
     at: CasePlace
     asked: list[Null]
     tried: int
     notes: Annotated[list[Line], Most(MOST_NOTES)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReferenceTimed(Message):
+class ReferenceTimed(Message, name="reference"):
     """What a call of the reference takes, with its input and its check."""
 
-    type: ClassVar[str] = "reference"
     at: CasePlace
     seconds: float
 

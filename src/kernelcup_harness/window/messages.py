@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.protocol.codec import Most, Raw
@@ -43,30 +43,24 @@ Regions = Annotated[list[SharedRegion], Most(MOST_REGIONS)]
 # From the judge to contestant and timer, and their reply
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attach(Message):
+class Attach(Message, name="attach"):
     """Map regions of the window."""
 
-    type: ClassVar[str] = "attach"
     regions: Regions
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attached(Message):
+class Attached(Message, name="attached"):
     """The regions are mapped, or the reason why not."""
 
-    type: ClassVar[str] = "attached"
     why: WhyNot | None = None
 
 
 # From the judge to a contestant, and its replies
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayInput(Message):
+class LayInput(Message, name="lay_input"):
     """Make the tensors of an input in the window, which is written later."""
 
-    type: ClassVar[str] = "lay_input"
     tree: Raw
     table: Raw
     in_place: bool
@@ -74,36 +68,26 @@ class LayInput(Message):
     """The form of the answer, see ``Form.described``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InputLaid(Message):
+class InputLaid(Message, name="input_laid"):
     """The tensors are made."""
 
-    type: ClassVar[str] = "input_laid"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Call(Message):
+class Call(Message, name="call"):
     """Make one call with the input that is laid."""
 
-    type: ClassVar[str] = "call"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Called(Message):
+class Called(Message, name="called"):
     """The call has returned."""
 
-    type: ClassVar[str] = "called"
     ns: float
     """The contestant's own time of the call, unverified."""
     answer: Raw
     """The tree of the answer, and its table with addresses: see ``window.layout.described``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CapturePlaces(Message):
+class CapturePlaces(Message, name="capture_places"):
     """Capture a call at each place."""
 
-    type: ClassVar[str] = "capture_places"
     tree: Raw
     tables: list[Raw]
     """One for each place."""
@@ -112,28 +96,21 @@ class CapturePlaces(Message):
     """The form of the answer, see ``Form.described``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Captured(Message):
+class Captured(Message, name="captured"):
     """The calls are captured, or the reason why not."""
 
-    type: ClassVar[str] = "captured"
     why: WhyNot | None = None
     answers: list[Raw]
     """For each place, like that of ``called``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Export(Message):
+class Export(Message, name="export"):
     """Write all captured graphs into the memory whose descriptor comes with the message."""
 
-    type: ClassVar[str] = "export"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Exported(Message):
+class Exported(Message, name="exported"):
     """The graphs are written, or the reason why not; with both, the likely reason if their replay fails."""
 
-    type: ClassVar[str] = "exported"
     why: WhyNot | None = None
     bytes: int
 
@@ -141,21 +118,17 @@ class Exported(Message):
 # From the judge to the timer, and its replies
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoadCapture(Message):
+class LoadCapture(Message, name="load_capture"):
     """Rebuild the graphs of an export, whose descriptor comes with the message, as a further capture."""
 
-    type: ClassVar[str] = "load_capture"
     bytes: int
     cut: int | None = None
     """If given, load this graph alone, cut into steps: as many graphs as it has steps, the whole one first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Loaded(Message):
+class Loaded(Message, name="loaded"):
     """The graphs are rebuilt."""
 
-    type: ClassVar[str] = "loaded"
     nodes: Annotated[list[int], Most(MOST_SERIES)]
     """The number of nodes of the graph of each place."""
     dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
@@ -168,78 +141,57 @@ class Loaded(Message):
     """Of a cut call, for each step the number of its kernel in ``ran``, or :data:`NO_KERNEL`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fire(Message):
+class Fire(Message, name="fire"):
     """Time one place of a capture, each time with a cold cache."""
 
-    type: ClassVar[str] = "fire"
     capture: int
     place: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FireEmpty(Message):
+class FireEmpty(Message, name="fire_empty"):
     """Time an empty graph: the clock's own share."""
 
-    type: ClassVar[str] = "fire_empty"
     repeat: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fired(Message):
+class Fired(Message, name="fired"):
     """The times of single calls, the clock's own share included; none for a call that was not ready in time."""
 
-    type: ClassVar[str] = "fired"
     ns: Annotated[list[float], Most(MOST_REPEATS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launch(Message):
+class Launch(Message, name="launch"):
     """Make calls one after another and wait for their end, with nothing of the clock beside them.
 
     The witness measures a single one, the judge's clock a series.
     """
 
-    type: ClassVar[str] = "launch"
     capture: int
     places: Annotated[list[int], Most(MOST_SERIES)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Profile(Message):
+class Profile(Message, name="profile_call"):
     """Launch one call for a profiler that was started around the timer; answered by ``launched``."""
 
-    type: ClassVar[str] = "profile_call"
     capture: int
     place: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launched(Message):
+class Launched(Message, name="launched"):
     """The calls have ended."""
 
-    type: ClassVar[str] = "launched"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check(Message):
+class Check(Message, name="check"):
     """Look whether a time was written again after it had been read."""
 
-    type: ClassVar[str] = "check"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Checked(Message):
+class Checked(Message, name="checked"):
     """No time was."""
 
-    type: ClassVar[str] = "checked"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refused(Message):
+class Refused(Message, name="refused"):
     """The timer cannot serve a request."""
 
-    type: ClassVar[str] = "refused"
     name: Failure
     text: Text
 
@@ -247,45 +199,28 @@ class Refused(Message):
 # From the judge to the witness, and its replies; it also sends ``refused``
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Watch(Message):
+class Watch(Message, name="watch"):
     """Begin to sample the device's counters."""
 
-    type: ClassVar[str] = "watch"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Watching(Message):
+class Watching(Message, name="watching"):
     """The counters are sampled."""
 
-    type: ClassVar[str] = "watching"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StopWatch(Message):
+class StopWatch(Message, name="stop_watch"):
     """Sample no more."""
 
-    type: ClassVar[str] = "stop_watch"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stopped(Message):
+class Stopped(Message, name="stopped"):
     """The watch has ended."""
 
-    type: ClassVar[str] = "stopped"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tell(Message):
+class Tell(Message, name="tell"):
     """Say what the device did in the last watch."""
 
-    type: ClassVar[str] = "tell"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seen(Message):
+class Seen(Message, name="seen"):
     """What the device did."""
 
-    type: ClassVar[str] = "seen"
     stretches: Annotated[list[list[float]], Most(MOST_STRETCHES)]
     """For each stretch of activity its beginning and end by the device's timer, in nanoseconds, and its dispatches."""

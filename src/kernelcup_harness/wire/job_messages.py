@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from kernelcup_harness.protocol.codec import Most
 from kernelcup_harness.protocol.profiles import RanKernel
@@ -28,20 +27,16 @@ MOST_BINARY = 6 << 20
 # Between the runner and the processes that it starts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Started(Message):
+class Started(Message, name="started"):
     """A process has imported what it needs, and waits for its job; times of ``time.monotonic`` in seconds."""
 
-    type: ClassVar[str] = "started"
     began: float
     imported: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContestantJob(Message):
+class ContestantJob(Message, name="job"):
     """A contestant's share of a job; with the descriptor of an archive if something was built for it."""
 
-    type: ClassVar[str] = "job"
     memory_bytes: int
     """The limit that the process sets for itself; 0 for none."""
     built: bool
@@ -51,11 +46,9 @@ class ContestantJob(Message):
     """Variables to set."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeJob(Message):
+class JudgeJob(Message, name="judge"):
     """The judge's share."""
 
-    type: ClassVar[str] = "judge"
     spec: JobSpec
     secret_seed: str
     """Hex digits."""
@@ -68,35 +61,27 @@ class JudgeJob(Message):
 # From the judge to the runner, for the report alone
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MachineFacts(Message):
+class MachineFacts(Message, name="environment"):
     """Facts about device, libraries and machine for the report."""
 
-    type: ClassVar[str] = "environment"
     environment: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calibrated(Message):
+class Calibrated(Message, name="calibration"):
     """The state of the device in this job."""
 
-    type: ClassVar[str] = "calibration"
     calibration: Calibration
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dueled(Message):
+class Dueled(Message, name="duel"):
     """The outcome of a duel."""
 
-    type: ClassVar[str] = "duel"
     duel: DuelResult
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ran(Message):
+class Ran(Message, name="ran"):
     """The kernels of a replayed call."""
 
-    type: ClassVar[str] = "ran"
     case: int | None = None
     """Index of the case whose kernels were timed; None if they were not."""
     hidden: bool = False
@@ -105,11 +90,9 @@ class Ran(Message):
     """Why they have no shares."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Binary(Message):
+class Binary(Message, name="binary"):
     """What the timer has replayed of the contestant of public cases, gzip and base64."""
 
-    type: ClassVar[str] = "binary"
     gz64: Annotated[str, Most(MOST_BINARY)]
 
 

@@ -1,4 +1,4 @@
-"""What the processes of one job say to each other. Each message is a frozen dataclass; standard library only.
+"""What the processes of one job say to each other. Standard library only.
 
 On the wire a message is one JSON object: its ``type``, its fields, and the ``id`` of the request. Reading is strict: a
 message with an unknown, missing or mistyped field is refused. :mod:`kernelcup_harness.wire.decode` checks trees.
@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from kernelcup_harness.protocol.base import ProtocolError
 from kernelcup_harness.protocol.codec import Most, Raw, from_json, to_json
@@ -24,11 +24,15 @@ Table = Annotated[str, Most(256 << 10)]
 Trace = Annotated[str, Most(8 << 20)]
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Message:
-    """A message; ``type`` names it on the wire."""
+    """A message, a frozen dataclass. ``type`` is its name on the wire."""
 
-    __slots__ = ()
     type: ClassVar[str]
+
+    def __init_subclass__(cls, name: str) -> None:
+        cls.type = name
+        dataclass(frozen=True, kw_only=True)(cls)
 
 
 M = TypeVar("M", bound=Message)
@@ -76,47 +80,36 @@ def unpack_any(kinds: Sequence[type[Message]], frame: dict[str, Any]) -> Message
 # Between the judge and the runner
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dismissed(Message):
+class Dismissed(Message, name="dismissed"):
     """The runner has ended the processes that the judge no longer needs."""
 
-    type: ClassVar[str] = "dismissed"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageBegins(Message):
+class StageBegins(Message, name="stage"):
     """A stage begins."""
 
-    type: ClassVar[str] = "stage"
     name: StageName
     limit_s: float
     cases: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleTaken(Message):
+class SampleTaken(Message, name="sample"):
     """A case goes on."""
 
-    type: ClassVar[str] = "sample"
     stage: StageName
     case: int
     samples: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseEnds(Message):
+class CaseEnds(Message, name="case"):
     """A case is finished."""
 
-    type: ClassVar[str] = "case"
     stage: StageName
     case: CaseResult
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageEnds(Message):
+class StageEnds(Message, name="stage_end"):
     """A stage is finished; ``role`` was called last, ``submission`` or ``hidden``."""
 
-    type: ClassVar[str] = "stage_end"
     name: StageName
     verdict: Verdict
     reason: Reason
@@ -130,35 +123,26 @@ class StageEnds(Message):
     """Seconds spent waiting for the submission, if the stage's time was up."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Phases(Message):
+class Phases(Message, name="phases"):
     """Seconds by phase."""
 
-    type: ClassVar[str] = "phases"
     phases: dict[str, float]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found(Message):
+class Found(Message, name="finding"):
     """A finding that holds the run back, however it ends."""
 
-    type: ClassVar[str] = "finding"
     finding: Finding
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dismiss(Message):
+class Dismiss(Message, name="dismiss"):
     """Asks the runner to end the processes of these roles; answered by ``dismissed``."""
 
-    type: ClassVar[str] = "dismiss"
     roles: list[str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class End(Message):
+class End(Message, name="end"):
     """The last message."""
-
-    type: ClassVar[str] = "end"
 
 
 # From the judge to a contestant
@@ -184,48 +168,37 @@ class InputLayout:
     """The form of the answer, see ``Form.described``."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Load(Message):
+class Load(Message, name="load"):
     """Import the submission."""
 
-    type: ClassVar[str] = "load"
     file: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Give(Message):
+class Give(Message, name="give"):
     """Make the tensors of an input, which is written later."""
 
-    type: ClassVar[str] = "give"
     slot: int
     """Which of the places for inputs."""
     layout: InputLayout
     arenas: list[ArenaName]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Go(Message):
+class Go(Message, name="go"):
     """Make one call: its input is there."""
 
-    type: ClassVar[str] = "go"
     slot: int
     profile: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UseNoop(Message):
+class UseNoop(Message, name="noop"):
     """Answer calls without computing anything, with tensors of this form, until a submission is loaded."""
 
-    type: ClassVar[str] = "noop"
     tree: Raw
     table: Raw
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Forget(Message):
+class Forget(Message, name="forget"):
     """Free all memory of inputs and answers."""
-
-    type: ClassVar[str] = "forget"
 
 
 # From a contestant to the judge: claims, like everything that a contestant sends
@@ -245,27 +218,20 @@ class FailureKind(StrEnum):
     TOO_LARGE = "too_large"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hello(Message):
+class Hello(Message, name="hello"):
     """The first message of a contestant, before it imports anything, and of the timer."""
 
-    type: ClassVar[str] = "hello"
     trouble: Text = ""
     """Why the timer cannot use the device."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ready(Message):
+class Ready(Message, name="ready"):
     """The submission is imported."""
 
-    type: ClassVar[str] = "ready"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failed(Message):
+class Failed(Message, name="fail"):
     """The submission has failed."""
 
-    type: ClassVar[str] = "fail"
     kind: FailureKind
     text: Text
 
@@ -275,18 +241,13 @@ def failed(kind: FailureKind, text: str) -> Failed:
     return Failed(kind=kind, text=text[:MAX_TEXT])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Given(Message):
+class Given(Message, name="given"):
     """The tensors of an input are made."""
 
-    type: ClassVar[str] = "given"
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Done(Message):
+class Done(Message, name="done"):
     """A call has returned."""
 
-    type: ClassVar[str] = "done"
     ns: float
     """The contestant's own time of the call, unverified."""
     tree: Raw
@@ -297,18 +258,13 @@ class Done(Message):
     """Pairs of tensors of the answer that share memory."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Profiled(Message):
+class Profiled(Message, name="profile"):
     """A call has been profiled."""
 
-    type: ClassVar[str] = "profile"
     text: Table
     trace: Trace
     """Gzip in base64; empty if it is too large."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Forgotten(Message):
+class Forgotten(Message, name="forgotten"):
     """The memory is free."""
-
-    type: ClassVar[str] = "forgotten"
