@@ -119,7 +119,7 @@ def case_interval_ns(timing: Timing) -> tuple[float, float] | None:
 
     An end that would be zero or less, because few samples spread widely, is mirrored in the log domain.
     """
-    return _above_zero(timing.interval_ns, timing.score_ns)
+    return _above_zero(estimates.interval_ns(timing), timing.score_ns)
 
 
 def _above_zero(found: tuple[float, float] | None, middle: float) -> tuple[float, float] | None:
@@ -229,7 +229,7 @@ def _interval(
     It combines those of its cases, which are independent of each other, and on a GPU the difference of the same
     kernels between processes: a run has only one process, which all cases share.
     """
-    ends = [_above_zero(timing.sampling_interval_ns, timing.score_ns) for timing in timings]
+    ends = [_above_zero(estimates.sampling_interval_ns(timing), timing.score_ns) for timing in timings]
     known = [(end, timing.score_ns) for end, timing in zip(ends, timings, strict=True) if end is not None]
     if len(known) < len(timings):
         return None, None
@@ -247,7 +247,7 @@ def _interval(
 
 def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> float:
     """Return half of the 95 % interval of a score's logarithm between processes; 0 except for GPU times."""
-    shares = [timing.process_error_ns / timing.score_ns for timing in timings]
+    shares = [estimates.process_error_ns(timing) / timing.score_ns for timing in timings]
     return estimates.Z95 * math.fsum(map(math.prod, zip(weights, shares, strict=True)))
 
 

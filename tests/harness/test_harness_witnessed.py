@@ -31,9 +31,9 @@ from kernelcup_harness.protocol import (
     Reason,
     TrustLevel,
     Verdict,
-    estimates,
     from_json,
 )
+from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.failures import NoCounters, StampForged
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
@@ -438,11 +438,11 @@ def test_a_ranked_time_is_never_shorter_than_the_witness_says(
         try:
             audit = finished(watched, gun)
         except Forged:
-            seen_ns = estimates.robust(watched)
+            seen_ns = trimmed_mean(watched)
             least = timed_replays.LOWER_NS + timed_replays.LOWER_SHARE * seen_ns
             assert abs(gun[0] - seen_ns) >= least - 1e-6
             continue
-        assert audit.score_ns >= max(timed_replays.LEAST_NS, estimates.robust(watched))
+        assert audit.score_ns >= max(timed_replays.LEAST_NS, trimmed_mean(watched))
         assert (audit.level is TrustLevel.WITNESSED) == (audit.findings == [])
         # A gun that says less than this has been forged.
         assert gun[0] >= min(watched) * 0.9 - timed_replays.LOWER_NS

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from kernelcup_harness.protocol import Audit, MeasureRules, Timing, estimates
+from kernelcup_harness.protocol.trimmed import trimmed_mean
 
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
@@ -115,5 +116,5 @@ def enough(samples_ns: Sequence[float], elapsed_s: float, rules: MeasureRules, b
         return True
     if not rules.relative_error or count < FEWEST_TO_STOP:
         return False
-    wanted = max(rules.relative_error * estimates.robust(samples_ns), SMALLEST_STEP_NS)
+    wanted = max(rules.relative_error * trimmed_mean(samples_ns), SMALLEST_STEP_NS)
     return estimates.half_width(samples_ns) <= wanted

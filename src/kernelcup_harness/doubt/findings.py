@@ -35,7 +35,7 @@ def us(nanoseconds: float) -> str:
 
 def if_wide(timing: Timing, audit: Audit, backend: Backend) -> Finding | None:
     """Return a finding if the times of a GPU differ too much for a ranking."""
-    interval = timing.sampling_interval_ns
+    interval = estimates.sampling_interval_ns(timing)
     if backend is not Backend.CUDA or interval is None:
         return None
     reach = 1 + estimates.LARGEST_REACH

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, estimates
+from kernelcup_harness.protocol.trimmed import trimmed_mean
 
 LOADS, FEWEST_LOADS = 16, 8
 """How often each side is loaded, and how often if a load takes long. Both divide the number of pairs of each look."""
@@ -73,7 +74,7 @@ def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Ratio
     The ratios come from ``loads`` loads of each side in turns. Each load counts once, with its trimmed mean, so the
     interval (Student's) contains what loads differ by.
     """
-    means = [estimates.robust(ratios[number::loads]) for number in range(loads)]
+    means = [trimmed_mean(ratios[number::loads]) for number in range(loads)]
     half = estimates.student(1 - error, loads - 1) * statistics.stdev(means) / math.sqrt(loads)
     return RatioEstimate(statistics.fmean(means), half, len(ratios))
 

@@ -1,7 +1,6 @@
-"""Statistics of a few times: robust means and their intervals. Pure, standard library only.
+"""The uncertainty of times: intervals of trimmed means. Pure, standard library only; decides ranks, not verdicts.
 
-The mean without the slowest and fastest tenth is not moved by a few calls that something disturbed.
-Its interval is Student's, over the deviation of the winsorized samples (Tukey and McLaughlin 1963),
+The interval of a trimmed mean is Student's, over the deviation of the winsorized samples (Tukey and McLaughlin 1963),
 widened if consecutive samples are correlated.
 """
 
@@ -11,33 +10,56 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from kernelcup_harness.protocol.results import Timing
+from kernelcup_harness.protocol.trimmed import ordered_and_cut
+
 Z95 = statistics.NormalDist().inv_cdf(0.975)
 """Half a 95 % interval of a normal distribution, in standard deviations."""
-TRIM = 0.1
-"""Share of the samples that is cut off at each end."""
 PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 """Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
 elsewhere in each, and no number of samples averages that out. Measured with an empty kernel in 67 jobs on an H200
 and with the plain submissions of ``benchmarks/time_attacks.py``."""
+WALL_CLOCK_NS = 42_000.0
+"""Standard deviation between processes of a call by the wall clock on a GPU: 13 kinds of calls of 0.4 to 1.1 ms, each
+in two processes on an H200."""
 LARGEST_REACH = 0.05
 """Widest reach of an interval that counts, as a share: else the noisiest result would tie with all others."""
 LONGEST_LAG = 20
 """Longest lag of the autocorrelation."""
 
 
-def robust(samples: Sequence[float]) -> float:
-    """Return the mean without the slowest and fastest tenth; NaN without samples."""
-    if not samples:
-        return math.nan
-    kept, _cut = ordered_and_cut(samples)
-    return statistics.fmean(kept)
+def interval_ns(timing: Timing) -> tuple[float, float] | None:
+    """Return the 95 % interval of a case's ranked time, None if it is not known.
+
+    On a GPU it also covers the variation between processes, of which a run has only one.
+    """
+    found, error = sampling_interval_ns(timing), process_error_ns(timing)
+    return found if error <= 0 else widened(found, timing.score_ns, error)
 
 
-def ordered_and_cut(samples: Sequence[float]) -> tuple[list[float], int]:
-    """Return the samples in order without the extremes, and how many were cut at each end."""
-    ordered = sorted(samples)
-    cut = int(len(ordered) * TRIM)
-    return ordered[cut : len(ordered) - cut], cut
+def process_error_ns(timing: Timing) -> float:
+    """Return the standard deviation of a case's ranked time between processes; 0 without a GPU."""
+    if timing.not_replayed:
+        return WALL_CLOCK_NS
+    is_replayed = timing.offset_ns > 0 or timing.gun_ns
+    if not is_replayed or timing.reported_ns is not None:
+        return 0.0
+    return timing.score_ns * between_processes([timing.score_ns], [1.0], device_share=timing.noise_share)
+
+
+def sampling_interval_ns(timing: Timing) -> tuple[float, float] | None:
+    """Return the 95 % interval of a case's ranked time in this process, None if it is not known."""
+    if timing.reported_ns is not None:
+        error = timing.reported.get("err")
+        return None if error is None else around(timing.reported_ns, error)
+    return moved(interval(timing.samples_ns), timing.raw_ns, timing.score_ns)
+
+
+def error_ns(timing: Timing) -> float | None:
+    """Return the standard error of a case's ranked time, None with fewer than two samples."""
+    if len(timing.samples_ns) < 2:
+        return timing.reported.get("err")
+    return standard_error(timing.samples_ns)
 
 
 def winsorized(samples: Sequence[float]) -> list[float]:
@@ -47,7 +69,7 @@ def winsorized(samples: Sequence[float]) -> list[float]:
 
 
 def standard_error(samples: Sequence[float]) -> float:
-    """Return the standard error of :func:`robust`, of at least two samples in the order of time."""
+    """Return the standard error of :func:`trimmed_mean`, of at least two samples in the order of time."""
     count = len(samples)
     _kept, cut = ordered_and_cut(samples)
     # As shares of the largest: squares of very long times would be too large for a float.
@@ -80,7 +102,7 @@ def likeness(samples: Sequence[float]) -> float:
 
 
 def interval(samples: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Return the interval in which :func:`robust` of infinitely many samples lies; None for fewer than two."""
+    """Return the interval in which :func:`trimmed_mean` of infinitely many samples lies; None for fewer than two."""
     if len(samples) < 2:
         return None
     kept, _cut = ordered_and_cut(samples)

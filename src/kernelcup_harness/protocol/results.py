@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernelcup_harness.protocol import estimates
 from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Reason, TrustLevel, Verdict
 from kernelcup_harness.protocol.spec import SampleName, Work
+from kernelcup_harness.protocol.trimmed import trimmed_mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,11 +48,6 @@ class Mismatch:
         """The counts of wrong elements that are not finite, as in ``, 3 NaN``; empty if there are none."""
         counts = {"NaN": self.nan, "infinite": self.infinite}
         return "".join(f", {count} {name}" for name, count in counts.items() if count)
-
-
-WALL_CLOCK_NS = 42_000.0
-"""Standard deviation between processes of a call by the wall clock on a GPU: 13 kinds of calls of 0.4 to 1.1 ms, each
-in two processes on an H200."""
 
 
 NOT_REPLAYED = "not_replayed"
@@ -120,12 +115,12 @@ class Timing:
     @property
     def raw_ns(self) -> float:
         """The samples' mean without the slowest and fastest tenth, offset included."""
-        return estimates.robust(self.samples_ns)
+        return trimmed_mean(self.samples_ns)
 
     @property
     def read_ns(self) -> float:
         """The contestant's own time, whether or not the samples are the judge's."""
-        return estimates.robust(self.own_ns) if self.own_ns else self.raw_ns
+        return trimmed_mean(self.own_ns) if self.own_ns else self.raw_ns
 
     @property
     def claim_ns(self) -> float:
@@ -140,47 +135,9 @@ class Timing:
         return self.audit.score_ns if self.audit is not None else self.claim_ns
 
     @property
-    def interval_ns(self) -> tuple[float, float] | None:
-        """The 95 % interval of :attr:`score_ns`, None if it is not known.
-
-        On a GPU it also covers the variation between processes, of which a run has only one.
-        """
-        found = self.sampling_interval_ns
-        if self.process_error_ns <= 0:
-            return found
-        return estimates.widened(found, self.score_ns, self.process_error_ns)
-
-    @property
     def not_replayed(self) -> bool:
         """Whether calls on a GPU could not be replayed, and were timed by the wall clock."""
         return self.audit is not None and any(each.code == NOT_REPLAYED for each in self.audit.findings)
-
-    @property
-    def process_error_ns(self) -> float:
-        """Standard deviation of :attr:`score_ns` between processes; 0 without a GPU."""
-        if self.not_replayed:
-            return WALL_CLOCK_NS
-        is_replayed = self.offset_ns > 0 or self.gun_ns
-        if not is_replayed or self.reported_ns is not None:
-            return 0.0
-        return self.score_ns * estimates.between_processes(
-            [self.score_ns], [1.0], device_share=self.noise_share
-        )
-
-    @property
-    def sampling_interval_ns(self) -> tuple[float, float] | None:
-        """The 95 % interval of :attr:`score_ns` in this process, None if it is not known."""
-        if self.reported_ns is not None:
-            error = self.reported.get("err")
-            return None if error is None else estimates.around(self.reported_ns, error)
-        return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
-
-    @property
-    def error_ns(self) -> float | None:
-        """Standard error of :attr:`score_ns`, None with fewer than two samples."""
-        if len(self.samples_ns) < 2:
-            return self.reported.get("err")
-        return estimates.standard_error(self.samples_ns)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     StageReport,
     Timing,
     Verdict,
+    estimates,
 )
 
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -186,7 +187,7 @@ def _times(timing: Timing) -> dict[str, str]:
     return {
         "runs": str(len(samples) or int(told.get("runs", 0))),
         "mean": repr(timing.score_ns),
-        "err": repr(timing.error_ns or told.get("err", 0.0)),
+        "err": repr(estimates.error_ns(timing) or told.get("err", 0.0)),
         "best": repr(min(samples, default=told.get("best", timing.score_ns))),
         "worst": repr(max(samples, default=told.get("worst", timing.score_ns))),
     }
@@ -207,7 +208,7 @@ def _stage_lines(stage: StageReport) -> list[str]:
     lines = [f"> {stage.name.value}: {passed} of {stage.planned_cases} cases passed"]
     for case in stage.cases:
         if case.timing is not None and not case.hidden:
-            error = case.timing.error_ns
+            error = estimates.error_ns(case.timing)
             spread = f" ± {error / 1000:.3f}" if error is not None else ""
             lines.append(
                 f"> {_spec(case)}: {case.timing.score_ns / 1000:.3f}{spread} µs{_beside(case.timing)}"

@@ -11,7 +11,8 @@ from kernelcup_harness.clocks.replay.replays import Case
 from kernelcup_harness.clocks.replay.timed_replays import TimedReplays
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.core.plan import CaseCalls
-from kernelcup_harness.protocol import RanKernel, SampleName, estimates
+from kernelcup_harness.protocol import RanKernel, SampleName
+from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.messages import NO_KERNEL, Fire, LoadCapture, Loaded
 
 FIRST_CUT = 7 << 20
@@ -76,7 +77,7 @@ class CutReplays(TimedReplays):
                 samples_ns[steps - 1 - at] += self._fire_cut(case, number, at, data)
         if not all(samples_ns):
             raise NoShares("its kernels were not ready in time")
-        return [estimates.robust(each) - self.offset_ns for each in samples_ns]
+        return [trimmed_mean(each) - self.offset_ns for each in samples_ns]
 
     def _fire_cut(self, case: Case, number: int, at: int, data: Any) -> list[float]:
         self._write(case, data, 0)

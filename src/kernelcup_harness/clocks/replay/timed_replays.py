@@ -25,6 +25,7 @@ from kernelcup_harness.core.call import PLACES
 from kernelcup_harness.core.check import Wrong
 from kernelcup_harness.core.plan import CaseCalls
 from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
+from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.messages import (
     Check,
     Checked,
@@ -98,7 +99,7 @@ class TimedReplays(Replays):
             except TimerFailed as failed:
                 raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
             walls.append(float(time.perf_counter_ns() - began))
-        self.offset_ns, self._wall_offset_ns = estimates.robust(empties_ns), statistics.median(walls)
+        self.offset_ns, self._wall_offset_ns = trimmed_mean(empties_ns), statistics.median(walls)
         if not LEAST_OFFSET_NS <= self.offset_ns <= MOST_OFFSET_NS:
             raise NotReplayed(WhyNot.NO_TIMER, f"an empty graph takes {self.offset_ns:.0f} ns")
 
@@ -235,16 +236,16 @@ class TimedReplays(Replays):
         """
         case = self._cases[run.case.index]
         times_ns = run.samples.gun_ns(self.offset_ns)
-        gun_ns = max(LEAST_NS, estimates.robust(times_ns))
+        gun_ns = max(LEAST_NS, trimmed_mean(times_ns))
         self._asked(Check(), Checked)
         score_ns, level, longer = gun_ns, TrustLevel.WITNESSED, None
         watched_ns = run.samples.watched_ns
         if watched_ns and (text := difference(watched_ns, times_ns)):
-            if gun_ns < estimates.robust(watched_ns):
+            if gun_ns < trimmed_mean(watched_ns):
                 raise Forged(text)
             level, longer = TrustLevel.REPLAYED, Finding(code="witness_shorter", text=text)
         elif watched_ns:
-            score_ns = estimates.robust(watched_ns)
+            score_ns = trimmed_mean(watched_ns)
         elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
             # A wall clock is good enough for so long a call, and device code cannot reach the judge's.
             wall_ns = statistics.median(case.wall_ns) - self._wall_offset_ns
@@ -350,7 +351,7 @@ ERRORS = 3.0
 
 def difference(watched_ns: Sequence[float], gun_ns: Sequence[float]) -> str:
     """Return in words how witness and gun disagree, empty if they agree."""
-    witness, gun = estimates.robust(watched_ns), estimates.robust(gun_ns)
+    witness, gun = trimmed_mean(watched_ns), trimmed_mean(gun_ns)
     scatter = ERRORS * math.hypot(
         *(estimates.standard_error(each) for each in (watched_ns, gun_ns) if len(each) > 1)
     )
