@@ -1,4 +1,4 @@
-"""The files that start an agent are well formed. No systemd, Slurm or Kubernetes is asked."""
+"""The files that start an agent fit our own command. ``test_manifests.py`` checks their keys."""
 
 from __future__ import annotations
 
