@@ -1,4 +1,4 @@
-"""The tree of commands. Only typer is imported here; each command imports its dependencies when it runs."""
+"""The tree of commands. Nothing heavy is imported here: a command imports databases, clients and rich when it runs."""
 
 from __future__ import annotations
 

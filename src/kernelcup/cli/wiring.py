@@ -8,27 +8,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelcup.domain import HERE
+from kernelcup.cli import logs
+from kernelcup.domain import HERE, Device, Task
 from kernelcup.errors import (
     ConfigError,
     InvalidValue,
     KernelCupError,
+    LaunchError,
     NotFound,
     StorageUnavailable,
 )
+from kernelcup_harness.protocol import Backend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import ExitStack
-
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Device, Task
     from kernelcup.launchers.base import Launcher
     from kernelcup.launchers.local.launcher import LocalLauncher
     from kernelcup.screen.kernelguard import KernelGuard
@@ -60,7 +59,6 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
         ConfigError: Its URL is unusable, or its tables are another version's.
         StorageUnavailable: The database cannot be reached, read or written.
     """
-    from kernelcup.cli import logs
     from kernelcup.storage.engine.database import Database
 
     logs.set_up()
@@ -139,7 +137,6 @@ def check_devices(config: Config) -> None:
     Called before judging starts, and by the commands that only check.
     """
     from kernelcup.launchers import installed
-    from kernelcup_harness.protocol import Backend
 
     known, faults = installed.names(), []
     for device in config.devices:
@@ -193,8 +190,6 @@ def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) 
 
 def describe_harness() -> dict[str, Any]:
     """Return the harness's description of this machine and its sandbox. Raise ``LaunchError``."""
-    from kernelcup.errors import LaunchError
-
     command = [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
+from kernelcup.cli.show import calibration
+from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import Device
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Device
     from kernelcup.storage.engine.database import Database
     from kernelcup.storage.machines.outages import DeviceFault
 
@@ -44,7 +47,6 @@ def devices(
     With a server: its devices and their queues. Otherwise: this machine's devices, and the calibrations
     of all machines.
     """
-
     backend.ask(
         lambda db: list_here(db, backend.config, history, as_json=as_json),
         lambda api: list_there(api, history, as_json=as_json),
@@ -53,7 +55,6 @@ def devices(
 
 def list_here(db: Database, settings: Config, history: int, *, as_json: bool) -> None:
     """Print this machine's devices."""
-    from kernelcup.cli.show import calibration
     from kernelcup.services.machines import calibrations
     from kernelcup.services.machines.outages import outages
 
@@ -79,8 +80,6 @@ def list_here(db: Database, settings: Config, history: int, *, as_json: bool) ->
 
 def list_there(api: Api, history: int, *, as_json: bool) -> None:
     """Print a server's devices. Its calibrations stay on its machine."""
-    from kernelcup.errors import InvalidValue
-
     if history:
         raise InvalidValue(
             f"--history: {api.server} does not publish calibrations; on its machine: kernelcup devices "
@@ -102,7 +101,6 @@ def list_there(api: Api, history: int, *, as_json: bool) -> None:
 
 def outages_there(api: Api) -> list[DeviceFault] | None:
     """Return the GPUs that are out of service at a server; None if only its admins may know."""
-    from kernelcup.errors import Forbidden, ScopeMissing, SignInNeeded
     from kernelcup.storage.machines.outages import DeviceFault
 
     try:
@@ -200,9 +198,6 @@ def device_up(
 
     You vouch for them: later jobs are checked against the memory in use at this moment.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.cli.show.plain_text import plain
-    from kernelcup.errors import NotFound
     from kernelcup.services.machines.outages import bring_back
 
     with wiring.pointing_to(f"kernelcup devices{backend.option}", NotFound):

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument
+from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import OPERATOR
+from kernelcup.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.services.boards.late_exceptions import LateException
@@ -49,9 +53,6 @@ def add_limit(
     as_json: JsonOption = False,
 ) -> None:
     """Limit how much may be submitted. A submission must keep within all limits."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.rules import limits
     from kernelcup.services.rules.limits import Limit
 
@@ -93,9 +94,6 @@ def list_limits(
     as_json: JsonOption = False,
 ) -> None:
     """List limits."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import Forbidden
     from kernelcup.services.rules import limits
     from kernelcup.services.rules.limits import Limit
 
@@ -126,9 +124,6 @@ def remove_limit(
     as_json: JsonOption = False,
 ) -> None:
     """Remove a limit."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.rules import limits
 
     with wiring.pointing_to(f"kernelcup admin limit list{backend.option}", NotFound):
@@ -155,10 +150,6 @@ def grant_late(
     as_json: JsonOption = False,
 ) -> None:
     """Let a user submit until a given time, whatever the deadline is."""
-    from kernelcup.cli import wiring
-    from kernelcup.cli.show.boards import moment
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.boards import late_exceptions
     from kernelcup.services.boards.deadlines import parse_deadline
 
@@ -185,9 +176,6 @@ def revoke_late(
     backend: Backend, board: BoardArgument, user: UserArgument, as_json: JsonOption = False
 ) -> None:
     """Revoke a late exception."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.boards import late_exceptions
 
     named = backend.board(board).name
@@ -206,8 +194,6 @@ def revoke_late(
 @with_backend
 def list_late(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the users who may submit after the deadline."""
-    from kernelcup.cli.show.boards import moment
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import late_exceptions
     from kernelcup.services.boards.late_exceptions import LateException
 
@@ -240,9 +226,7 @@ def freeze(
     as_json: JsonOption = False,
 ) -> None:
     """Freeze what others see of the standings, now or at a given time, until you unveil them."""
-    from kernelcup.cli.show.boards import moment
     from kernelcup.client.models import BoardInfo
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards.deadlines import parse_opening
     from kernelcup.services.results import standings
 
@@ -270,7 +254,6 @@ def freeze(
 def unveil(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """Show everyone the current standings of a frozen leaderboard."""
     from kernelcup.client.models import BoardInfo
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.results import standings
 
     named = backend.board(board).name
@@ -291,7 +274,6 @@ def describe_limit(each: Limit) -> str:
 
 def limit_object(each: Limit) -> dict[str, Any]:
     """Return a limit as ``--json`` prints it."""
-
     names = ("id", "text", "user", "device", "mode_group", "per_user", "quantity", "amount", "window_s")
     return json_object(each, *names, leaderboard=each.board)
 

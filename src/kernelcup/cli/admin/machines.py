@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +17,9 @@ from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kernelcup.services.machines.machines import MachineView
     from kernelcup.services.machines.reservations import Reservation
 
@@ -175,7 +175,6 @@ def reserve(
 
     Meanwhile they begin no other jobs; those that run at its beginning end first.
     """
-    from kernelcup.errors import InvalidValue
     from kernelcup.services.boards.deadlines import parse_end, parse_opening
     from kernelcup.services.machines import reservations
 

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.compete.login import budget_object, budget_text
+from kernelcup.cli.compete.submit import board_device
 from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument, UserOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import OPERATOR, Actor
+from kernelcup.errors import Conflict, InvalidValue, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.client.models import BudgetInfo
-    from kernelcup.domain import Actor
     from kernelcup.services.boards.membership import ImportResult, Invite
     from kernelcup.storage.engine.database import Database
 
@@ -47,7 +51,6 @@ def create_invites(
     as_json: JsonOption = False,
 ) -> None:
     """Create codes, each of which lets one user into the leaderboards. Prints one on each line."""
-
     named = [backend.board(each).name for each in boards]
     codes = make_invites(backend, named, count=count, label=label)
     if as_json:
@@ -61,7 +64,6 @@ def create_invites(
 
 def make_invites(backend: Backend, boards: list[str], *, count: int, label: str) -> list[str]:
     """Create codes."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
 
     wanted = {"leaderboards": boards, "count": count, "label": label}
@@ -77,7 +79,6 @@ def make_invites(backend: Backend, boards: list[str], *, count: int, label: str)
 @with_backend
 def list_invites(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List a leaderboard's codes and their users."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
     from kernelcup.services.boards.membership import Invite
 
@@ -102,9 +103,6 @@ def list_invites(backend: Backend, board: BoardArgument, as_json: JsonOption = F
 @with_backend
 def revoke_invite(backend: Backend, code: CodeArgument, as_json: JsonOption = False) -> None:
     """Revoke a code. A user who joined with it stays a member."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.boards import membership
 
     with wiring.pointing_to(f"kernelcup admin invite list BOARD{backend.option}", NotFound):
@@ -123,7 +121,6 @@ def revoke_invite(backend: Backend, code: CodeArgument, as_json: JsonOption = Fa
 @with_backend
 def list_members(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the members of a leaderboard."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
     from kernelcup.services.boards.membership import Member
 
@@ -156,9 +153,6 @@ def add_member(
     as_json: JsonOption = False,
 ) -> None:
     """Make a user a member of a leaderboard, or give a member another pseudonym."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.boards import membership
 
     named = backend.board(board).name
@@ -184,9 +178,6 @@ def remove_member(
     as_json: JsonOption = False,
 ) -> None:
     """End a membership; the user's submissions stay."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.boards import membership
 
     named = backend.board(board).name
@@ -219,7 +210,6 @@ def import_members(
 
     Standard output has one code on each line, with its recipient.
     """
-
     text = read_list(file)
     named = backend.board(board).name
     result = import_list(backend, named, text)
@@ -237,7 +227,6 @@ def import_members(
 
 def import_list(backend: Backend, board: str, text: str) -> ImportResult:
     """Import a class list."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
     from kernelcup.services.boards.membership import ImportResult
 
@@ -251,8 +240,6 @@ def import_list(backend: Backend, board: str, text: str) -> ImportResult:
 @with_backend
 def join(backend: Backend, code: CodeArgument, user: UserOption = None, as_json: JsonOption = False) -> None:
     """Join the leaderboards that an invite code opens."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import Conflict, NotFound
     from kernelcup.services.boards import membership
 
     again = "ask the person who gave you the code for a new one"
@@ -289,9 +276,6 @@ def budget(
     as_json: JsonOption = False,
 ) -> None:
     """Show how much you may still submit to a leaderboard, for each limit."""
-    from kernelcup.cli.compete.login import budget_object, budget_text
-    from kernelcup.cli.compete.submit import board_device
-
     refuse_user(backend, user)
     found = backend.board(board)
     devices = found.devices if device is None else (board_device(found, device),)
@@ -312,7 +296,6 @@ def budget(
 
 def local_budget(db: Database, user: str | None, board: str, device: str) -> list[BudgetInfo]:
     """Return how much a user may still submit, from this machine's database."""
-    from kernelcup.cli import wiring
     from kernelcup.client.models import BudgetInfo
     from kernelcup.services.people.user_names import actor_of
     from kernelcup.services.rules import limits
@@ -326,7 +309,6 @@ def local_budget(db: Database, user: str | None, board: str, device: str) -> lis
 
 def account(db: Database, user: str | None) -> Actor:
     """Return the local user, creating the account if needed."""
-    from kernelcup.cli import wiring
     from kernelcup.services.people.user_names import actor_of, ensure_user
 
     return actor_of(db, ensure_user(db, wiring.user_name(user), now=_now()))
@@ -342,8 +324,6 @@ def refuse_user(backend: Backend, user: str | None) -> None:
 
 def read_list(file: Path) -> str:
     """Return the text of a class list. Raise ``NotFound`` or ``InvalidValue``."""
-    from kernelcup.errors import InvalidValue, NotFound
-
     try:
         if str(file) == STDIN:
             content = sys.stdin.buffer.read(LARGEST_LIST_BYTES + 1)
@@ -362,14 +342,12 @@ def read_list(file: Path) -> str:
 
 def invite_object(each: Invite) -> dict[str, Any]:
     """Return an invite as the object that ``--json`` prints."""
-
     names = ("code", "label", "pseudonym", "created_at", "claimed_by", "claimed_at")
     return json_object(each, *names, leaderboards=each.boards)
 
 
 def import_object(board: str, result: ImportResult) -> dict[str, Any]:
     """Return the outcome of an import as the object that ``--json`` prints."""
-
     return json_object(result, "added", "already", "codes", "without_account", leaderboard=board)
 
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import OPERATOR
+from kernelcup.errors import InvalidValue, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.storage.rules.pauses import Pause
@@ -43,7 +46,6 @@ def pause(
 
     Jobs for a paused device stay in the queue.
     """
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.rules import pauses
 
     check_pausable(what, name)
@@ -76,9 +78,6 @@ def start(
     as_json: JsonOption = False,
 ) -> None:
     """Accept submissions again after a pause."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.rules import pauses
 
     check_pausable(what, name)
@@ -115,8 +114,6 @@ def list_pauses(backend: Backend, as_json: JsonOption = False) -> None:
 
 def check_pausable(what: str, name: str | None) -> None:
     """Raise ``InvalidValue`` unless this can be paused."""
-    from kernelcup.errors import InvalidValue
-
     if what not in (SERVICE, LEADERBOARD, DEVICE):
         raise InvalidValue(f"{what}: expected service, leaderboard NAME or device NAME")
     if (what == SERVICE) != (name is None):
@@ -126,8 +123,6 @@ def check_pausable(what: str, name: str | None) -> None:
 
 def check_reason(reason: str) -> None:
     """Raise ``InvalidValue`` for a blank reason."""
-    from kernelcup.errors import InvalidValue
-
     if not reason.strip():
         raise InvalidValue("--reason: expected a reason")
 
@@ -141,7 +136,6 @@ def key_of(backend: Backend, what: str, name: str | None) -> str:
 
 def pause_path(what: str, key: str) -> str:
     """Return the path of a pause in the API."""
-
     return path_of("pauses", what) if what == SERVICE else path_of("pauses", what, key)
 
 
@@ -152,7 +146,6 @@ def subject(what: str, key: str) -> str:
 
 def pause_object(each: Pause) -> dict[str, Any]:
     """Return a pause as ``--json`` prints it."""
-
     return json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
 
 

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import wiring
+from kernelcup.cli.admin.pause import check_reason
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, LimitOption, SubmissionId
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import OPERATOR
+from kernelcup.errors import InvalidValue, NotFound, UnknownDevice
 
 if TYPE_CHECKING:
     from kernelcup.client.models import JobInfo, SubmissionInfo
@@ -60,8 +64,6 @@ def rejudge(
     Old results count until the new ones are ready. Results of an earlier task version are already out of the
     standings.
     """
-    from kernelcup.errors import InvalidValue
-
     if (board is None) == (submission is None):
         raise InvalidValue("expected either a leaderboard or --submission ID")
     if submission is not None and (device is not None or only_best):
@@ -88,8 +90,6 @@ def rejudge(
 
 def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
     """Ask for confirmation. Raise ``InvalidValue`` without a terminal to ask on."""
-    from kernelcup.errors import InvalidValue
-
     if yes:
         return
     if as_json or not sys.stdin.isatty():
@@ -102,7 +102,6 @@ def rejudge_board(
 ) -> RejudgePlan:
     """Judge a leaderboard's results again, or return the plan."""
     from kernelcup.client.api import LONG_S
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.results import rejudge as service
     from kernelcup.services.results.rejudge import RejudgePlan
 
@@ -122,9 +121,6 @@ def rejudge_board(
 
 def rejudge_submission(backend: Backend, submission_id: int, *, dry_run: bool) -> RejudgePlan:
     """Judge a submission again, or return the plan."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.results import rejudge as service
     from kernelcup.services.results.rejudge import RejudgePlan
 
@@ -151,7 +147,6 @@ def list_reviews(
     as_json: JsonOption = False,
 ) -> None:
     """List the results that wait for a decision, oldest first."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
 
@@ -176,9 +171,6 @@ def list_reviews(
 @with_backend
 def show_review(backend: Backend, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
     """Show a review with its evidence."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.reporting.columns import evidence_lines
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
@@ -212,9 +204,6 @@ def decide(
     as_json: JsonOption = False,
 ) -> None:
     """Release a result into the ranking, or reject it for good."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import InvalidValue, NotFound
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
 
@@ -248,10 +237,6 @@ def quarantine(
     as_json: JsonOption = False,
 ) -> None:
     """Take a submission's result out of the standings until a review decides."""
-    from kernelcup.cli import wiring
-    from kernelcup.cli.admin.pause import check_reason
-    from kernelcup.domain import OPERATOR
-    from kernelcup.errors import NotFound
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
 
@@ -273,8 +258,6 @@ def quarantine(
 
 def judged_job(view: SubmissionInfo, device: str | None) -> JobInfo:
     """Return a submission's job on a device, or its only one. Raise ``UnknownDevice`` or ``InvalidValue``."""
-    from kernelcup.errors import InvalidValue, UnknownDevice
-
     names = ", ".join(job.device for job in view.jobs)
     if device is None:
         if len(view.jobs) != 1:
@@ -310,7 +293,6 @@ def taking(plan: RejudgePlan) -> str:
 
 def plan_object(plan: RejudgePlan) -> dict[str, Any]:
     """Return a plan as ``--json`` prints it."""
-
     return json_object(plan, *plan.__slots__)
 
 
@@ -328,7 +310,6 @@ def describe_review(each: Review) -> str:
 
 def review_object(each: Review) -> dict[str, Any]:
     """Return a review as ``--json`` prints it."""
-
     same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
     decided = ("decision", "decided_at", "decided_by", "note")
     numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}

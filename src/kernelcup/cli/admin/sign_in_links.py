@@ -17,6 +17,8 @@ from kernelcup.cli.options import JsonOption, UserArgument
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import OPERATOR
+from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.storage.engine.database import Database
@@ -81,7 +83,6 @@ def link(
 @with_backend
 def list_links(backend: Backend, as_json: JsonOption = False) -> None:
     """List the sign-in links that can still be used, without their secrets."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import login_links
     from kernelcup.services.people.login_links import OpenSignIn
 
@@ -102,7 +103,6 @@ def list_links(backend: Backend, as_json: JsonOption = False) -> None:
 @with_backend
 def revoke_link(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """Make a user's open sign-in links useless."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import login_links
 
     backend.ask(
@@ -115,7 +115,6 @@ def revoke_link(backend: Backend, name: UserArgument, as_json: JsonOption = Fals
 def _make(
     backend: Backend, names: list[str], *, create: bool, board: str | None, hours: int
 ) -> list[NewLink]:
-    from kernelcup.errors import InvalidValue
 
     if not names and backend.server is not None:
         raise InvalidValue("Name the users, or give a class list with --list FILE.")
@@ -134,7 +133,6 @@ def _make(
 def _here(
     db: Database, server: str, names: list[str], create: bool, board: str | None, hours: int
 ) -> list[NewLink]:
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import login_links
 
     now = _now()

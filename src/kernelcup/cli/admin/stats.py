@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +12,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.client.requests import given, reader
+from kernelcup.domain import OPERATOR
 
 if TYPE_CHECKING:
     from kernelcup.services.stats import Stats
@@ -25,9 +26,7 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Show how much was submitted and judged."""
-    from datetime import timedelta
 
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards.changes import as_json as plain_value
     from kernelcup.services.stats import Stats
     from kernelcup.services.stats import stats as figures

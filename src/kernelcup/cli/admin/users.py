@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,13 @@ import typer
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, LimitOption, UserArgument
+from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import given, path_of, reader
+from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kernelcup.client.api import Api
-    from kernelcup.domain import Role, Scope
     from kernelcup.services.people.accounts import User
     from kernelcup.services.people.audit_log import AuditEntry
     from kernelcup.services.people.tokens import Token
@@ -41,7 +42,6 @@ def list_users(
     as_json: JsonOption = False,
 ) -> None:
     """List users."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
     found = backend.ask(
@@ -85,7 +85,6 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Create a user who signs in with links and tokens."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
     wanted = read_role(role)
@@ -109,7 +108,6 @@ def change_role(
     as_json: JsonOption = False,
 ) -> None:
     """Change a user's role. Tokens lose at once the scopes that the new role does not allow."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
     wanted = read_role(role)
@@ -131,7 +129,6 @@ def ban(
     as_json: JsonOption = False,
 ) -> None:
     """Ban a user: the user can still read, and nothing else."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
     banned = backend.ask(
@@ -147,7 +144,6 @@ def ban(
 @with_backend
 def unban(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """Lift a ban."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
     freed = backend.ask(
@@ -176,7 +172,6 @@ def create_token(
     as_json: JsonOption = False,
 ) -> None:
     """Create a token for a user and print its secret, which is shown only once."""
-
     wanted = read_scopes(scope) if scope else None
     made, secret = backend.ask(
         lambda db: _token_here(db, name, label, wanted, days),
@@ -193,7 +188,6 @@ def create_token(
 @with_backend
 def list_tokens(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """List a user's usable tokens, including browser sessions."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import tokens
 
     found = backend.ask(
@@ -217,7 +211,6 @@ def revoke_token(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import tokens
 
     backend.ask(
@@ -246,8 +239,6 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the audit log: who used which right, newest first."""
-    from kernelcup.cli.show.plain_text import plain
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people.audit_log import AuditEntry, entries
 
     found = backend.ask(
@@ -272,9 +263,6 @@ def audit(
 
 def read_role(text: str) -> Role:
     """Return the role with that name. Raise ``InvalidValue``."""
-    from kernelcup.domain import Role
-    from kernelcup.errors import InvalidValue
-
     try:
         return Role(text.lower())
     except ValueError:
@@ -283,9 +271,6 @@ def read_role(text: str) -> Role:
 
 def read_scopes(words: list[str]) -> frozenset[Scope]:
     """Return the scopes with those names. Raise ``InvalidValue``."""
-    from kernelcup.domain import Scope
-    from kernelcup.errors import InvalidValue
-
     try:
         return frozenset(Scope(word.lower()) for word in words)
     except ValueError:
@@ -294,16 +279,12 @@ def read_scopes(words: list[str]) -> frozenset[Scope]:
 
 def describe_user(each: User) -> str:
     """Return a user as one line."""
-    from kernelcup.cli.show.plain_text import plain
-
     banned = f"  banned: {each.ban_reason}" if each.banned_at is not None else ""
     return plain(f"{each.id}  {each.name}  {each.role.value}  [{logins(each)}]{banned}")
 
 
 def describe_token(each: Token) -> str:
     """Return a token as one line."""
-    from kernelcup.cli.show.plain_text import plain
-
     until = "never expires" if each.expires_at is None else f"expires {each.expires_at:%Y-%m-%d %H:%M} UTC"
     return plain(f"token {each.id}  {each.kind}  {each.name}  [{' '.join(sorted(each.scopes))}]  {until}")
 
@@ -360,7 +341,6 @@ def _now() -> datetime:
 def _token_here(
     db: Database, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts, tokens
 
     now = _now()
@@ -394,7 +374,6 @@ def token_of(body: dict[str, Any]) -> Token:
 
 
 def _usual_scopes(role: Role) -> frozenset[Scope]:
-    from kernelcup.domain import Scope
     from kernelcup.services.people import tokens
 
     return tokens.scopes_of(role) - {Scope.ACT}

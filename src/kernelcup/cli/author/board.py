@@ -6,21 +6,25 @@ import dataclasses
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import options
 from kernelcup.cli.author import board_settings as settings_of
+from kernelcup.cli.author.task import describe, pick_template, print_sources
 from kernelcup.cli.backend.base import Backend, NewBoard
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import no_board, rules_text, times
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.domain import Visibility
+from kernelcup.errors import InvalidValue, OwnHarnessNeeded
+from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kernelcup.client.models import BoardInfo
 
 app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
@@ -52,7 +56,6 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Create a leaderboard from a task. A date without a time, as the deadline, means the end of that day."""
-    from kernelcup.cli import options
     from kernelcup.reporting.phrases import code_rule
 
     kind = options.read_harness(harness)
@@ -80,8 +83,6 @@ def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInf
     Raise ``OwnHarnessNeeded`` without a terminal to ask on, or for JSON.
     """
     from kernelcup.cli.show.working import working
-    from kernelcup.errors import OwnHarnessNeeded
-    from kernelcup_harness.protocol import HarnessKind
 
     try:
         about = f"trying {wanted.task} before its leaderboard is created"
@@ -102,8 +103,6 @@ def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInf
 @with_backend
 def list_all(backend: Backend, as_json: JsonOption = False) -> None:
     """List all leaderboards."""
-    from kernelcup.domain import Visibility
-
     boards = backend.boards()
     if as_json:
         typer.echo(json.dumps({"leaderboards": [board.as_object() for board in boards]}))
@@ -120,7 +119,6 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
 def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
     from kernelcup.cli.author.final import find as find_final
-    from kernelcup.cli.author.task import describe
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
     from kernelcup.reporting.finals import as_object as final_object
@@ -189,8 +187,6 @@ def template(
     as_json: JsonOption = False,
 ) -> None:
     """Print a starting point for a submission, with the leaderboard's directive."""
-    from kernelcup.cli.author.task import pick_template, print_sources
-
     task = backend.whole_task(backend.board(name).name)
     print_sources(pick_template(task, language), as_json=as_json)
 
@@ -210,8 +206,6 @@ def delete(
 
     Their history is deleted too, permanently.
     """
-    from kernelcup.errors import InvalidValue
-
     board = backend.board(name)
     if confirm is None and (as_json or not sys.stdin.isatty()):
         raise InvalidValue(f"not a terminal: confirm with --confirm {board.name}")

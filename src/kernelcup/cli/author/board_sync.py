@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import exit_codes, options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.board_update import PreviewOption, RejudgeOption, left_standings
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
+from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import reader
+from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
     from kernelcup.storage.engine.database import Database
 
@@ -60,9 +63,7 @@ def sync(
     own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
-    from kernelcup.cli import exit_codes, options
     from kernelcup.cli.show.working import working
-    from kernelcup.domain import Visibility
     from kernelcup.services.boards.changes import KEEP
     from kernelcup.services.boards.deadlines import parse_deadline
     from kernelcup.services.boards.problem_sync import SyncOptions
@@ -108,9 +109,7 @@ def work_sync(
     say: Callable[[str], None],
 ) -> SyncResult:
     """Sync on this machine, or through the server. ``say`` is told what becomes of each problem here."""
-    from kernelcup.cli import wiring
     from kernelcup.client.api import LONG_S
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.boards.changes import Keep
     from kernelcup.services.boards.problem_sync import SyncResult, sync_problem_set
 
@@ -153,7 +152,6 @@ def work_sync(
 def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:
     """Raise ``InvalidValue`` for sync options that a server does not accept."""
     from kernelcup.cli.backend.server import refuse_user
-    from kernelcup.errors import InvalidValue
 
     refuse_user(user)
     given = {
@@ -171,8 +169,6 @@ def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, use
 
 def show_sync(result: SyncResult, option: str) -> None:
     """Print what a sync did, for people."""
-    from kernelcup.cli.show.plain_text import plain
-
     would = "would be " if result.preview else ""
     typer.echo(f"commit {result.commit}")
     for name in result.created:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import options
 from kernelcup.cli.author import board_settings as settings_of
-from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.base import Backend, Update
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, HarnessOption, JsonOption
+from kernelcup.cli.show.boards import moment
+from kernelcup.cli.show.plain_text import plain, shortened
+from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kernelcup.cli.backend.base import Update
     from kernelcup.services.boards.changes import Affected, UpdatePreview
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show what would change.")]
@@ -55,9 +57,6 @@ def update(
 
     The word none removes a deadline, an opening, a freeze, a size limit, an event or the review tags.
     """
-    from kernelcup.cli import options
-    from kernelcup.cli.backend.base import Update
-
     if device:
         given["devices"] = device
     kind = options.read_harness(harness)
@@ -79,7 +78,6 @@ def change(
 ) -> None:
     """Show what changes, ask, and do it."""
     from kernelcup.cli.show.working import working
-    from kernelcup.errors import InvalidValue
 
     backend.board(wanted.board)
     seen = backend.preview(wanted)
@@ -120,8 +118,6 @@ def left_standings(names: Sequence[str], option: str) -> str:
 
 def show_preview(seen: UpdatePreview) -> None:
     """Print what changes, for people."""
-    from kernelcup.cli.show.plain_text import plain, shortened
-
     if not seen.changes_anything:
         typer.echo(f"nothing changes in {seen.board}")
         return
@@ -141,8 +137,6 @@ def show_preview(seen: UpdatePreview) -> None:
 
 def show_consequences(seen: UpdatePreview) -> None:
     """Print what a change means for the ranking."""
-    from kernelcup.cli.show.plain_text import plain
-
     if seen.reasons:
         typer.echo(plain(f"results from before and after are not comparable: {'; '.join(seen.reasons)}"))
     if seen.needs_rejudge:
@@ -167,7 +161,6 @@ def taking(each: Affected) -> str:
 
 def setting(value: object) -> str:
     """Return a setting as people read it."""
-    from kernelcup.cli.show.boards import moment
     from kernelcup.services.boards.changes import as_json
 
     if value is None:

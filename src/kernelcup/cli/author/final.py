@@ -12,10 +12,11 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.domain import OPERATOR, Final
+from kernelcup.errors import NotFound
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
-    from kernelcup.domain import Final
     from kernelcup.storage.engine.database import Database
 
 
@@ -62,8 +63,6 @@ def final(
 def find(backend: Backend, board: str, device: str) -> Final | None:
     """Return the newest final of one (leaderboard, device), None if there is none to show."""
     from kernelcup.client.requests import path_of, reader
-    from kernelcup.domain import Final
-    from kernelcup.errors import NotFound
     from kernelcup.services.results import finals
 
     def there(api: Api) -> Final | None:
@@ -79,7 +78,6 @@ def find(backend: Backend, board: str, device: str) -> Final | None:
 def start(backend: Backend, board: str, device: str | None, *, top: int | None, again: bool) -> Final:
     """Begin a final, or have one go on that has lost its duel."""
     from kernelcup.client.requests import path_of, reader
-    from kernelcup.domain import OPERATOR, Final
     from kernelcup.services.results import finals
 
     def here(db: Database) -> Final:

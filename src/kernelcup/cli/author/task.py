@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import options
+from kernelcup.cli.author.task_argument import Where, find_task
 from kernelcup.cli.author.task_check import check
 from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
+from kernelcup.domain import Task
+from kernelcup.errors import NotFound
+from kernelcup_harness.protocol import Work
 
 if TYPE_CHECKING:
     from kernelcup.client.models import TaskInfo
-    from kernelcup.domain import Task
-    from kernelcup_harness.protocol import Work
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 app.command()(check)
@@ -45,7 +48,6 @@ def example(
     as_json: JsonOption = False,
 ) -> None:
     """Copy a shipped task, with all that judges it, to start from."""
-    from kernelcup.errors import NotFound
     from kernelcup.tasks.scaffold import copy_example
     from kernelcup.tasks.shipped import shipped_tasks
 
@@ -118,8 +120,6 @@ def show(
 
     Hidden cases are counted, not shown. With --file or --harness, --json prints the texts by name.
     """
-    from kernelcup.cli import options
-    from kernelcup.cli.author.task_argument import Where, find_task
     from kernelcup.client.models import TaskInfo
     from kernelcup.tasks.public_code import judging_code
 
@@ -146,15 +146,12 @@ def template(
     config: ConfigOption = None,
 ) -> None:
     """Print a starting point for a submission."""
-    from kernelcup.cli.author.task_argument import Where, find_task
-
     task = find_task(path, Where(server=server, local=local, config=config))
     print_sources(pick_template(task, language), as_json=as_json)
 
 
 def pick_template(task: Task, language: str | None) -> dict[str, str]:
     """Return one of a task's templates; without a language, the first. Raise ``NotFound``."""
-    from kernelcup.errors import NotFound
     from kernelcup.tasks.starter import all_templates, find_template
 
     templates = all_templates(task, task.harness)
@@ -167,8 +164,6 @@ def pick_template(task: Task, language: str | None) -> dict[str, str]:
 
 def pick_file(task: Task, name: str) -> dict[str, str]:
     """Return one of a task's files. Raise ``NotFound``."""
-    from kernelcup.errors import NotFound
-
     if name not in task.sources:
         raise NotFound(f"{task.name} has no file {name!r}; it has {', '.join(sorted(task.sources))}")
     return {name: task.sources[name]}

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from kernelcup.domain import Task
-    from kernelcup.errors import NotFound
+from kernelcup.cli import wiring
+from kernelcup.cli.backend.choosing import choose, open_backend
+from kernelcup.domain import Task
+from kernelcup.errors import NotFound
 
 BOARD = "board:"
 """Prefix for a leaderboard's name, even if a shipped task has the same name."""
@@ -56,9 +56,6 @@ def task_place(text: str, where: Where) -> Iterator[Path]:
 
 def _path(text: str, where: Where) -> Path | NotFound | None:
     """Return a path, or the error that there is none; None if the text names a leaderboard explicitly."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import NotFound
-
     if text.startswith(BOARD):
         return None
     try:
@@ -72,15 +69,11 @@ def _path(text: str, where: Where) -> Path | NotFound | None:
 
 def _say_shipped(text: str, where: Where) -> None:
     """Report that a shipped task is used although a leaderboard could be meant."""
-    from kernelcup.cli.backend.choosing import choose
-
     if choose(where.server, local=where.local, config=where.config) is not None:
         typer.echo(f"task: {text}, a shipped task; for the leaderboard's task give {BOARD}{text}", err=True)
 
 
 def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
-    from kernelcup.cli.backend.choosing import choose, open_backend
-    from kernelcup.errors import NotFound
 
     address = choose(where.server, local=where.local, config=where.config)
     place = "this machine's database" if address is None else address
@@ -97,7 +90,5 @@ def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
 
 def _has_database(where: Where) -> bool:
     """Return whether there is a database here: looking up a name must not create one."""
-    from kernelcup.cli import wiring
-
     url = wiring.load_config(where.config).database_url
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()

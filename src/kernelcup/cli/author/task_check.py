@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import exit_codes, options, wiring
+from kernelcup.cli.author import task_solutions
+from kernelcup.cli.author.task_argument import Where, task_place
+from kernelcup.cli.compete.run import judge
+from kernelcup.cli.failures import problem_object
 from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.domain import Task
+from kernelcup.errors import Problem
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, SourceTree, Verdict
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Task
-    from kernelcup.errors import Problem
     from kernelcup.tasks.null_report import Outcome
-    from kernelcup_harness.protocol import HarnessKind, RunReport
 
 # Returns None, so that the judge must make and carry every input and every expected output.
 NULL_SUBMISSION = "def custom_kernel(data):\n    return None\n"
@@ -50,9 +57,6 @@ def check(
     Prints one line for each problem, FILE:LINE:COLUMN: KEY: MESSAGE. Exit code 0 without problems, else 3;
     warnings do not count.
     """
-    from kernelcup.cli import options
-    from kernelcup.cli.author.task_argument import Where, task_place
-
     kind = options.read_harness(harness)
     with task_place(path, Where(server=server, local=local, config=config)) as place:
         check_at(place, kind, run=run, as_json=as_json, config=config)
@@ -60,8 +64,6 @@ def check(
 
 def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool, config: Path | None) -> None:
     """Check the task or problem set at ``place``, and end with the exit code for the result."""
-    from kernelcup.cli import exit_codes
-    from kernelcup.cli.failures import problem_object
     from kernelcup.tasks.check import check_path
 
     problems = list(check_path(place, kind))
@@ -94,9 +96,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, q
 
     Return None if nothing of the task can be run here. Raise ``LaunchError`` or ``TaskTooSlow``.
     """
-    import os
 
-    from kernelcup.cli import wiring
     from kernelcup.cli.show.working import working
     from kernelcup.launchers.local import lint
     from kernelcup.launchers.local.gpu_locks import Slots
@@ -125,7 +125,6 @@ def can_run(place: Path, harness: HarnessKind | None) -> bool:
     from importlib.util import find_spec
 
     from kernelcup.tasks.loader import load_task
-    from kernelcup_harness.protocol import HarnessKind
 
     if is_problem_set(place) or find_spec("torch") is None:
         return False
@@ -134,9 +133,7 @@ def can_run(place: Path, harness: HarnessKind | None) -> bool:
 
 def lacks_gpu(task: Task, settings: Config) -> bool:
     """Return whether a task's own code needs a GPU that this machine does not have."""
-    from kernelcup.cli import wiring
     from kernelcup.services.boards.judgeable import needs_nvcc
-    from kernelcup_harness.protocol import Backend
 
     return needs_nvcc(task) and wiring.pick_device(settings, None).backend is not Backend.CUDA
 
@@ -148,7 +145,6 @@ def is_problem_set(place: Path) -> bool:
 
 def nulls_object(outcome: Outcome | None) -> dict[str, object]:
     """Return the part of ``--json`` for a trial: warnings and the null submissions' outcomes."""
-    from kernelcup.cli.failures import problem_object
     from kernelcup.tasks.null_report import outcome_object
 
     if outcome is None:
@@ -179,9 +175,7 @@ def try_run(
     """
     from importlib.util import find_spec
 
-    from kernelcup.cli import wiring
     from kernelcup.tasks.loader import load_task
-    from kernelcup_harness.protocol import HarnessKind, Verdict
 
     if is_problem_set(place):
         return [], ""
@@ -211,11 +205,8 @@ def try_files(
 
     Return the problems, and what came of each of the others.
     """
-    import dataclasses
     from importlib.util import find_spec
 
-    from kernelcup.cli import wiring
-    from kernelcup.cli.author import task_solutions
     from kernelcup.tasks.loader import load_task
 
     if is_problem_set(place) or find_spec("torch") is None:
@@ -232,7 +223,6 @@ def try_files(
 
 def problem_at(place: Path, task: Task, text: str) -> Problem:
     """Return the problem of a trial run: at the function whose value cannot be carried, else for the whole task."""
-    from kernelcup.errors import Problem
     from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
     from kernelcup.tasks.manifest.reference import REFERENCE
 
@@ -249,12 +239,8 @@ def problem_at(place: Path, task: Task, text: str) -> Problem:
 
 def null_run(task: Task, settings: Config, *, quiet: bool) -> RunReport:
     """Judge a kernel that returns None on all cases, including benchmarks and hidden cases."""
-    import dataclasses
 
-    from kernelcup.cli import wiring
-    from kernelcup.cli.compete.run import judge
     from kernelcup.cli.show.working import working
-    from kernelcup_harness.protocol import Mode, SourceTree
 
     everything = [*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks]
     limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup.errors import Problem
-from kernelcup_harness.protocol import HarnessKind, Mode, SourceTree, Verdict
+from kernelcup.cli import wiring
+from kernelcup.cli.compete import compiled
+from kernelcup.cli.compete.run import judge
+from kernelcup.domain import Task
+from kernelcup.errors import LaunchError, Problem
+from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree, Verdict
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Task
-    from kernelcup_harness.protocol import RunReport
 
 EXPECTED = "expected.yml"
 
@@ -91,9 +93,6 @@ def is_plain_test(entry: Mapping[str, object], harness: str) -> bool:
 
 def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -> tuple[Problem | None, str]:
     """Judge a file once in test mode, by the harness that the task chooses. Return a problem, or what came of it."""
-    from kernelcup.cli import wiring
-    from kernelcup.cli.compete import compiled
-    from kernelcup.cli.compete.run import judge
     from kernelcup.cli.show.working import working
 
     device = wiring.pick_device(settings, None)
@@ -128,9 +127,6 @@ def compiled_only(
 
     What a machine lacks, such as a library's headers, is no problem of the task.
     """
-    from kernelcup.cli.compete import compiled
-    from kernelcup.errors import LaunchError
-
     try:
         made = compiled.compile_here(task, tree, (), settings)
     except LaunchError as error:

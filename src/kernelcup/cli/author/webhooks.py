@@ -14,6 +14,7 @@ from kernelcup.cli.options import BoardArgument, JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.requests import path_of, reader
+from kernelcup.domain import OPERATOR
 
 if TYPE_CHECKING:
     from kernelcup.storage.news.webhooks import Webhook
@@ -32,7 +33,6 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Register a webhook. The secret that verifies its messages is shown only once."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
     name = backend.board(board).name
@@ -60,7 +60,6 @@ def add(
 @with_backend
 def list_all(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the webhooks of a leaderboard, and whether they work."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
     from kernelcup.storage.news.webhooks import Webhook
 
@@ -88,7 +87,6 @@ def enable(
     backend: Backend, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False
 ) -> None:
     """Enable a disabled webhook again. Its waiting messages are sent."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
     name = backend.board(board).name
@@ -105,7 +103,6 @@ def remove(
     backend: Backend, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False
 ) -> None:
     """Remove a webhook and its waiting messages."""
-    from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
     name = backend.board(board).name
@@ -131,7 +128,6 @@ def state_of(webhook: Webhook) -> str:
 
 def webhook_object(webhook: Webhook) -> dict[str, Any]:
     """Return a webhook as ``--json`` prints it."""
-
     return json_object(
         webhook,
         "id",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from kernelcup.domain import Standing, Task
+from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 
+if TYPE_CHECKING:
     from kernelcup.client.api import Api
     from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Standing, Task
     from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 
 T = TypeVar("T")
 

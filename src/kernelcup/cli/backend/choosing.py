@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from kernelcup.cli.credentials import Credentials
+from kernelcup.errors import InvalidValue, SignInNeeded
 
 LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")
 """If any of these is set, commands use the local database even when signed in to a server."""
@@ -27,9 +26,6 @@ def open_backend(server: str | None, local: bool, config: Path | None) -> Iterat
         InvalidValue: The options contradict each other.
         ConfigError, StorageUnavailable: The local database cannot be used.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.errors import SignInNeeded
-
     address = choose(server, local=local, config=config)
     if address is None:
         from kernelcup.cli.backend.local import LocalBackend
@@ -41,7 +37,6 @@ def open_backend(server: str | None, local: bool, config: Path | None) -> Iterat
             yield LocalBackend(settings, db)
         return
     from kernelcup.cli.backend.server import ServerBackend
-    from kernelcup.cli.credentials import Credentials
     from kernelcup.client.transport import Client
 
     typer.echo(f"server: {address}", err=True)
@@ -61,8 +56,6 @@ def overriding() -> str | None:
 
 def say_overridden() -> None:
     """Report on stderr that the signed-in server is not used, and why."""
-    from kernelcup.cli.credentials import Credentials
-
     name, server = overriding(), Credentials.load(os.environ).default
     if name is not None and server is not None:
         typer.echo(
@@ -74,9 +67,6 @@ def say_overridden() -> None:
 
 def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
     """Return the address of the chosen server, None for this machine's database."""
-    from kernelcup.cli.credentials import Credentials
-    from kernelcup.errors import InvalidValue
-
     if server is not None and (local or config is not None):
         raise InvalidValue(f"--server and {'--local' if local else '--config'} contradict each other")
     if local:

@@ -13,8 +13,9 @@ import typer
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
-from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, JobState
+from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, JobState, Standing, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.services.boards import boards
 from kernelcup.services.machines.outages import outage_text, outages
@@ -23,17 +24,16 @@ from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.services.results import standings
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
+from kernelcup_harness.protocol import SourceTree
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Standing, Task
     from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.services.results.leader import Beside
     from kernelcup.storage.engine.database import Database
     from kernelcup.storage.machines.outages import DeviceFault
-    from kernelcup_harness.protocol import SourceTree
 
 POLL_INTERVAL_S = 0.5
 
@@ -199,7 +199,6 @@ class LocalBackend:
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
-        from kernelcup.cli.show.task_object import without_hidden
         from kernelcup.services.submissions.handout import templates_of
 
         found = boards.visible_task(self._db, board)

@@ -17,17 +17,15 @@ from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
-from kernelcup.domain import MOMENTS
+from kernelcup.domain import MOMENTS, Standing, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
-from kernelcup_harness.protocol import ProfileOptions, to_json
+from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
 
 if TYPE_CHECKING:
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Standing, Task
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import SourceTree
 
 T = TypeVar("T")
 
@@ -82,7 +80,6 @@ class ServerBackend:
 
     def watch(self, submission_id: int, *, quiet: bool) -> None:
         """Follow a submission until it has ended."""
-
         try:
             # The events alone would not show at once what the submission waits for.
             submission = self._api.submission(submission_id)

@@ -10,17 +10,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli import exit_codes, logs, wiring
+from kernelcup.cli.backend import base
+from kernelcup.cli.backend.choosing import open_backend
 from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.errors import DeviceNeeded, InvalidValue
+from kernelcup.domain import Device, JobState, Task
+from kernelcup.errors import DeviceNeeded, InvalidValue, NotFound
+from kernelcup_harness.protocol import (
+    Backend,
+    DuelResult,
+    DuelVerdict,
+    HarnessKind,
+    JobSpec,
+    Mode,
+    RunReport,
+    SourceTree,
+    Verdict,
+    from_json,
+    to_json,
+)
 
 if TYPE_CHECKING:
-    from kernelcup.cli.backend import base
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Device, Task
     from kernelcup.storage.engine.database import Database
-    from kernelcup_harness.protocol import JobSpec, RunReport, SourceTree
 
 LARGEST_NUMBER = 2**31 - 1
 
@@ -64,10 +78,6 @@ def compare(
 
     Exit codes as for `kernelcup run`, for the first one's verdict; 9 if nothing was compared.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.cli.backend.choosing import open_backend
-    from kernelcup.errors import NotFound
-
     if task is not None:
         compare_files(task, first, second, device, as_json=as_json, config=config)
         return
@@ -95,7 +105,6 @@ def compare_files(
     task: str, first: str, second: str, device: str | None, *, as_json: bool, config: Path | None
 ) -> None:
     """Compare two files on this machine."""
-    from kernelcup.cli import wiring
     from kernelcup.services.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
@@ -111,8 +120,6 @@ def compare_files(
 
 def check_device(device: Device, settings: Config) -> Device:
     """Return a device that has times to compare. Raise ``InvalidValue``."""
-    from kernelcup_harness.protocol import Backend
-
     if device.backend is not Backend.EMULATED:
         return device
     others = [each.name for each in settings.devices if each.backend is not Backend.EMULATED]
@@ -124,7 +131,6 @@ def compare_stored(
     backend: base.Backend, db: Database, first: int, second: int, device: str | None, *, as_json: bool
 ) -> None:
     """Compare two submissions of this machine's database, without a queue."""
-    from kernelcup.cli import wiring
     from kernelcup.services.boards import boards
     from kernelcup.services.results import standings
 
@@ -150,10 +156,7 @@ def compare_there(
     backend: base.Backend, api: Api, first: int, second: int, device: str | None, *, as_json: bool
 ) -> None:
     """Have a server compare two submissions, and wait for it."""
-    from kernelcup.cli import exit_codes
-    from kernelcup.domain import JobState
     from kernelcup.reporting.phrases import is_compared
-    from kernelcup_harness.protocol import DuelResult, Verdict, from_json
 
     body = {"first": first, "second": second, "device": device}
     made = api.ask(dict, "POST", "/compare", json=body)
@@ -203,12 +206,10 @@ def measure(
 
     Where that is not possible each is measured by itself, and the intervals of their times are compared.
     """
-    from kernelcup.cli import logs, wiring
     from kernelcup.cli.show import render
     from kernelcup.scoring import score
     from kernelcup.services.results.final_order import by_scores
     from kernelcup.tasks.job_spec import build_job_spec, placed
-    from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode
 
     spec = build_job_spec(
         task,
@@ -244,10 +245,8 @@ def show_report(
         names: Their names in sentences.
         given: Their names in JSON: paths, or numbers of submissions.
     """
-    from kernelcup.cli import exit_codes
     from kernelcup.cli.show import render, terminal
     from kernelcup.reporting.phrases import duel_sentence, is_compared
-    from kernelcup_harness.protocol import to_json
 
     sentence = "" if report.duel is None else duel_sentence(report.duel, *names)
     if as_json:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
+from kernelcup.cli import exit_codes
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.domain import Device, Task
 from kernelcup.errors import InvalidValue, LaunchError
-from kernelcup_harness.protocol import Backend, Mode, Verdict
+from kernelcup_harness.protocol import Backend, Mode, SourceTree, Verdict, to_json
+from kernelcup_harness.protocol.compiled import Compiled, KernelResources
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Device, Task
-    from kernelcup_harness.protocol import SourceTree
-    from kernelcup_harness.protocol.compiled import Compiled, KernelResources
 
 KINDS = ("resources", "ptx", "sass")
 NOT_RUN = "compiled, not run: no GPU here"
@@ -94,9 +93,6 @@ def show_resources(out: Console, architecture: str, kernels: Sequence[KernelReso
 
 def end(found: Compiled, *, as_json: bool) -> typer.Exit:
     """Say what came of a submission that cannot run here; return what ends the command."""
-    from kernelcup.cli import exit_codes
-    from kernelcup_harness.protocol import to_json
-
     if as_json:
         verdict = Verdict.COMPILE_ERROR.value if found.error else None
         said = {"verdict": verdict, "outcome": verdict or NOT_RUN, "compiled": to_json(found)}

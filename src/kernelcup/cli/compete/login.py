@@ -7,16 +7,20 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.cli.backend.choosing import overriding
+from kernelcup.cli.credentials import Credentials, write_popcorn
 from kernelcup.cli.options import JsonOption
+from kernelcup.cli.show.boards import moment
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.errors import InvalidValue, SignInNeeded, SignInPending, SlowDown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from kernelcup.client.models import BudgetInfo
     from kernelcup.client.transport import Client
 
@@ -51,8 +55,6 @@ def login(
     Shows an address and a code. Open the address in any browser, sign in there and enter the
     code. The token goes to ~/.config/kernelcup/credentials.json, which only you can read.
     """
-    from kernelcup.cli.backend.choosing import overriding
-    from kernelcup.cli.credentials import Credentials, write_popcorn
     from kernelcup.client.core import read_server
     from kernelcup.client.transport import Client
 
@@ -83,10 +85,8 @@ def login(
 
 def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     """Revoke this machine's token for a server and forget it."""
-    from kernelcup.cli.credentials import Credentials
     from kernelcup.client.core import read_server
     from kernelcup.client.transport import Client
-    from kernelcup.errors import SignInNeeded
 
     # The environment's token is not this command's to revoke.
     known = Credentials.load({name: text for name, text in os.environ.items() if name != "KERNELCUP_TOKEN"})
@@ -107,7 +107,6 @@ def whoami(
     as_json: JsonOption = False,
 ) -> None:
     """Show your account at a server and what your token may do."""
-    from kernelcup.cli.credentials import Credentials
     from kernelcup.client.core import read_server
     from kernelcup.client.transport import Client
 
@@ -142,8 +141,6 @@ def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
 
 def budget_text(found: Sequence[BudgetInfo]) -> str:
     """Describe how much of each limit is left."""
-    from kernelcup.cli.show.boards import moment
-
     parts = []
     for each in found:
         more = f", more from {moment(each.resets_at)}" if each.resets_at is not None else ""
@@ -163,8 +160,6 @@ def budget_object(budget: BudgetInfo) -> dict[str, object]:
 
 def read_token(given: str | None) -> str | None:
     """Return the token of the command line; ``-`` means standard input."""
-    from kernelcup.errors import InvalidValue
-
     if given is None:
         return None
     secret = sys.stdin.readline().strip() if given == "-" else given.strip()
@@ -179,8 +174,6 @@ def let_in(client: Client, scopes: list[str], sleep: Callable[[float], None]) ->
     Raises:
         SignInDenied, SignInExpired: It was not let in.
     """
-    from kernelcup.errors import SignInPending, SlowDown
-
     name = f"kernelcup on {socket.gethostname()}"[:60]
     begun = client.request("POST", "/auth/device", json={"client": name, "scopes": scopes})
     # Not on standard output, which may be JSON.
@@ -201,6 +194,4 @@ def let_in(client: Client, scopes: list[str], sleep: Callable[[float], None]) ->
 
 def plainly(value: object) -> str:
     """Return a server's text without terminal control characters."""
-    from kernelcup.cli.show.plain_text import plain
-
     return plain(str(value))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kernelcup.cli.backend.base import Backend
+from kernelcup.cli import wiring
+from kernelcup.cli.backend.base import Ask, Backend
 from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.compete.submissions import content, finish
 from kernelcup.cli.options import JsonOption, SubmissionFile, UserOption
 from kernelcup.cli.show.plain_text import plain
-
-if TYPE_CHECKING:
-    from kernelcup_harness.protocol import Counters
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup_harness.protocol import Counters, Mode, ProfileOptions, Sections
 
 
 @with_backend
@@ -50,12 +51,6 @@ def profile(
 
     Waits for the result. It never scores. Exit codes as for `kernelcup run`.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.cli.backend.base import Ask
-    from kernelcup.cli.compete.submissions import finish
-    from kernelcup.errors import InvalidValue
-    from kernelcup_harness.protocol import Mode, ProfileOptions, Sections
-
     if sections not in [*Sections]:
         raise InvalidValue(f"--sections {sections}: expected {', '.join(Sections)}")
     before = [] if against is None else counters_of(backend, against)
@@ -88,7 +83,6 @@ def profile(
 
 def follow_up(backend: Backend, submission_id: int, before: list[Counters], files: Path | None) -> None:
     """Print what has changed, and write the files of a profile."""
-    from kernelcup.cli.compete.submissions import content
     from kernelcup.reporting.bottlenecks import explain
 
     job = backend.submission(submission_id).jobs[0]
@@ -107,8 +101,6 @@ def follow_up(backend: Backend, submission_id: int, before: list[Counters], file
 
 def counters_of(backend: Backend, submission_id: int) -> list[Counters]:
     """Return the counters of a submission's profile. Raise ``NotFound`` without any."""
-    from kernelcup.errors import NotFound
-
     reports = [job.report for job in backend.submission(submission_id).jobs]
     found = [each.counters for each in reports if each is not None and each.counters is not None]
     if not any(each.kernels for each in found):

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import exit_codes, wiring
+from kernelcup.cli.backend.choosing import open_backend
 from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
-from kernelcup.errors import InvalidValue
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup_harness.protocol import JobSpec, RunReport, StageName, from_json, to_json
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
     from kernelcup.services.results.replay import FoundRun
-    from kernelcup_harness.protocol import JobSpec, RunReport, StageName
 
 STAGES = ("test", "benchmark", "ranked")
 
@@ -62,10 +65,7 @@ def replay(
 
     Exit codes as for `kernelcup run`.
     """
-    from kernelcup.cli import exit_codes, wiring
-    from kernelcup.cli.backend.choosing import open_backend
     from kernelcup.cli.show.working import working
-    from kernelcup.errors import NotFound
     from kernelcup.services.results.replay import find_run, replay_job
 
     if twin and input_number is None:
@@ -102,7 +102,6 @@ def find_there(api: Api, run_id: int) -> FoundRun:
     """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
     from kernelcup.client.requests import path_of
     from kernelcup.services.results.replay import FoundRun
-    from kernelcup_harness.protocol import RunReport, from_json
 
     report, name, task_hash, submission, device = api.ask(
         lambda body: (
@@ -133,8 +132,6 @@ def find_there(api: Api, run_id: int) -> FoundRun:
 
 def read_stage(text: str | None) -> StageName | None:
     """Return the stage of that name. Raise ``InvalidValue``."""
-    from kernelcup_harness.protocol import StageName
-
     if text is not None and text not in STAGES:
         raise InvalidValue(f"--stage {text}: expected one of {', '.join(STAGES)}")
     return None if text is None else StageName(text)
@@ -143,7 +140,6 @@ def read_stage(text: str | None) -> StageName | None:
 def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
     """Print the repeated sample and its outcome."""
     from kernelcup.cli.show import render, terminal
-    from kernelcup.cli.show.plain_text import plain
 
     assert spec.replay is not None
     sample = spec.replay.sample
@@ -163,8 +159,6 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
 
 def as_object(found: FoundRun, spec: JobSpec, report: RunReport) -> dict[str, object]:
     """Return the object that ``--json`` prints."""
-    from kernelcup_harness.protocol import to_json
-
     return {
         "run": found.run_id,
         "submission": found.submission_id,

@@ -9,11 +9,16 @@ import json
 import shlex
 import threading
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import exit_codes, logs, options, wiring
+from kernelcup.cli.author.task_argument import Where, find_task
+from kernelcup.cli.compete import compiled
+from kernelcup.cli.compete.submit import warn_near_misses
 from kernelcup.cli.options import (
     AnyTaskArgument,
     ConfigOption,
@@ -24,14 +29,12 @@ from kernelcup.cli.options import (
     ServerOption,
     SubmissionFile,
 )
+from kernelcup.domain import Device, Task
 from kernelcup.errors import InvalidValue
+from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree, Verdict, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Device, Task
-    from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree
 
 LONGEST_TRACE_BYTES = 512 << 20
 
@@ -74,10 +77,6 @@ def run(
 
     The exit code is that of the verdict, 0 for accepted; `kernelcup --help` lists all.
     """
-    from kernelcup.cli import exit_codes, options, wiring
-    from kernelcup.cli.author.task_argument import Where, find_task
-    from kernelcup.cli.compete import compiled
-    from kernelcup.cli.compete.submit import warn_near_misses
     from kernelcup.services.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
@@ -128,7 +127,6 @@ def judge(
 
     ``say`` is told of a wait for the device instead of the terminal.
     """
-    from kernelcup.cli import logs, wiring
     from kernelcup.cli.show import render
     from kernelcup.tasks.job_spec import build_job_spec
 
@@ -165,8 +163,6 @@ def check_seed(seed: str | None) -> str | None:
 
 def check_trace(trace: Path | None, mode: Mode) -> None:
     """Raise ``InvalidValue`` if there will be no trace, or its folder does not exist."""
-    from kernelcup_harness.protocol import Mode
-
     if trace is None:
         return
     if mode is not Mode.PROFILE:
@@ -219,8 +215,6 @@ def show_traces(report: RunReport, target: Path | None, written: list[Path]) -> 
 
 def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> None:
     """Print the command that repeats a failed run with its seed."""
-    from kernelcup_harness.protocol import Verdict
-
     if report.verdict is Verdict.ACCEPTED or not report.secret_seed:
         return
     options = ["--mode", report.mode.value, "--device", device.name, "--harness", report.harness.value]
@@ -232,7 +226,6 @@ def as_object(task: Task, device: Device, report: RunReport) -> dict[str, object
     """Return the object that ``--json`` prints: verdict, score, insights, and the report."""
     from kernelcup import scoring
     from kernelcup.reporting.insights import as_objects
-    from kernelcup_harness.protocol import to_json
 
     found = scoring.score(report, task.ranking_by)
     return {

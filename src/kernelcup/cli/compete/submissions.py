@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.domain import JobState, RankingBy, Standing
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup_harness.protocol import SASS, RanKernel, RunReport, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelcup.client.models import JobInfo, SubmissionInfo
-    from kernelcup.domain import RankingBy, Standing
-    from kernelcup_harness.protocol import RanKernel, RunReport
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
 
@@ -36,9 +38,6 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """List submissions, newest first."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import NotFound
-
     with wiring.pointing_to(f"kernelcup board list{backend.option}", NotFound):
         views = backend.submissions(user=user, board=board, tag=tag, limit=limit)
     if as_json:
@@ -79,9 +78,6 @@ def show(
 
     Exit codes as for `kernelcup run`.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.errors import NotFound
-
     with wiring.pointing_to(listing(backend), NotFound):
         if code:
             found = backend.code(submission_id)
@@ -101,9 +97,6 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete one of your submissions with its runs."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import InvalidValue, NotFound
-
     with wiring.pointing_to(listing(backend), NotFound):
         backend.submission(submission_id)
         if not yes and (as_json or not sys.stdin.isatty()):
@@ -134,7 +127,6 @@ def finish(
 
     With the local database, a second opinion's findings are shown too; a server does not reveal them.
     """
-    from kernelcup.cli import exit_codes
     from kernelcup.cli.show import screening, terminal
 
     view = backend.submission(submission_id)
@@ -165,7 +157,6 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
     from rich.text import Text
 
     from kernelcup.cli.show import render
-    from kernelcup.domain import JobState
 
     for job in view.jobs:
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
@@ -199,7 +190,6 @@ def print_replay(out: Console, job: JobInfo) -> None:
 def state_text(job: JobInfo) -> str:
     """Describe the state of a job without a run."""
     from kernelcup.cli.compete.follow import waiting_text
-    from kernelcup.domain import JobState
 
     if job.state is JobState.CANCELLED and job.reason:
         return job.reason
@@ -260,7 +250,6 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     """Return a job with its run as ``--json`` prints it."""
     from kernelcup import scoring
     from kernelcup.reporting.insights import as_objects
-    from kernelcup_harness.protocol import to_json
 
     body: dict[str, object] = {
         "id": job.id,
@@ -303,8 +292,6 @@ def sass(
 
 def print_listing(backend: Backend, number: int, device: str | None, *, as_json: bool) -> None:
     """Print the kernels of a submission's run and their machine code. Raise ``NotFound`` without any."""
-    from kernelcup_harness.protocol import SASS, to_json
-
     job, report = listed_job(backend, number, device)
     text = content(backend, job, SASS).decode("utf-8", "replace")
     if as_json:
@@ -316,9 +303,6 @@ def print_listing(backend: Backend, number: int, device: str | None, *, as_json:
 
 def listed_job(backend: Backend, number: int, device: str | None) -> tuple[JobInfo, RunReport]:
     """Return a submission's job whose run has a listing, and its report. Raise ``NotFound`` without any."""
-    from kernelcup.errors import NotFound
-    from kernelcup_harness.protocol import SASS
-
     for job in backend.submission(number).jobs:
         report = job.report if device is None or job.device.lower() == device.lower() else None
         if report is not None and any(each.name == SASS for each in report.files):

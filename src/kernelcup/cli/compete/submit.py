@@ -11,10 +11,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.backend.base import Backend
+from kernelcup.cli import options, wiring
+from kernelcup.cli.backend.base import Ask, Backend
 from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.compete.submissions import finish, listing
 from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
+from kernelcup.cli.show.boards import moment, no_board
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.errors import (
+    DeviceNeeded,
+    InvalidValue,
+    LeaderboardNeeded,
+    NotFound,
+    ServerUnavailable,
+    UnknownDevice,
+    WaitOver,
+)
+from kernelcup_harness.protocol import Mode
 
 if TYPE_CHECKING:
     from kernelcup.client.models import BoardInfo
@@ -45,12 +58,7 @@ def submit(
     server this machine judges it now, or, with --no-wait, `kernelcup serve` does. Exit codes as for
     `kernelcup run`; with several devices, that of the first verdict that is not accepted.
     """
-    from kernelcup.cli import options, wiring
-    from kernelcup.cli.backend.base import Ask
-    from kernelcup.cli.compete.submissions import finish
-    from kernelcup.errors import DeviceNeeded, LeaderboardNeeded, NotFound, ServerUnavailable, UnknownDevice
     from kernelcup.services.submissions.submit import read_tree
-    from kernelcup_harness.protocol import Mode
 
     name, content = wiring.read_submission(file)
     warn_near_misses(read_tree(name, content).code)
@@ -134,10 +142,6 @@ def watch(
     A server or another process, such as `kernelcup serve`, judges it. Exit codes as for
     `kernelcup run`.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.cli.compete.submissions import finish, listing
-    from kernelcup.errors import NotFound
-
     with wiring.pointing_to(listing(backend), NotFound):
         with no_longer_than(
             timeout_s, f"submission {submission_id}", f"kernelcup watch {submission_id}{backend.option}"
@@ -153,8 +157,6 @@ def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[No
     Uses a timer of the process: a silent stream of a server would never give way to a look at
     the clock. The timer fires again each second: a library's cleanup may swallow the exception.
     """
-    from kernelcup.errors import WaitOver
-
     if timeout_s is None:
         yield
         return
@@ -184,10 +186,6 @@ def cancel(
 
     Queued jobs are withdrawn; running jobs are stopped within seconds.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.cli.compete.submissions import listing
-    from kernelcup.errors import NotFound
-
     with wiring.pointing_to(listing(backend), NotFound):
         count = backend.cancel(submission_id, user=user)
     if as_json:
@@ -210,7 +208,6 @@ def standings(
 ) -> None:
     """Show a leaderboard's standings, one table for each device."""
     from kernelcup.cli.show import ranking, terminal
-    from kernelcup.cli.show.boards import moment
     from kernelcup.reporting.phrases import frozen_text, rejudge_command, waiting_text
 
     found = backend.board(only_board(backend) if board is None else board)
@@ -239,8 +236,6 @@ def standings(
 
 def board_device(board: BoardInfo, device: str) -> str:
     """Return a leaderboard's device in its own spelling. Raise ``UnknownDevice``."""
-    from kernelcup.errors import UnknownDevice
-
     for name in board.devices:
         if name.lower() == device.lower():
             return name
@@ -249,9 +244,6 @@ def board_device(board: BoardInfo, device: str) -> str:
 
 def only_board(backend: Backend) -> str:
     """Return the name of the only leaderboard. Raise ``InvalidValue`` if there is not just one."""
-    from kernelcup.cli.show.boards import no_board
-    from kernelcup.errors import InvalidValue, NotFound
-
     names = [board.name for board in backend.boards()]
     if not names:
         raise NotFound(no_board(backend))

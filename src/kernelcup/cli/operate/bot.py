@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption
+from kernelcup.errors import ConfigError, InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
@@ -37,8 +39,6 @@ def bot(
     configuration's.
     """
     from kernelcup.bot.context import BotConfig
-    from kernelcup.cli import wiring
-    from kernelcup.errors import InvalidValue
     from kernelcup.http import logs
 
     if log_format not in ("text", "json"):
@@ -80,8 +80,6 @@ def look(settings: Config) -> list[Looked]:
 @contextlib.contextmanager
 def discord_imported() -> Iterator[None]:
     """Import discord.py without its warning. Raise ``ConfigError`` where it is not installed."""
-    from kernelcup.errors import ConfigError
-
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "'audioop' is deprecated", DeprecationWarning)
@@ -109,8 +107,6 @@ def run(made: KernelCupBot, token: str) -> None:
 def discord_errors() -> Iterator[None]:
     """Turn refusals by Discord that only the operator can fix into ``ConfigError``."""
     import discord
-
-    from kernelcup.errors import ConfigError
 
     try:
         yield

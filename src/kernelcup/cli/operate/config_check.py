@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelcup.cli import wiring
+from kernelcup.cli.operate.db import state_of
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 
@@ -34,8 +36,6 @@ def check(
     """
     from sqlalchemy import make_url
 
-    from kernelcup.cli import wiring
-    from kernelcup.cli.operate.db import state_of
     from kernelcup.http.state import given_secret
     from kernelcup.launchers.local.launcher import check_torch
 

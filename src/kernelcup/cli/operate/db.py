@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.errors import ConfigError, Conflict, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -23,7 +27,6 @@ def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 
     Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
     """
-    from kernelcup.cli import wiring
     from kernelcup.storage.engine import migrate
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
@@ -40,8 +43,6 @@ def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 
 def check_is_there(url: str) -> None:
     """Raise ``NotFound`` if there is no SQLite file, rather than create an empty one and back that up."""
-    from kernelcup.errors import NotFound
-
     missing = missing_file(url)
     if missing is not None:
         raise NotFound(
@@ -70,10 +71,7 @@ def state_of(settings: Config) -> str:
     Raises:
         ConfigError, StorageUnavailable: `kernelcup serve` could not use it.
     """
-    import os
 
-    from kernelcup.cli import wiring
-    from kernelcup.errors import ConfigError
     from kernelcup.storage.engine import migrate
 
     missing = missing_file(settings.database_url)
@@ -101,7 +99,6 @@ def backup(
     config: ConfigOption = None,
 ) -> None:
     """Write a copy of the database to FILE. The service may keep running."""
-    from kernelcup.cli import wiring
     from kernelcup.storage.engine import backups
 
     settings = wiring.load_config(config)
@@ -126,7 +123,6 @@ def restore(
     The command refuses while a server uses the database: what it stores would be lost or mixed in. A
     database that is not empty is replaced only with --yes.
     """
-    from kernelcup.cli import wiring
     from kernelcup.storage.engine import backups, migrate
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
@@ -142,9 +138,7 @@ def restore(
 
 def check_idle(db: Database) -> None:
     """Raise ``Conflict`` while a server works with the database."""
-    from datetime import UTC, datetime
 
-    from kernelcup.errors import Conflict
     from kernelcup.services.machines import dispatchers
     from kernelcup.storage.engine import migrate
 

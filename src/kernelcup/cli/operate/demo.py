@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import secrets
 import shlex
 import shutil
 import sys
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import wiring
+from kernelcup.domain import OPERATOR, Device, Scope, Submission
 from kernelcup.errors import Conflict
+from kernelcup_harness.protocol import Backend, Mode
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelcup.config.settings import Config
-    from kernelcup.domain import Device, Submission
     from kernelcup.storage.engine.database import Database
 
 # Leaderboard, user, and one of the task's files; GPU-only submissions are too slow to interpret.
@@ -51,7 +54,6 @@ def demo(
     Creates two leaderboards, judges the submissions of three users, and shows the standings. The device
     is this machine's best: a GPU if there is one, else the emulated device.
     """
-    from kernelcup.cli import wiring
     from kernelcup.cli.show import terminal
     from kernelcup.config.settings import Config
 
@@ -79,11 +81,9 @@ def demo(
 
 def write_pages(db: Database, settings: Config, folder: Path) -> Path:
     """Write the site as the demo's creator sees it, and return the path of its first page."""
-    import secrets
 
     import structlog
 
-    from kernelcup.domain import OPERATOR, Scope
     from kernelcup.http.state import Platform
     from kernelcup.http.static_site import write_site
     from kernelcup.services.people import tokens
@@ -119,8 +119,6 @@ def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> N
 
 def with_or_without_sandbox(settings: Config) -> Config:
     """Return the demo's settings; its submissions ship with KernelCup, so no sandbox is required."""
-    from kernelcup.cli import wiring
-
     if wiring.describe_harness()["sandbox"]["kind"] != "none":
         return settings
     typer.echo(
@@ -147,7 +145,6 @@ def clear(folder: Path) -> None:
 
 def make_boards(db: Database, settings: Config, device: Device) -> None:
     """Make both leaderboards."""
-    from kernelcup.cli import wiring
     from kernelcup.services.boards.boards import create_board
 
     for name in BOARDS:
@@ -164,12 +161,10 @@ def make_boards(db: Database, settings: Config, device: Device) -> None:
 
 def compete(out: Console, db: Database, settings: Config, device: Device) -> Submission:
     """Submit and judge everything; return a submission that is wrong."""
-    from kernelcup.cli import wiring
     from kernelcup.cli.show import render
     from kernelcup.services.queue.progress import JobFinished, JobProgress, JobStarted, Progress
     from kernelcup.services.submissions.submit import submit
     from kernelcup.tasks.shipped import shipped_tasks
-    from kernelcup_harness.protocol import Backend, Mode
 
     entries = [entry for entry in ENTRIES if device.backend is Backend.CUDA or not entry[3]]
     submitted = {}

@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kernelcup.cli import exit_codes, wiring
+from kernelcup.cli.operate.bot import look
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.clocks import clock_words
+from kernelcup.domain import TrustRule
+from kernelcup.errors import ConfigError, KernelCupError, LaunchError
+from kernelcup_harness.protocol import Backend, TrustLevel
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -52,8 +58,6 @@ def doctor(
 
     Exit code 0 if submissions can be judged here (with --discord: if the bot can work), 4 otherwise.
     """
-    from kernelcup.cli import exit_codes
-
     looked = look_at_discord(config) if discord else look_around(config)
     findings = list(look_at_runner() if runner else looked)
     if as_json:
@@ -68,9 +72,6 @@ def doctor(
 
 def look_around(config: Path | None) -> Iterator[CheckResult]:
     """Run all checks that the configuration allows."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import ConfigError
-
     yield from (python(), torch(), triton(), compilers(), sandbox())
     try:
         settings = wiring.load_config(config)
@@ -85,10 +86,7 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
 
 def look_at_runner() -> Iterator[CheckResult]:
     """Check what decides the trust level of results, in a container, a pod or on a host."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import LaunchError
     from kernelcup.launchers.gpu_health.probe import gpus_here
-    from kernelcup_harness.protocol import TrustLevel
 
     try:
         found = wiring.describe_harness()
@@ -116,10 +114,6 @@ def look_at_runner() -> Iterator[CheckResult]:
 
 def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
     """Check the bot's tokens, its guilds, and its permissions there."""
-    from kernelcup.cli import wiring
-    from kernelcup.cli.operate.bot import look
-    from kernelcup.errors import ConfigError
-
     try:
         found = look(wiring.load_config(config))
     except ConfigError as error:
@@ -153,10 +147,6 @@ def triton() -> CheckResult:
 
 def gpu(config: Config) -> CheckResult:
     """The devices on which this machine can judge."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import ConfigError
-    from kernelcup_harness.protocol import Backend
-
     try:
         wiring.check_devices(config)
     except ConfigError as error:
@@ -171,9 +161,6 @@ def gpu(config: Config) -> CheckResult:
 
 def clocks(config: Config) -> CheckResult:
     """By which clock each device times what the standard harness judges."""
-    from kernelcup.cli import wiring
-    from kernelcup.clocks import clock_words
-    from kernelcup.errors import KernelCupError
     from kernelcup.services.machines.device_clocks import misnamed
 
     with suppress(KernelCupError, OSError), wiring.open_database(config) as db:
@@ -192,9 +179,6 @@ OPEN_COUNTERS = (
 
 def level(config: Config) -> CheckResult:
     """The best level of times that this machine gives."""
-    from kernelcup.cli import wiring
-    from kernelcup_harness.protocol import Backend, TrustLevel
-
     if not any(each.backend is Backend.CUDA and each.launcher == "local" for each in config.devices):
         return CheckResult("level", "ok", f"{TrustLevel.WALL_CLOCK}: this machine judges on no GPU")
     trouble = wiring.counters_trouble()
@@ -226,9 +210,6 @@ def compilers() -> CheckResult:
 
 def sandbox() -> CheckResult:
     """The sandbox, as the harness finds it: an installed sandbox may not work."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import LaunchError
-
     try:
         described = wiring.describe_harness()
         found = described["sandbox"]
@@ -249,8 +230,6 @@ def sandbox() -> CheckResult:
 
 def database(config: Config) -> CheckResult:
     """The database and its schema."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import KernelCupError
     from kernelcup.storage.engine.migrate import current_revision
 
     try:
@@ -263,9 +242,6 @@ def database(config: Config) -> CheckResult:
 
 def levels(config: Config) -> CheckResult:
     """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
-    from kernelcup.cli import wiring
-    from kernelcup.domain import TrustRule
-    from kernelcup.errors import KernelCupError
     from kernelcup.services.boards.boards import list_boards, without_gpu_of
 
     try:
@@ -288,8 +264,6 @@ def levels(config: Config) -> CheckResult:
 
 def out_of_service(config: Config) -> CheckResult:
     """The GPUs that failed their checks, on all machines of this database."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import KernelCupError
     from kernelcup.services.machines.outages import outage_text, outages
 
     try:

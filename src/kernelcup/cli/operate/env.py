@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 
@@ -34,7 +35,6 @@ def build(
 
     Everything in it is named by a hash. An equal one is kept; another of that name is replaced.
     """
-    from kernelcup.cli import wiring
     from kernelcup.launchers import environments
 
     folder = wiring.load_config(config).environments_dir
@@ -50,7 +50,6 @@ def build(
 @app.command("list")
 def list_environments(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """List the environments of this machine."""
-    from kernelcup.cli import wiring
     from kernelcup.launchers import environments
 
     found = environments.installed(wiring.load_config(config).environments_dir)
@@ -69,7 +68,6 @@ def origins(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 
     It needs the GPU, and takes minutes. Repeat it when libraries have changed.
     """
-    from kernelcup.cli import wiring
     from kernelcup.launchers import environments
 
     made = environments.list_origins(wiring.load_config(config).environments_dir)
@@ -87,7 +85,6 @@ def origins(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 @app.command()
 def export(name: NameArgument, config: ConfigOption = None) -> None:
     """Print the lock file of an environment, from which `kernelcup env build` makes it elsewhere."""
-    from kernelcup.cli import wiring
     from kernelcup.launchers import environments
 
     typer.echo(environments.lock_text(wiring.load_config(config).environments_dir, name), nl=False)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import logs, wiring
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import ConfigOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.errors import ConfigError, InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -54,9 +56,7 @@ def agent(
     from kernelcup.agent.agent import Agent
     from kernelcup.agent.connection import Connection
     from kernelcup.agent.harnesses import Harnesses
-    from kernelcup.cli import logs, wiring
     from kernelcup.client.transport import Client
-    from kernelcup.errors import InvalidValue
     from kernelcup.launchers.machine_facts import facts_here
 
     if not token:
@@ -137,8 +137,6 @@ def _start_ray(
     where: list[str], name: str | None, host_class: str | None, further: list[str], config: Path | None
 ) -> None:
     """Become `ray start`. Raise ``ConfigError``."""
-    from kernelcup.cli import wiring
-    from kernelcup.errors import ConfigError
     from kernelcup.launchers.ray import start
 
     settings = wiring.load_config(config)
@@ -177,8 +175,6 @@ def deploy(
     For github it writes a workflow and the harness into a checkout, for you to commit and push. For modal it deploys
     an app with a function for each device of the configuration; `modal setup` has to come first.
     """
-    from kernelcup.cli import wiring
-    from kernelcup.errors import ConfigError, InvalidValue
     from kernelcup.launchers.providers import modal_functions
     from kernelcup.launchers.providers.deploy import deploy_github
 

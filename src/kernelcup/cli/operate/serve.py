@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import wiring
+from kernelcup.cli.operate.bot import BotThread
 from kernelcup.cli.options import ConfigOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.errors import InvalidValue, KernelCupError, StorageUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kernelcup.config.settings import Config
     from kernelcup.http.server import WebServer, Workers
     from kernelcup.http.state import Platform
@@ -62,11 +66,6 @@ def serve(
     Serves all devices of this machine. Several servers may share one database, each on its own
     port or with --no-http. If a server is killed, another one takes over its jobs.
     """
-    from dataclasses import replace
-
-    from kernelcup.cli import wiring
-    from kernelcup.errors import InvalidValue
-
     if log_format not in ("text", "json"):
         raise InvalidValue(f"--log-format {log_format}: expected text or json")
     settings = wiring.load_config(config)
@@ -109,8 +108,6 @@ class Service:
 
     def run(self, *, judge: bool, drain: bool) -> None:
         """Serve until a signal comes. Raise ``ConfigError``, ``KernelCupError`` if the web server dies."""
-        from kernelcup.cli import wiring
-        from kernelcup.errors import KernelCupError
         from kernelcup.http import logs
         from kernelcup.http.server import raise_file_limit
 
@@ -138,7 +135,6 @@ class Service:
 
     def _check_in_until_stopped(self) -> None:
         """Record that a server without a judge uses the database, so that no backup is restored meanwhile."""
-        from kernelcup.errors import StorageUnavailable
         from kernelcup.services.machines import dispatchers
         from kernelcup.services.machines.process_identity import current_owner
 
@@ -181,7 +177,6 @@ class Service:
         self._start_bot(parts, url_of(sock))
 
     def _open_newsroom(self, parts: contextlib.ExitStack) -> None:
-        from dataclasses import replace
 
         from kernelcup.http.outgoing import HttpSender
         from kernelcup.services.news.delivery import Postman
@@ -203,8 +198,6 @@ class Service:
         from kernelcup.bot.context import is_configured
 
         if is_configured(self._settings.environ):
-            from kernelcup.cli.operate.bot import BotThread
-
             parts.callback(BotThread(self._settings, url).stop)
             typer.echo("the Discord bot has started")
 
@@ -247,7 +240,6 @@ class Service:
 
 def open_for_http(settings: Config) -> Database:
     """Return the database for HTTP requests."""
-    from kernelcup.cli import wiring
     from kernelcup.storage.engine.database import Database
 
     files = wiring.files_of(settings)
@@ -262,7 +254,6 @@ def announce(settings: Config, db: Database) -> None:
 
 def serve_socket(settings: Config, fd: int, *, as_json: bool) -> None:
     """Serve HTTP from a socket of the parent process, and end with it."""
-    import os
 
     from kernelcup.http import logs
     from kernelcup.http.server import WebServer
@@ -282,9 +273,7 @@ def serve_socket(settings: Config, fd: int, *, as_json: bool) -> None:
 
 def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platform:
     """Return the state of the routes; port 0 becomes the port that the socket got."""
-    from dataclasses import replace
 
-    from kernelcup.cli import wiring
     from kernelcup.http.state import Platform, cookie_secret
 
     server = replace(settings.server, port=sock.getsockname()[1])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kernelcup.cli.backend.base import Backend
+
 if TYPE_CHECKING:
-    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelcup_harness.protocol import to_json
+
 if TYPE_CHECKING:
     from kernelcup.storage.machines.calibrations import CalibrationRecord
 
@@ -56,7 +58,5 @@ def as_object(latest: CalibrationRecord, past: Sequence[CalibrationRecord]) -> d
 
 def one_object(record: CalibrationRecord) -> dict[str, Any]:
     """Return one calibration as ``--json`` prints it."""
-    from kernelcup_harness.protocol import to_json
-
     place = {"id": record.id, "device": record.device, "machine": record.machine, "gpu": record.gpu}
     return {**place, "at": record.at.isoformat(), "fits": record.fits, "found": to_json(record.found)}

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.tables import cell, new_table, print_table
+from kernelcup.domain import Final, FinalPlace
 from kernelcup.reporting.finals import DELETED, OFFICIAL, meeting_sentence, state_text
 from kernelcup.reporting.phrases import rank_text, with_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from kernelcup.domain import Final, FinalPlace
 
 
 def print_final(out: Console, final: Final) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from kernelcup.domain import Task
+from kernelcup.domain import Task
 
 
 def without_hidden(task: Task) -> dict[str, object]:
