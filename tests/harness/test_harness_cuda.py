@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
@@ -251,3 +252,30 @@ def test_a_kernel_compiles_and_fails_without_a_gpu() -> None:
 
     with pytest.raises(FunctionFailed, match=r"CUDA: .*\(cudaError\w+\)"):
         library(())
+
+
+@pytest.mark.skipif(find_nvcc(os.environ) is None, reason="needs nvcc")
+def test_a_library_of_the_task_is_linked_and_not_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site/nvidia/cu13"
+    for folder in ("include", "lib"):
+        (package / folder).mkdir(parents=True)
+    (package / "include/cublas_v2.h").write_text('extern "C" int answer_of_library();\n')
+    made = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(package / "lib/libcublas.so.13")]
+    subprocess.run(made, input=b'extern "C" int answer_of_library() { return 42; }', check=True)
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(tmp_path / "site")])
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    body = 'return kc_fail(context, answer_of_library() == 42 ? "it was linked" : "?");'
+    entry = Path("kernel.cu")
+    entry.write_text(f"#include <cublas_v2.h>\n{FUNCTION} {{ {body} }}\n")
+    monkeypatch.setenv("KERNELCUP_BACKEND", "cuda")
+    monkeypatch.setenv("KERNELCUP_LIBRARIES", "cublas")
+    monkeypatch.setenv(CUDA_FOLDER, str(tmp_path / "made"))
+
+    found = languages.of("kernel.cu").load(entry)
+
+    with pytest.raises(FunctionFailed, match="it was linked"):
+        told(found, torch.zeros(1))((torch.zeros(1),))

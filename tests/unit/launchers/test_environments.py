@@ -229,7 +229,7 @@ def test_a_library_is_linked_by_the_file_that_its_package_brings(
 
     lib = package / "lib"
     assert said.compile == (f"-isystem={package / 'include'}",)
-    assert said.link == (str(lib / "libcublasLt.so.13"), "-Xlinker", f"-rpath,{lib}")
+    assert said.link == ("-Xlinker", str(lib / "libcublasLt.so.13"), "-Xlinker", f"-rpath,{lib}")
 
 
 def test_a_leaderboard_whose_machine_lacks_the_environment_is_refused() -> None:

@@ -59,7 +59,8 @@ def arguments(environ: Mapping[str, str]) -> CompilerArguments:
     for name in filter(None, environ.get(VARIABLE, "").split(",")):
         compiling += [f"-isystem={folder}" for folder in headers(name, environ)]
         for file in files(name, environ):
-            linking += [str(file), "-Xlinker", f"-rpath,{file.parent}"]
+            # As an argument of its own, nvcc would compile the library behind `-x cu`: it never ends.
+            linking += ["-Xlinker", str(file), "-Xlinker", f"-rpath,{file.parent}"]
     environment = environments.chosen(environ)
     own = environment.flags if environment is not None else ()
     return CompilerArguments(compile=(*dict.fromkeys(compiling), *own), link=tuple(linking))
