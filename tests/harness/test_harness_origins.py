@@ -59,8 +59,14 @@ def learned(machine: dict[str, Path], **ran: str) -> origins.Origins:
 
 def test_an_image_is_a_librarys_if_the_library_holds_it_for_this_device(machine: dict[str, Path]) -> None:
     found = learned(machine)
-    known = [found.of(image(text)) for text in ("gemm", "wgmma", "softmax", "old", "mine")]
+    known = [found.of(kernel(None, text)) for text in ("gemm", "wgmma", "softmax", "old", "mine")]
     assert known == ["cuBLAS", "cuBLAS", "ATen", "", ""]
+
+
+def test_a_name_makes_a_kernel_a_librarys_and_never_the_submissions_own(machine: dict[str, Path]) -> None:
+    found = learned(machine)
+    assert found.of(kernel(None, name="nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_NNT")) == "cuBLAS"
+    assert found.of(kernel(None, "softmax", name="my_own_kernel")) == "ATen"
 
 
 def test_a_list_counts_once_it_has_recognised_what_ran(machine: dict[str, Path]) -> None:
@@ -71,16 +77,16 @@ def test_a_list_counts_once_it_has_recognised_what_ran(machine: dict[str, Path])
     with pytest.raises(origins.NoOrigins, match="not recognised kernels of ATen"):
         origins.read(environ)
     origins.write(learned(machine, cuBLAS="gemm", ATen="softmax"), environ)
-    assert origins.read(environ).of(image("gemm")) == "cuBLAS"
+    assert origins.read(environ).of(kernel(None, "gemm")) == "cuBLAS"
     (machine["site"] / "nvidia/lib/libtorch_cuda.so").write_text("sm_90 another\n")
     with pytest.raises(origins.NoOrigins, match=r"libtorch_cuda\.so has changed"):
         origins.read(environ)
 
 
-def kernel(share: float | None, code: str = "mine") -> RanKernel:
+def kernel(share: float | None, code: str = "mine", name: str = "k") -> RanKernel:
     """A kernel that took a share of the time."""
     return RanKernel(
-        name="k",
+        name=name,
         image=image(code),
         launches=1,
         grid=[1],

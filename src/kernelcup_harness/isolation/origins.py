@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from kernelcup_harness.isolation import environments
+from kernelcup_harness.protocol import RanKernel
 
 FILE = "origins.json"
 """In the machine's folder of environments."""
@@ -33,6 +34,8 @@ LIBRARIES = {
     "libtorch_cuda": "ATen",
 }
 """Libraries whose kernels are nobody's own, by the beginning of their file names."""
+NAMED = {"nvjet_": "cuBLAS"}
+"""Kernels whose machine code cuBLASLt keeps outside of what cuobjdump reads, by the beginning of their names."""
 PROBED = ("cuBLAS", "ATen")
 """Libraries whose kernels a list has to recognise before it counts."""
 LEARN = "`kernelcup env origins` makes one on the machine"
@@ -60,9 +63,13 @@ class Origins:
         """Libraries that it should have recognised and has not: with any of these it does not count."""
         return [each for each in PROBED if each not in self.proven]
 
-    def of(self, image: str) -> str:
-        """Return the library that has an image, empty if none has."""
-        return self.names.get(image, "")
+    def of(self, kernel: RanKernel) -> str:
+        """Return the library that a kernel comes from, empty if it is none of these.
+
+        A name can only make a kernel a library's: no name makes one the submission's own.
+        """
+        named = next((library for begin, library in NAMED.items() if kernel.name.startswith(begin)), "")
+        return self.names.get(kernel.image, named)
 
 
 def read(environ: Mapping[str, str]) -> Origins:

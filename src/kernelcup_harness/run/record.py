@@ -233,7 +233,7 @@ class Record:
         """Return kernels with the names of the libraries that they come from."""
         if self.origins is None:
             return ran.kernels
-        return [dataclasses.replace(each, origin=self.origins.of(each.image)) for each in ran.kernels]
+        return [dataclasses.replace(each, origin=self.origins.of(each)) for each in ran.kernels]
 
     def _own_share(self, cases: int) -> Finding | None:
         """Return why a ranked result does not fulfil the rule about own kernels, None if it does or has none."""
