@@ -163,7 +163,7 @@ def inside(name: str) -> None:
                 torch.cuda.synchronize()
     times: dict[str, list[float]] = defaultdict(list)
     for each in recorded.events():
-        if each.device_type == torch.autograd.DeviceType.CUDA and "Mem" not in each.name:
+        if each.device_type == torch.autograd.DeviceType.CUDA and not each.name.lower().startswith("mem"):
             times[each.name].append(each.time_range.elapsed_us())
     spent = {
         kernel: statistics.median(each) * len(each) / ROUNDS
