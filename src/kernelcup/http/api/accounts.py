@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
-from kernelcup.http.api.forms import Done, Form, Page, Reason
+from kernelcup.http.api.forms import Done, Form, Page, Reason, Shown
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.people import accounts, audit_log, login_links, tokens
 from kernelcup.services.people.accounts import User
-from kernelcup.services.people.tokens import Token
 
 router = APIRouter(route_class=ApiRoute)
 
@@ -34,7 +32,7 @@ class IdentityOut(BaseModel):
     login: str
 
 
-class UserOut(BaseModel):
+class UserOut(Shown):
     """A user."""
 
     id: int
@@ -44,20 +42,6 @@ class UserOut(BaseModel):
     ban_reason: str
     created_at: datetime
     identities: list[IdentityOut]
-
-    @classmethod
-    def of(cls, user: User) -> UserOut:
-        """Show a user."""
-        known = [IdentityOut(provider=i.provider, subject=i.subject, login=i.login) for i in user.identities]
-        return cls(
-            id=user.id,
-            name=user.name,
-            role=user.role,
-            banned_at=user.banned_at,
-            ban_reason=user.ban_reason,
-            created_at=user.created_at,
-            identities=known,
-        )
 
 
 class MeOut(UserOut):
@@ -95,22 +79,16 @@ class UserPatch(Form):
     role: AnyRole | None = None
 
 
-class TokenOut(BaseModel):
+class TokenOut(Shown):
     """A token, without its secret."""
 
     id: int
     kind: str
     name: str
-    scopes: list[Scope]
+    scopes: Annotated[list[Scope], BeforeValidator(sorted)]
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
-
-    @classmethod
-    def of(cls, token: Token) -> TokenOut:
-        """Show a token."""
-        facts = {name: getattr(token, name) for name in cls.model_fields if name != "scopes"}
-        return cls(**facts, scopes=sorted(token.scopes))
 
 
 class NewTokenOut(TokenOut):
@@ -154,7 +132,7 @@ class SignInLinkOut(BaseModel):
     is_new_user: bool
 
 
-class OpenLinkOut(BaseModel):
+class OpenLinkOut(Shown):
     """A sign-in link that can still be used, without its secret."""
 
     user: str
@@ -162,7 +140,7 @@ class OpenLinkOut(BaseModel):
     expires_at: datetime
 
 
-class AuditOut(BaseModel):
+class AuditOut(Shown):
     """An entry of the audit log: the use of a right."""
 
     id: int
@@ -315,8 +293,7 @@ def make_sign_in_links(
 @router.get("/sign-in-links", tags=["users"])
 def list_sign_in_links(db: Db, actor: ActorDep, now: Now) -> list[OpenLinkOut]:
     """List the sign-in links that can still be used, without their secrets. For admins."""
-    found = login_links.open_links(db, actor, now=now)
-    return [OpenLinkOut(**dataclasses.asdict(each)) for each in found]
+    return [OpenLinkOut.of(each) for each in login_links.open_links(db, actor, now=now)]
 
 
 @router.delete("/sign-in-links/{name}", tags=["users"])
@@ -337,8 +314,9 @@ def list_audit(
 ) -> Page[AuditOut]:
     """List the audit log, newest first: everything for admins, their boards for creators."""
     found = audit_log.entries(db, actor, target=target, action=action, before_id=after, limit=limit)
-    items = [AuditOut(**{name: getattr(each, name) for name in AuditOut.model_fields}) for each in found]
-    return Page(items=items, next=found[-1].id if len(found) == limit else None)
+    return Page(
+        items=[AuditOut.of(each) for each in found], next=found[-1].id if len(found) == limit else None
+    )
 
 
 def _me(db: Db, actor: Actor) -> User:

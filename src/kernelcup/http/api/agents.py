@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import FileResponse
 
 from kernelcup.errors import NotFound
-from kernelcup.http.api.forms import Form
+from kernelcup.http.api.forms import Form, Shown
 from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.middleware import allow_body
@@ -85,7 +85,7 @@ class ExchangeIn(Form):
     trouble: str = Field(default="", max_length=2000, description="Why it takes no jobs; empty if it does.")
 
 
-class JobOut(BaseModel):
+class JobOut(Shown):
     """A job for an agent."""
 
     call: str
@@ -139,7 +139,7 @@ def exchange(body: ExchangeIn, machine: MachineDep, db: Db, now: Now) -> ErrandO
         trouble=body.trouble,
         now=now,
     )
-    jobs = [JobOut(**{name: getattr(each, name) for name in JobOut.model_fields}) for each in errand.jobs]
+    jobs = [JobOut.of(each) for each in errand.jobs]
     return ErrandOut(jobs=jobs, cancel=list(errand.cancel))
 
 

@@ -17,11 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from kernelcup.domain import SETTING_TYPES, Leaderboard
+from kernelcup.domain import SETTING_TYPES
 from kernelcup.errors import InvalidFiles, InvalidValue
 from kernelcup.http.api.profile_form import ProfileIn
 from kernelcup.services.boards.boards import VisibleTask
-from kernelcup.services.queue.estimates import DeviceQueue
 from kernelcup.services.submissions.handout import HandedOut, templates_of
 from kernelcup.storage.submissions.events import Event
 from kernelcup.tasks.sources.submitted import ZIP_NAME, pack_texts
@@ -105,6 +104,15 @@ class Form(Body):
         if isinstance(value, dict) and len(value) > MOST_KEYS:
             raise ValueError(f"has {len(value):,} keys; at most {MOST_KEYS} are read")
         return value
+
+
+class Shown(BaseModel):
+    """An answer with what a service returns: its fields have the names of that object's attributes."""
+
+    @classmethod
+    def of(cls, found: object) -> Self:
+        """Show an object."""
+        return cls.model_validate(found, from_attributes=True)
 
 
 class Page(BaseModel, Generic[T]):
@@ -197,7 +205,7 @@ _SHOWN_FIELDS: dict[str, Any] = {
 _SHOWN: Any = create_model("_SHOWN", **_SHOWN_FIELDS)
 
 
-class LeaderboardOut(_SHOWN):  # type: ignore[misc]
+class LeaderboardOut(Shown, _SHOWN):  # type: ignore[misc]
     """A leaderboard."""
 
     name: str = Field(examples=["vectoradd"])
@@ -210,11 +218,6 @@ class LeaderboardOut(_SHOWN):  # type: ignore[misc]
         description="Upper bound of drawn seeds if the task sets none; null: 63 bits."
     )
     created_at: datetime
-
-    @classmethod
-    def of(cls, board: Leaderboard) -> LeaderboardOut:
-        """Show a leaderboard."""
-        return cls(**{name: getattr(board, name) for name in cls.model_fields})
 
 
 class CreatedOut(LeaderboardOut):
@@ -361,7 +364,7 @@ class EventOut(BaseModel):
         return cls(id=event.id, job=event.job_id, at=event.at, kind=event.kind, data=dict(event.data))
 
 
-class QueueOut(BaseModel):
+class QueueOut(Shown):
     """The queue of one device."""
 
     device: str
@@ -373,11 +376,6 @@ class QueueOut(BaseModel):
     estimated_wait_s: float | None
     paused: str | None = Field(description="Why it is paused; null if it is not.")
     obstacle: str | None = Field(description="Why none of its jobs can start now; null if they can.")
-
-    @classmethod
-    def of(cls, queue: DeviceQueue) -> QueueOut:
-        """Show a queue."""
-        return cls(**{name: getattr(queue, name) for name in cls.model_fields})
 
 
 class Reason(Form):

@@ -7,7 +7,7 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from kernelcup.http.api.forms import Form, Moment
+from kernelcup.http.api.forms import Form, Moment, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.machines import agreement, machines, reservations
@@ -15,7 +15,7 @@ from kernelcup.services.machines import agreement, machines, reservations
 router = APIRouter(tags=["machines"], route_class=ApiRoute)
 
 
-class MachineOut(BaseModel):
+class MachineOut(Shown):
     """A machine that judges."""
 
     name: str
@@ -61,7 +61,7 @@ class RankingIn(Form):
     machines: list[str] = Field(max_length=1000)
 
 
-class ReservationOut(BaseModel):
+class ReservationOut(Shown):
     """A time at which a machine judges for one leaderboard only, or for none."""
 
     id: int
@@ -89,7 +89,7 @@ class CompareIn(Form):
     device: str | None = None
 
 
-class ComparisonOut(BaseModel):
+class ComparisonOut(Shown):
     """What two machines say of the same work."""
 
     device: str
@@ -112,8 +112,7 @@ class Done(BaseModel):
 @router.get("/machines")
 def list_machines(db: Db, actor: ActorDep, now: Now) -> list[MachineOut]:
     """List the machines."""
-    found = machines.list_machines(db, actor, now=now)
-    return [MachineOut(**{name: getattr(each, name) for name in MachineOut.model_fields}) for each in found]
+    return [MachineOut.of(each) for each in machines.list_machines(db, actor, now=now)]
 
 
 @router.post("/machines", status_code=201)
@@ -148,10 +147,7 @@ def rank_by(name: str, body: RankingIn, db: Db, actor: ActorDep, now: Now) -> Do
 def list_reservations(db: Db, actor: ActorDep, now: Now) -> list[ReservationOut]:
     """List the reservations of machines that have not ended."""
     found = reservations.list_reservations(db, actor, now=now)
-    return [
-        ReservationOut(**{name: getattr(each, name) for name in ReservationOut.model_fields})
-        for each in found
-    ]
+    return [ReservationOut.of(each) for each in found]
 
 
 @router.post("/reservations", status_code=201)
@@ -180,4 +176,4 @@ def release(reservation_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
 def compare(name: str, body: CompareIn, db: Db, actor: ActorDep, now: Now) -> ComparisonOut:
     """Compare a machine with another one, and store whether their classes agree."""
     found = agreement.compare(db, name, body.other, device=body.device, actor=actor, now=now)
-    return ComparisonOut(**{each: getattr(found, each) for each in ComparisonOut.model_fields})
+    return ComparisonOut.of(found)

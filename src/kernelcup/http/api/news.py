@@ -10,18 +10,17 @@ from pydantic import BaseModel, Field
 
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http.api import forms
-from kernelcup.http.api.forms import Done, Page
+from kernelcup.http.api.forms import Done, Page, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.news import stream, webhooks
-from kernelcup.services.news.stream import Addressed, Item
+from kernelcup.services.news.stream import Addressed
 from kernelcup.storage.news.news import NewsKind
-from kernelcup.storage.news.webhooks import Webhook
 
 router = APIRouter(tags=["news"], route_class=ApiRoute)
 
 
-class NewsOut(BaseModel):
+class NewsOut(Shown):
     """A piece of news."""
 
     id: int = Field(description="Grows with time; webhooks send it as `news-ID`.")
@@ -39,11 +38,6 @@ class NewsOut(BaseModel):
     personal: bool = Field(description="Whether it is addressed to you alone.")
     moment: datetime | None = Field(serialization_alias="deadline")
     text: str = Field(examples=["ada takes the first place of vectoradd on H100 with 13.42 µs."])
-
-    @classmethod
-    def of(cls, item: Item) -> NewsOut:
-        """Show a piece of news."""
-        return cls(**{name: getattr(item, name) for name in cls.model_fields})
 
 
 class AddressedOut(NewsOut):
@@ -72,7 +66,7 @@ class WebhookIn(forms.Form):
     url: str = Field(min_length=1, max_length=webhooks.LONGEST_URL, examples=["https://example.org/hook"])
 
 
-class WebhookOut(BaseModel):
+class WebhookOut(Shown):
     """A webhook of a leaderboard."""
 
     id: int
@@ -85,11 +79,6 @@ class WebhookOut(BaseModel):
     succeeded_at: datetime | None
     disabled_at: datetime | None = Field(description="When it was disabled; null while it is in use.")
     waiting: int = Field(description="Number of news not delivered yet.")
-
-    @classmethod
-    def of(cls, webhook: Webhook) -> WebhookOut:
-        """Show a webhook."""
-        return cls(**{name: getattr(webhook, name) for name in cls.model_fields})
 
 
 class NewWebhookOut(WebhookOut):

@@ -5,21 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from kernelcup.domain import Role, Scope
-from kernelcup.http.api.forms import QueueOut
+from kernelcup.http.api.forms import QueueOut, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.services import access
 from kernelcup.services.machines import outages
 from kernelcup.services.queue.estimates import queue_status
-from kernelcup.storage.machines.outages import DeviceFault
 
 router = APIRouter(tags=["queue"], route_class=ApiRoute)
 
 
-class DeviceOut(BaseModel):
+class DeviceOut(Shown):
     """A named kind of accelerator."""
 
     name: str
@@ -29,7 +27,7 @@ class DeviceOut(BaseModel):
     description: str
 
 
-class OutageOut(BaseModel):
+class OutageOut(Shown):
     """A GPU that is out of service."""
 
     device: str
@@ -38,11 +36,6 @@ class OutageOut(BaseModel):
     reason: str
     since: datetime
     next_look_at: datetime
-
-    @classmethod
-    def of(cls, fault: DeviceFault) -> OutageOut:
-        """Show a GPU that is out of service."""
-        return cls(**{name: getattr(fault, name) for name in cls.model_fields})
 
 
 @router.get("/queue")
@@ -54,16 +47,7 @@ def show_queue(db: Db, now: Now) -> list[QueueOut]:
 @router.get("/devices")
 def list_devices(platform: PlatformDep) -> list[DeviceOut]:
     """List the devices that are configured here."""
-    return [
-        DeviceOut(
-            name=device.name,
-            backend=device.backend.value,
-            launcher=device.launcher,
-            slots=device.slots,
-            description=device.description,
-        )
-        for device in platform.config.devices
-    ]
+    return [DeviceOut.of(each) for each in platform.config.devices]
 
 
 @router.get("/devices/outages")

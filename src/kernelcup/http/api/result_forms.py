@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 
 from kernelcup import scoring
 from kernelcup.domain import DuelOutcome, Standing, Submission
+from kernelcup.http.api.forms import Shown
 from kernelcup.reporting.bottlenecks import explain
-from kernelcup.reporting.insights import Best, as_objects
+from kernelcup.reporting.insights import as_objects
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.results.runs import ShownRun
@@ -37,7 +38,7 @@ class WaitingOut(BaseModel):
         )
 
 
-class BestOut(BaseModel):
+class BestOut(Shown):
     """The submission in first place."""
 
     submission: int
@@ -45,11 +46,6 @@ class BestOut(BaseModel):
     cases_ns: dict[int, float] = Field(
         description="Its times of public benchmarks, by index; empty for another version of the task."
     )
-
-    @classmethod
-    def of(cls, best: Best) -> BestOut:
-        """Show who is first."""
-        return cls(submission=best.submission, score_s=best.score_s, cases_ns=dict(best.cases_ns))
 
 
 class ScoreOut(BaseModel):

@@ -6,14 +6,13 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BeforeValidator, Field
 
-from kernelcup.http.api.forms import Page, QueueOut
+from kernelcup.http.api.forms import Page, QueueOut, Shown
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.results import docket
-from kernelcup.services.results.docket import CaseFigures, Entry
-from kernelcup.services.status import DeviceState, Incident, IncidentKind, Notice, Status, read_status
+from kernelcup.services.status import DeviceState, IncidentKind, read_status
 
 router = APIRouter(tags=["trust"], route_class=ApiRoute)
 
@@ -36,7 +35,7 @@ class DeviceStateOut(QueueOut):
         return cls(**QueueOut.of(state.queue).model_dump(), **own)
 
 
-class IncidentOut(BaseModel):
+class IncidentOut(Shown):
     """An incident or a repair."""
 
     kind: IncidentKind
@@ -46,13 +45,8 @@ class IncidentOut(BaseModel):
     is_open: bool = Field(serialization_alias="open")
     reason: str
 
-    @classmethod
-    def of(cls, incident: Incident) -> IncidentOut:
-        """Show an incident."""
-        return cls(**{name: getattr(incident, name) for name in cls.model_fields})
 
-
-class NoticeOut(BaseModel):
+class NoticeOut(Shown):
     """Machines that are reserved for one leaderboard, or under maintenance, now or later."""
 
     devices: list[str]
@@ -62,47 +56,26 @@ class NoticeOut(BaseModel):
     ends_at: datetime
     reason: str
 
-    @classmethod
-    def of(cls, notice: Notice) -> NoticeOut:
-        """Show a notice."""
-        return cls(**{name: getattr(notice, name) for name in cls.model_fields})
 
-
-class StatusOut(BaseModel):
+class StatusOut(Shown):
     """The current state of the service, and its recent incidents."""
 
     paused: str | None = Field(description="Why no submissions are accepted; null if they are.")
-    devices: list[DeviceStateOut]
+    devices: list[Annotated[DeviceStateOut, BeforeValidator(DeviceStateOut.told)]]
     incidents: list[IncidentOut] = Field(description="Newest first.")
     notices: list[NoticeOut] = Field(description="What is announced or lasts, the first one first.")
     since: datetime = Field(description="Start of the listed period.")
 
-    @classmethod
-    def of(cls, found: Status) -> StatusOut:
-        """Show the state of the service."""
-        return cls(
-            paused=found.paused,
-            devices=[DeviceStateOut.told(each) for each in found.devices],
-            incidents=[IncidentOut.of(each) for each in found.incidents],
-            notices=[NoticeOut.of(each) for each in found.notices],
-            since=found.since,
-        )
 
-
-class CaseFiguresOut(BaseModel):
+class CaseFiguresOut(Shown):
     """Measurements of a public case."""
 
     case: int
     counted_ns: float | None
     floor_ns: float | None = Field(description="The least time that this device needs for the task.")
 
-    @classmethod
-    def of(cls, figures: CaseFigures) -> CaseFiguresOut:
-        """Show a case's figures."""
-        return cls(**{name: getattr(figures, name) for name in cls.model_fields})
 
-
-class DocketOut(BaseModel):
+class DocketOut(Shown):
     """A result that was flagged or reviewed."""
 
     id: int
@@ -121,12 +94,6 @@ class DocketOut(BaseModel):
     decision: Literal["released", "rejected"] | None = Field(description="Null while it waits for a person.")
     decided_at: datetime | None
     deleted_at: datetime | None = Field(description="When its submission was deleted; null if it was not.")
-
-    @classmethod
-    def of(cls, entry: Entry) -> DocketOut:
-        """Show an entry of the docket."""
-        facts = {name: getattr(entry, name) for name in cls.model_fields.keys() - {"cases"}}
-        return cls(**facts, cases=[CaseFiguresOut.of(each) for each in entry.cases])
 
 
 @router.get("/status")
