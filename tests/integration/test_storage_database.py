@@ -101,6 +101,20 @@ def test_readers_are_not_held_up_by_a_writer(db) -> None:
             assert users.find_name(reader, "ada") is None
 
 
+def test_changes_are_seen_once_and_those_of_other_processes_too(db) -> None:
+    if not is_sqlite(db):
+        pytest.skip("about SQLite")
+    with db.changes() as has_changed, Database.open(str(db.engine.url)) as other:
+        assert has_changed()
+        assert not has_changed()
+        for writer in (db, other):
+            with writer.write() as session:
+                users.get_or_create(session, "ada" if writer is db else "bob", now=NOW)
+                assert not has_changed()
+            assert has_changed()
+            assert not has_changed()
+
+
 def test_foreign_keys_are_enforced(db) -> None:
     job = JobRow(submission_id=7, task_hash="x", device="H100", mode="test", state="queued", created_at=NOW)
     with pytest.raises(IntegrityError), db.write() as session:

@@ -75,6 +75,18 @@ def of_machine(session: Session, machine: str) -> list[AgentCall]:
     return [_call(row) for row in session.scalars(query)]
 
 
+def machines_to_tell(session: Session) -> set[str]:
+    """Return the machines whose agents have a call to fetch or to end."""
+    states = [CallState.WAITING.value, CallState.CANCELLED.value]
+    return set(session.scalars(select(MachineCallRow.machine).where(MachineCallRow.state.in_(states))))
+
+
+def ended(session: Session) -> set[str]:
+    """Return the calls that have an outcome."""
+    query = select(MachineCallRow.id).where(MachineCallRow.state == CallState.ENDED.value)
+    return set(session.scalars(query))
+
+
 def find(session: Session, call_id: str) -> AgentCall | None:
     """Return a call."""
     row = session.get(MachineCallRow, call_id, populate_existing=True)

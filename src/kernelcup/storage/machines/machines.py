@@ -69,6 +69,11 @@ def agent_of(session: Session, name: str) -> str | None:
     return session.scalar(select(MachineRow.agent).where(MachineRow.name == name))
 
 
+def agents(session: Session) -> dict[str, str | None]:
+    """Return the session of the connected agent, None without one, by machine."""
+    return {row.name: row.agent for row in session.execute(select(MachineRow.name, MachineRow.agent))}
+
+
 def add(
     session: Session, *, name: str, launcher: str, is_own: bool, token_hash: str | None, now: datetime
 ) -> None:

@@ -88,7 +88,7 @@ class MachineCallRow(Base):
     device: Mapped[str]
     order: Mapped[dict[str, Any]]
     limit_s: Mapped[float]
-    state: Mapped[str]
+    state: Mapped[str] = mapped_column(index=True)
     events: Mapped[list[Any]] = mapped_column(default=list)
     """Those that the dispatcher has not read."""
     outcome: Mapped[dict[str, Any] | None]
