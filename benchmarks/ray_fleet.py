@@ -5,7 +5,7 @@ this machine. One node is killed with SIGKILL twice and the head once while they
 At the end it counts: every job has ended once, with one run.
 
 ``overhead``: the time from a job to its verdict with warm processes, in turns: on this machine without an engine,
-through Ray, and through an agent on loopback.
+through Ray, and through an agent on loopback; and the processor time of the agent's server while it is idle.
 
 Prints its figures beside the stored ones, and writes benchmarks/results/ray-WHAT.json. Exit code 1 where something
 was lost or doubled.
@@ -54,6 +54,7 @@ NODES: dict[str, dict[str, int]] = {
     "n3": {"B": 1, "C": 1},
 }
 LONGEST_S = 1800.0
+IDLE_S = 20.0
 CODE = "def custom_kernel(data):\n    # {number}\n    return data * 2\n"
 
 
@@ -180,7 +181,7 @@ def overhead(folder: Path, turns: int) -> dict[str, Any]:
     cluster = RayCluster(folder=folder / "c", devices={"head": {"W": 1}})
     local = LocalLauncher(runtime_dir=folder / "run", environ=os.environ, warm=1)
     local.keep_ready([device("W")])
-    with running(cluster), agent(folder) as (agents, agent_pid):
+    with running(cluster), agent(folder) as (agents, agent_pid, server_pid):
         ray = cluster.launcher()
         cluster.wait(ray)
         while agents.capacity(device("W")) < 1:
@@ -199,6 +200,7 @@ def overhead(folder: Path, turns: int) -> dict[str, Any]:
                 if turn:
                     found[name].append(seconds)
                 print(f"{turn} {name} {seconds:.3f} s", flush=True)
+        idle_share = idle(server_pid)
         ray.close()
     local.close()
     more = {
@@ -209,8 +211,16 @@ def overhead(folder: Path, turns: int) -> dict[str, Any]:
         "turns": turns,
         "seconds": {name: spread(each) for name, each in found.items()},
         "more_than_local_s": {name: spread(each) for name, each in more.items()},
-        "fine": statistics.median(more["ray"]) <= 0.1,
+        "idle_server_share": idle_share,
+        "fine": all(statistics.median(each) <= 0.1 for each in more.values()),
     }
+
+
+def idle(pid: int) -> float:
+    """Return the share of a core that a process takes while no job runs."""
+    begun, before = time.monotonic(), processor_s(pid)
+    time.sleep(IDLE_S)
+    return round((processor_s(pid) - before) / (time.monotonic() - begun), 4)
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -258,8 +268,8 @@ def worked_s(pid: int) -> dict[int, float]:
 
 
 @contextlib.contextmanager
-def agent(folder: Path) -> Iterator[tuple[AgentLauncher, int]]:
-    """Provide a service and an agent of this machine."""
+def agent(folder: Path) -> Iterator[tuple[AgentLauncher, int, int]]:
+    """Provide a launcher for an agent of this machine, with the processes of the agent and of its server."""
     home, port = folder / "agent", free_port()
     home.mkdir()
     (folder / "kernelcup.toml").write_text(toml("agent"))
@@ -273,10 +283,10 @@ def agent(folder: Path) -> Iterator[tuple[AgentLauncher, int]]:
         worker = environ | {"KERNELCUP_HOME": str(home), "KERNELCUP_RUNTIME": str(home / "run")}
         worker["KERNELCUP_AGENT_TOKEN"] = token
         with (
-            process(["serve", "--no-judge", f"--port={port}"], server),
+            process(["serve", "--no-judge", f"--port={port}"], server) as server_pid,
             process(["runner", "agent", f"http://127.0.0.1:{port}"], worker) as pid,
         ):
-            yield AgentLauncher(db), pid
+            yield AgentLauncher(db), pid, server_pid
 
 
 @contextlib.contextmanager

@@ -27,11 +27,13 @@ class Loopback(httpx.BaseTransport):
     def __init__(self, application: TestClient) -> None:
         self._application = application
         self.cut = False
+        self.refused = 0
         self.loses_answers = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request."""
         if self.cut:
+            self.refused += 1
             raise httpx.ConnectError("the line is cut", request=request)
         answer = self._application.request(
             request.method,
@@ -80,7 +82,12 @@ class AgentBench:
         """Let the agent work once, unless its machine is off."""
         if not self.is_off:
             self.agent.look()
-            self.agent.ask()
+            self.exchange()
+
+    def exchange(self) -> None:
+        """Let the agent send what there is, and ask once."""
+        self.agent.send()
+        self.agent.obey(self.agent.ask())
 
     def restarted(self) -> AgentLauncher:
         """Return a launcher that lets the agent work before each answer."""
@@ -100,6 +107,8 @@ class AgentBench:
                 bench.step()
                 return super().capacity(device)
 
+        if self.jobs:
+            self.launcher.close()
         self.launcher = Driven(self.platform.db, clock=self.platform.clock)
         return self.launcher
 
@@ -163,5 +172,7 @@ class AgentBench:
     def close(self) -> None:
         """End what runs."""
         self.line.cut = True
+        self.launcher.close()
+        self.platform.asking.close()
         for agent in self.agents:
             agent._end()

@@ -2,20 +2,26 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_bench import AgentBench
 
 from builders import make_device
+from kernelcup.agent.connection import Errand
 from kernelcup.client.core import NotReached
 from kernelcup.errors import Conflict, InvalidValue, LaunchLost, NoRoom, SignInNeeded
+from kernelcup.http.capacity import THREADS
+from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import harness_hash, write_bundle
 from kernelcup.services.machines import machines
 from kernelcup.services.machines.machines import SILENT, MachineState
 from kernelcup_harness.protocol import Backend
-from launcher_conformance import LauncherConformance, make_order, report_for
+from launcher_conformance import PATIENCE_S, LauncherConformance, make_order, report_for
 from machine_bench import MachineBench
 
 DEVICE = make_device(backend=Backend.EMULATED, slots=2)
@@ -35,11 +41,102 @@ class TestAgent(LauncherConformance):
 
 
 RULES = LauncherConformance()
+PROMPT_S = LONGEST_WAIT_S / 2
+"""Within this, an answer did not wait for its time to be over."""
 
 
 def begin(bench: AgentBench):
     order = make_order()
     return order, RULES.begin(bench, order)
+
+
+def in_thread(work: Callable[[], Any]) -> Future[Any]:
+    """Do something beside the test."""
+    done: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
+
+
+def asked(bench: AgentBench, number: int = 1) -> list[Future[Errand]]:
+    """Return questions that the service keeps until it has something to do."""
+    asking = [in_thread(lambda: bench.agent.ask(wait_s=LONGEST_WAIT_S)) for _ in range(number)]
+    assert RULES.soon(lambda: len(bench.platform.asking) == number)
+    return asking
+
+
+def test_a_question_is_answered_once_there_is_a_job(bench: AgentBench) -> None:
+    (asking,) = asked(bench)
+    order = make_order()
+    call = bench.launcher.start(order, wake=lambda: None)
+    errand = asking.result(PROMPT_S)
+    assert [each.call for each in errand.jobs] == [call]
+
+
+def test_a_question_is_answered_once_a_job_is_cancelled(bench: AgentBench) -> None:
+    _, call = begin(bench)
+    (asking,) = asked(bench)
+    bench.launcher.cancel(call)
+    assert list(asking.result(PROMPT_S).cancel) == [call]
+
+
+def test_a_question_is_answered_with_nothing_after_its_time(bench: AgentBench) -> None:
+    errand = bench.agent.ask(wait_s=0.01)
+    assert (list(errand.jobs), list(errand.cancel), len(bench.platform.asking)) == ([], [], 0)
+
+
+def test_more_agents_wait_than_there_are_threads(bench: AgentBench, client) -> None:
+    asking = asked(bench, THREADS + 1)
+    assert client.get("/livez").status_code == 200
+    bench.platform.asking.close()
+    for each in asking:
+        assert not each.result(PROMPT_S).jobs
+
+
+def test_an_agent_that_waits_is_refused_once_its_machine_is_removed(bench: AgentBench) -> None:
+    (asking,) = asked(bench)
+    machines.remove(bench.platform.db, "lab", now=bench.platform.clock())
+    with pytest.raises(SignInNeeded):
+        asking.result(PROMPT_S)
+    bench.is_off = True
+
+
+def test_a_report_wakes_the_dispatcher(bench: AgentBench) -> None:
+    order, woken = make_order(), threading.Event()
+    call = bench.launcher.start(order, wake=woken.set)
+    bench.begun(call)
+    bench.report(call, report_for(order))
+    while not bench.agent.look():
+        pass
+    assert not woken.is_set()
+    bench.exchange()
+    assert woken.wait(PROMPT_S)
+
+
+def test_an_agent_that_runs_judges_while_its_connection_is_cut(bench: AgentBench) -> None:
+    bench.is_off = True  # it works by itself
+    stop, order, woken = threading.Event(), make_order(), threading.Event()
+    running = in_thread(lambda: bench.agent.run(stop))
+    call = bench.launcher.start(order, wake=woken.set)
+    assert RULES.soon(lambda: bench.machine.is_up(order.spec.job_id))
+    bench.tell(call, {"event": "case", "case": 1})
+    assert RULES.events(bench.launcher, call, 1)
+    bench.line.cut = True
+    bench.report(call, report_for(order))
+    assert RULES.soon(lambda: bench.line.refused >= 2)
+    assert not woken.is_set()
+    bench.line.cut = False
+    assert woken.wait(PATIENCE_S)
+    RULES.accepted(bench.launcher, call, order)
+    stop.set()
+    running.result(PATIENCE_S)
+    assert bench.launcher.capacity(DEVICE) == 0  # it has signed off
 
 
 def test_a_job_goes_on_while_the_line_is_cut_and_its_report_comes_later(bench: AgentBench) -> None:
@@ -48,7 +145,7 @@ def test_a_job_goes_on_while_the_line_is_cut_and_its_report_comes_later(bench: A
     bench.report(call, report_for(order))
     while not bench.agent.look():
         with pytest.raises(NotReached):
-            bench.agent.ask()
+            bench.exchange()
     bench.line.cut = False
     RULES.accepted(bench.launcher, call, order)
 
@@ -60,7 +157,7 @@ def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(bench: Age
         pass
     bench.line.loses_answers = True
     with pytest.raises(NotReached):
-        bench.agent.ask()
+        bench.exchange()
     bench.line.loses_answers = False
     assert RULES.accepted(bench.launcher, call, order).message == "first"
 
@@ -70,7 +167,7 @@ def test_a_job_whose_hand_over_was_lost_is_given_again(bench: AgentBench) -> Non
     call = bench.launcher.start(order, wake=lambda: None)
     bench.line.loses_answers = True
     with pytest.raises(NotReached):
-        bench.agent.ask()
+        bench.exchange()
     bench.line.loses_answers = False
     bench.begun(call)
     bench.report(call, report_for(order))
@@ -81,7 +178,7 @@ def test_a_removed_machine_is_refused_and_its_jobs_are_lost(bench: AgentBench) -
     _, call = begin(bench)
     machines.remove(bench.platform.db, "lab", now=bench.platform.clock())
     with pytest.raises(SignInNeeded):
-        bench.agent.ask()
+        bench.exchange()
     bench.is_off = True
     assert isinstance(RULES.poll(bench.launcher, call).outcome, LaunchLost)
 
@@ -114,7 +211,7 @@ def test_an_agent_that_was_replaced_is_refused(bench: AgentBench) -> None:
     bench.platform.clock.advance(SILENT.total_seconds())
     bench.new_agent()
     with pytest.raises(Conflict, match="Another agent has connected"):
-        bench.agent.ask()
+        bench.exchange()
 
 
 def test_the_token_of_a_person_is_not_that_of_a_machine(bench: AgentBench, person) -> None:
@@ -126,7 +223,7 @@ def test_an_agent_cannot_report_for_another_machine(bench: AgentBench) -> None:
     _, call = begin(bench)
     other = machines.add_agent(bench.platform.db, "other", now=bench.platform.clock())
     thief = bench.new_agent(other)
-    assert thief._connection.report(call, {"error": "LaunchError", "text": "mine"}) is False
+    assert thief._connection.report(call, {"error": "LaunchError", "text": "mine"}, []) is False
     assert RULES.poll(bench.launcher, call).outcome is None
 
 

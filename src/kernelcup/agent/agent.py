@@ -1,6 +1,7 @@
 """The loop of an agent: fetch jobs for the machine's slots, send their events and outcomes.
 
-It schedules nothing. While the service does not answer, its jobs go on, and their outcomes wait.
+It schedules nothing. One question is always on its way, which the service answers once there is a job. While the
+service does not answer, jobs go on, and their outcomes wait.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kernelcup.agent.connection import Connection, Errand, Job
@@ -29,8 +32,14 @@ from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
 from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
 
-ASK_EVERY_S = 0.5
-LONGEST_PAUSE_S = 8.0
+LOOK_EVERY_S = 0.5
+"""The longest pause between two looks at the running jobs, which wake the agent when they have news."""
+TELL_AFTER_S = 0.2
+"""How long events wait for others, so that a job of a second does not send ten messages."""
+WAIT_S = 25.0
+"""How long the service may keep a question that it has no job for."""
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
+"""While it does not answer."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +79,9 @@ class Agent:
         self._clock = clock
         self._calls: dict[str, _Running] = {}
         self._wake = threading.Event()
+        self._told = ""
+        """The trouble that the service knows of."""
+        self._tell_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Judge until ``stop`` is set; then end the jobs, which run again elsewhere.
@@ -80,20 +92,22 @@ class Agent:
         """
         try:
             self._connect(stop)
-            delays, pause_s, ask_at = pauses(ASK_EVERY_S, LONGEST_PAUSE_S), ASK_EVERY_S, self._clock()
+            delays, rest_until = _delays(), 0.0
+            asking: Future[Errand] | None = None
             while not stop.is_set():
-                ended = self.look()
-                if not ended and self._clock() < ask_at:
-                    self._wait(ask_at - self._clock())
-                    continue
+                self.look()
                 try:
-                    self.ask()
+                    if self._clock() >= rest_until:
+                        self.send()
+                        if asking is not None and asking.done():
+                            answered, asking = asking, None
+                            self.obey(answered.result())
+                            delays = _delays()
+                        asking = asking or self._asked()
                 except (ServerUnavailable, RateLimited) as error:
-                    pause_s = next(delays)
+                    rest_until = self._clock() + next(delays)
                     logger.warning("%s; the agent asks again, running jobs: %d", error, len(self._calls))
-                else:
-                    delays, pause_s = pauses(ASK_EVERY_S, LONGEST_PAUSE_S), ASK_EVERY_S
-                ask_at = self._clock() + pause_s
+                self._wait(rest_until - self._clock())
         finally:
             self._end()
 
@@ -104,6 +118,8 @@ class Agent:
             if running.launcher is None or running.outcome is not None:
                 continue
             news = running.launcher.poll([running.local])[running.local]
+            if news.events and not self._untold():
+                self._tell_at = self._clock() + TELL_AFTER_S
             running.events += news.events
             if news.outcome is not None:
                 self._harnesses.note(news.outcome)
@@ -111,26 +127,32 @@ class Agent:
                 running.launcher.cancel(running.local)
         return ended
 
-    def ask(self) -> None:
-        """Send what there is, and do what the service wants.
+    def send(self) -> None:
+        """Send what there is: events soon, outcomes at once.
 
         Raises:
             ServerUnavailable, RateLimited: It does not answer now.
             SignInNeeded, Conflict: It does not want this agent any more.
         """
         trouble = self._harnesses.look_again(is_idle=not self._calls)
-        events = {call: running.events for call, running in self._calls.items() if running.events}
-        told = {call: len(some) for call, some in events.items()}
-        errand = self._connection.exchange(running=list(self._calls), events=events, trouble=trouble)
-        for call, number in told.items():
-            del self._calls[call].events[:number]
+        events = self._untold() if self._clock() >= self._tell_at else {}
+        if events or trouble != self._told:
+            sent = {call: len(some) for call, some in events.items()}
+            self._connection.tell(events=events, trouble=trouble)
+            self._told = trouble
+            for call, number in sent.items():
+                del self._calls[call].events[:number]
         for call, running in list(self._calls.items()):
             if running.outcome is not None:
-                self._report(call, running.outcome)
+                self._report(call, running.outcome, running.events)
                 del self._calls[call]
-        self._obey(errand)
 
-    def _obey(self, errand: Errand) -> None:
+    def ask(self, *, wait_s: float = 0.0) -> Errand:
+        """Return what the service wants. Raise like :meth:`send`."""
+        return self._connection.ask(running=list(self._calls), wait_s=wait_s)
+
+    def obey(self, errand: Errand) -> None:
+        """Do what the service wants."""
         for call in errand.cancel:
             running = self._calls.pop(call, None)
             if running is not None and running.launcher is not None:
@@ -139,6 +161,28 @@ class Agent:
         for job in errand.jobs:
             if job.call not in self._calls:
                 self._calls[job.call] = self._started(job)
+
+    def _asked(self) -> Future[Errand]:
+        """Ask in a thread of its own. It is a daemon: the agent does not wait for it when it ends."""
+        asking: Future[Errand] = Future()
+        asking.add_done_callback(lambda _: self._wake.set())
+        question = partial(self._connection.ask, running=list(self._calls), wait_s=WAIT_S)
+
+        def work() -> None:
+            try:
+                asking.set_result(question())
+            except Exception as error:  # the loop raises it
+                asking.set_exception(error)
+
+        threading.Thread(target=work, name="ask", daemon=True).start()
+        return asking
+
+    def _untold(self) -> dict[str, list[Event]]:
+        return {
+            call: running.events
+            for call, running in self._calls.items()
+            if running.events and running.outcome is None
+        }
 
     def _started(self, job: Job) -> _Running:
         try:
@@ -167,17 +211,17 @@ class Agent:
             return found
         return dataclasses.replace(found, name=name, slots=found.slots // gpus)
 
-    def _report(self, call: str, outcome: dict[str, Any]) -> None:
+    def _report(self, call: str, outcome: dict[str, Any], events: list[Event]) -> None:
         try:
-            taken = self._connection.report(call, outcome)
+            taken = self._connection.report(call, outcome, events)
         except FileTooLarge as error:
-            taken = self._connection.report(call, outcomes.encode(BadReport(f"too large: {error}")))
+            taken = self._connection.report(call, outcomes.encode(BadReport(f"too large: {error}")), [])
         if not taken:
             logger.info("%s: the service did not want its report any more", call)
 
     def _connect(self, stop: threading.Event) -> None:
         slots = {name: device.slots for name, device in self._devices.items()}
-        for pause_s in pauses(ASK_EVERY_S, LONGEST_PAUSE_S):
+        for pause_s in _delays():
             try:
                 machine = self._connection.hello(slots=slots, facts=self._facts)
             except (ServerUnavailable, RateLimited, Conflict) as error:
@@ -188,8 +232,10 @@ class Agent:
             logger.info("connected as %s", machine)
             return
 
-    def _wait(self, seconds: float) -> None:
-        self._wake.wait(seconds)
+    def _wait(self, rest_s: float) -> None:
+        """Wait for news; to the end of a rest, if events wait for that."""
+        pause_s = max(self._tell_at - self._clock(), rest_s, 0.0) if self._untold() else LOOK_EVERY_S
+        self._wake.wait(min(pause_s, LOOK_EVERY_S))
         self._wake.clear()
 
     def _end(self) -> None:
@@ -202,3 +248,7 @@ class Agent:
         except Exception as error:  # the service notices our silence
             logger.info("not signed off: %s", error)
         self._harnesses.close()
+
+
+def _delays() -> Iterator[float]:
+    return pauses(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelcup.client.core import TIMEOUT_S
 from kernelcup.client.transport import Client
 from kernelcup.errors import ServerUnavailable
 
 HARNESS_S = 120.0
+ANSWER_S = 10.0
+"""How long the service may take to answer, beyond the time for which the answer may wait."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,27 +53,30 @@ class Connection:
         """End the session."""
         self._post("/agent/bye")
 
-    def exchange(
-        self, *, running: Sequence[str], events: Mapping[str, Sequence[Any]], trouble: str
-    ) -> Errand:
-        """Send events, and return what the service wants."""
-        told = {call: list(some) for call, some in events.items()}
-        body = self._post("/agent/exchange", running=list(running), events=told, trouble=trouble[:2000])
+    def ask(self, *, running: Sequence[str], wait_s: float) -> Errand:
+        """Return what the service wants, nothing if it wants nothing for so long."""
+        body = self._post("/agent/ask", timeout_s=wait_s + ANSWER_S, running=list(running), wait_s=wait_s)
         try:
             jobs = [Job(**job) for job in body["jobs"]]
             return Errand(jobs=jobs, cancel=[str(call) for call in body["cancel"]])
         except (KeyError, TypeError) as error:
             raise ServerUnavailable(f"the service speaks another version: {error!r}") from error
 
-    def report(self, call: str, outcome: Mapping[str, Any]) -> bool:
-        """Send the outcome of a call; return whether it was taken."""
+    def tell(self, *, events: Mapping[str, Sequence[Any]], trouble: str) -> None:
+        """Send events of running calls, and why the machine takes no jobs."""
+        told = {call: list(some) for call, some in events.items()}
+        self._post("/agent/news", events=told, trouble=trouble[:2000])
+
+    def report(self, call: str, outcome: Mapping[str, Any], events: Sequence[Any]) -> bool:
+        """Send the outcome of a call with its last events; return whether it was taken."""
         path = f"/agent/calls/{call}/outcome"
-        body = self._client.request("POST", path, json={"outcome": dict(outcome)})
+        body = self._client.request("POST", path, json={"outcome": dict(outcome), "events": list(events)})
         return body["taken"] is True
 
     def fetch_harness(self, wanted: str) -> bytes:
         """Return the zip of a harness."""
         return self._client.download(f"/agent/harness/{wanted}", timeout_s=HARNESS_S)
 
-    def _post(self, path: str, **body: Any) -> Any:
-        return self._client.request("POST", path, json={"session": self._session, **body})
+    def _post(self, path: str, *, timeout_s: float = TIMEOUT_S, **body: Any) -> Any:
+        given = {"session": self._session, **body}
+        return self._client.request("POST", path, json=given, timeout_s=timeout_s)

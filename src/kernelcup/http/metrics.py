@@ -55,10 +55,11 @@ class Metrics:
         """Count an answer 503, or a refused connection."""
         self._unavailable.labels(cause).inc()
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request."""
+    def request(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """Count one request, with the time that it took unless it had to wait."""
         self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        if seconds is not None:
+            self._seconds.labels(route).observe(seconds)
 
     def watch_database(self, db: Database, clock: Callable[[], datetime]) -> None:
         """Report the state of the queue, and what else the database has, at each scrape."""

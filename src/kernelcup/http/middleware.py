@@ -36,8 +36,10 @@ UNKNOWN_BODY_S = 10.0
 
 API = "/api/v1"
 
-ASKED_OFTEN = f"{API}/agent/exchange"
-"""Each agent asks twice a second, which is logged only if it fails."""
+HELD = f"{API}/agent/ask"
+"""Its answer waits for a job, so the time that it takes says nothing about the server."""
+ASKED_OFTEN = (HELD, f"{API}/agent/news")
+"""What agents do all the time, which is logged only if it fails."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -103,8 +105,8 @@ class Surroundings:
 
     def _done(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
-        self._metrics.request(scope["method"], route, status, seconds)
-        if route == ASKED_OFTEN and status == 200:
+        self._metrics.request(scope["method"], route, status, None if route == HELD else seconds)
+        if route in ASKED_OFTEN and status == 200:
             return
         actor = scope["state"].get("actor")
         # The route's pattern, not the address: addresses may hold secrets, such as a sign-in link.

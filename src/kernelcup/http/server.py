@@ -251,6 +251,7 @@ class WebServer:
 
     def stop(self) -> None:
         """Finish pending requests, then return."""
+        self.app.state.platform.asking.close()
         self._server.should_exit = True
         self._thread.join(GRACE_S + 5)
 

@@ -7,13 +7,17 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
+from kernelcup.http.events.asking import Asking
 from kernelcup.http.events.hub import EventHub
 from kernelcup.services.boards.trial import TaskTrial
+from kernelcup.services.machines import agents
+from kernelcup.services.machines.call_watch import CallWatch
 from kernelcup.services.queue.dispatcher import utc_now
 from kernelcup.storage.engine.database import Database
 
@@ -42,10 +46,12 @@ class Platform:
     documents: Path = field(default_factory=documents_folder)
     """The folder of the built documentation; it need not be there."""
     hub: EventHub = field(init=False)
+    asking: Asking = field(init=False)
     room: Room = field(default_factory=Room)
 
     def __post_init__(self) -> None:
         self.hub = EventHub(self.db, clock=self.clock)
+        self.asking = Asking(CallWatch(self.db, partial(agents.to_wake, self.db)))
 
 
 def cookie_secret(config: Config) -> str:

@@ -159,7 +159,7 @@ def test_a_machines_log_has_its_troubles_and_a_drifted_class(db) -> None:
     with db.read() as session:
         machine = storage_machines.find(session, "lab")
     for trouble in ("GPU 0 is lost", "GPU 0 is lost"):
-        agents.exchange(db, machine, agent="a", running=[], events={}, trouble=trouble, now=NOW)
+        agents.take_news(db, machine, agent="a", events={}, trouble=trouble, now=NOW)
         machine = dataclasses.replace(machine, trouble=trouble)
     found = audit_log.entries(db, OPERATOR, target="machine:lab")
     assert [each.action for each in found] == ["machine.trouble", "machine.class", "machine.add"]

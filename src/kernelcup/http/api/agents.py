@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -15,6 +16,7 @@ from kernelcup.errors import NotFound
 from kernelcup.http.api.forms import Form, Shown
 from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
+from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.state import Platform
 from kernelcup.launchers.bundle import kept_bundle
@@ -76,11 +78,18 @@ class ByeIn(Form):
     session: Session
 
 
-class ExchangeIn(Form):
-    """What an agent has to say."""
+class AskIn(Form):
+    """An agent that wants something to do."""
 
     session: Session
     running: list[str] = Field(default_factory=list, max_length=4096)
+    wait_s: float = Field(default=0.0, ge=0, le=LONGEST_WAIT_S, description="How long the answer may wait.")
+
+
+class NewsIn(Form):
+    """What an agent has to say."""
+
+    session: Session
     events: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
     trouble: str = Field(default="", max_length=2000, description="Why it takes no jobs; empty if it does.")
 
@@ -105,6 +114,7 @@ class ReportIn(Form):
     """The outcome of a call."""
 
     outcome: dict[str, Any]
+    events: list[dict[str, Any]] = Field(default_factory=list, description="Its last ones.")
 
 
 class TakenOut(BaseModel):
@@ -127,26 +137,28 @@ def bye(body: ByeIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
     return HelloOut(machine=machine.name)
 
 
-@router.post("/exchange")
-def exchange(body: ExchangeIn, machine: MachineDep, db: Db, now: Now) -> ErrandOut:
-    """Send events, and receive jobs and cancellations; agents ask twice a second."""
-    errand = agents.exchange(
-        db,
-        machine,
-        agent=body.session,
-        running=body.running,
-        events=body.events,
-        trouble=body.trouble,
-        now=now,
+@router.post("/ask")
+async def ask(body: AskIn, machine: MachineDep, platform: PlatformDep) -> ErrandOut:
+    """Receive jobs and cancellations, as soon as there are some."""
+    look = partial(agents.ask, platform.db, machine, agent=body.session, running=body.running)
+    errand = await platform.asking.errand(
+        look, machine=machine.name, agent=body.session, wait_s=body.wait_s, now=platform.clock()
     )
     jobs = [JobOut.of(each) for each in errand.jobs]
     return ErrandOut(jobs=jobs, cancel=list(errand.cancel))
 
 
+@router.post("/news")
+def news(body: NewsIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
+    """Send events of jobs, and why the machine takes none."""
+    agents.take_news(db, machine, agent=body.session, events=body.events, trouble=body.trouble, now=now)
+    return HelloOut(machine=machine.name)
+
+
 @router.post("/calls/{call}/outcome")
 def report(call: str, body: ReportIn, machine: MachineDep, db: Db) -> TakenOut:
     """Send the outcome of a call."""
-    return TakenOut(taken=agents.take_report(db, machine, call, body.outcome))
+    return TakenOut(taken=agents.take_report(db, machine, call, body.outcome, body.events))
 
 
 @router.get("/harness/{harness_hash}", response_class=FileResponse)

@@ -1,1 +1,1 @@
-"""Live events: one look at the database for all who follow, and the stream of one submission."""
+"""Those who wait: one look at the database serves all who follow events, and one all agents."""

@@ -13,6 +13,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import LauncherSettings, MachineReading, Order, Polled, limit_s
+from kernelcup.services.machines.call_watch import CallWatch
 from kernelcup.services.machines.machines import AGENT, MachineState, state_of
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calls, machines
@@ -37,13 +38,14 @@ class AgentLauncher:
     def __init__(self, db: Database, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._db = db
         self._clock = clock
+        self._watch = CallWatch(db, self._ended)
 
     def capacity(self, device: Device) -> int:
         """Return the free slots of all machines that are up."""
         with self._db.read() as session:
             return sum(free for _, free in self._free(session, device))
 
-    def start(self, order: Order, *, wake: Callable[[], None]) -> str:  # noqa: ARG002
+    def start(self, order: Order, *, wake: Callable[[], None]) -> str:
         """Put a job down for the machine with the most free slots. Raise ``NoRoom``."""
         name = secrets.token_hex(16)
         with self._db.write() as session:
@@ -65,6 +67,7 @@ class AgentLauncher:
                 created_at=self._clock(),
             )
             calls.add(session, call)
+        self._watch.add(name, wake)
         return name
 
     def poll(self, calls_: Collection[str]) -> Mapping[str, Polled]:
@@ -90,6 +93,7 @@ class AgentLauncher:
 
     def cancel(self, call: str) -> None:
         """Have the agent end a call; forget one that has ended or was not fetched."""
+        self._watch.forget(call)
         with self._db.write() as session:
             running = [CallState.RUNNING]
             if not calls.move(session, call, to=CallState.CANCELLED, among=running):
@@ -109,6 +113,14 @@ class AgentLauncher:
             MachineReading(name=name, slots=known[name].slots, free=free[name], facts=known[name].facts)
             for name in sorted(free)
         ]
+
+    def close(self) -> None:
+        """Look for no more news."""
+        self._watch.close()
+
+    def _ended(self, some: Collection[str]) -> set[str]:
+        with self._db.read() as session:
+            return calls.ended(session).intersection(some)
 
     def _machines(self, session: Session) -> list[Machine]:
         return [each for each in machines.every(session) if each.launcher == AGENT]

@@ -1,12 +1,12 @@
 """What agents ask of the service: they fetch the jobs of their machine, and send events and reports.
 
-An agent connects out and asks often; between two questions it is not reachable. A call is given again until the
+An agent connects out and asks for jobs; the answer waits until there is one. A call is given again until the
 agent lists it as running, so that an answer may get lost. Only the clock of the service counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,15 +26,19 @@ __all__ = [
     "AgentJob",
     "Errand",
     "Machine",
+    "Waiting",
+    "ask",
     "authenticate",
     "connect",
     "disconnect",
-    "exchange",
+    "take_news",
     "take_report",
+    "to_wake",
 ]
 
+VOID = "This agent's token is not valid; its machine may have been removed."
 NOTED_EVERY = timedelta(seconds=5)
-"""How often an idle agent's sign of life is stored."""
+"""How often an agent's sign of life is stored at most."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +60,23 @@ class Errand:
     """Calls that it shall end."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """An agent that waits for something to do."""
+
+    machine: str
+    agent: str
+    """Its session."""
+    number: int
+    """Two of one agent differ: one whose connection was cut may still wait."""
+
+
 def authenticate(db: Database, secret: str | None) -> Machine:
     """Return the machine of an agent's token. Raise ``SignInNeeded`` for an unknown one, or a removed machine."""
     with db.read() as session:
         found = None if secret is None else machines.of_token(session, secret_values.hash_of(secret))
     if found is None:
-        raise SignInNeeded("This agent's token is not valid; its machine may have been removed.")
+        raise SignInNeeded(VOID)
     return found
 
 
@@ -103,35 +118,33 @@ def disconnect(db: Database, name: str, *, agent: str, now: datetime) -> None:
             machines.change(session, name, agent=None, seen_at=now)
 
 
-def exchange(
-    db: Database,
-    machine: Machine,
-    *,
-    agent: str,
-    running: Sequence[str],
-    events: Mapping[str, Sequence[Any]],
-    trouble: str,
-    now: datetime,
+def ask(
+    db: Database, machine: Machine, *, agent: str, running: Sequence[str], now: datetime | None
 ) -> Errand:
-    """Take an agent's events and return what it shall do. Raise ``Conflict`` if its session has ended."""
+    """Return what an agent shall do. Raise ``Conflict`` if its session has ended.
+
+    Args:
+        db: The database.
+        machine: The agent's machine.
+        agent: Its session.
+        running: The calls that it works on.
+        now: When it asked; None to look again for one that waits, which is no sign of life.
+    """
     with db.read() as session:
+        _check_session(session, machine, agent)
         known = calls.of_machine(session, machine.name)
-        if machines.agent_of(session, machine.name) != agent:
-            raise Conflict(f"Another agent has connected as {machine.name!r}.")
     new = [each for each in known if each.state is CallState.WAITING]
     mine = [each.id for each in known if each.state is CallState.RUNNING]
     gone = [each.id for each in known if each.state is CallState.CANCELLED and each.id not in running]
-    is_silent = machine.seen_at is None or now - machine.seen_at >= NOTED_EVERY
-    if new or gone or events or is_silent or trouble != machine.trouble:
+    was_seen = now is None or (machine.seen_at is not None and now - machine.seen_at < NOTED_EVERY)
+    if new or gone or not was_seen:
         with db.write() as session:
-            log_changes(session, machine, facts=machine.facts, trouble=trouble, now=now)
-            machines.change(session, machine.name, seen_at=now, trouble=trouble)
+            if not was_seen:
+                machines.change(session, machine.name, seen_at=now)
             for call in new:
                 calls.move(session, call.id, to=CallState.RUNNING, among=[CallState.WAITING])
             for call_id in gone:
                 calls.remove(session, call_id)
-            for call_id, some in events.items():
-                calls.add_events(session, call_id, some)
     given = [each for each in known if each.id not in running and each.state is not CallState.CANCELLED]
     return Errand(
         jobs=[
@@ -147,8 +160,41 @@ def exchange(
     )
 
 
-def take_report(db: Database, machine: Machine, call_id: str, outcome: dict[str, Any]) -> bool:
-    """Store the outcome of a call; return False for one that is not this machine's, or has ended."""
+def to_wake(db: Database, waiting: Collection[Waiting]) -> list[Waiting]:
+    """Return the agents that have something to do, or whose sessions have ended."""
+    with db.read() as session:
+        told, sessions = calls.machines_to_tell(session), machines.agents(session)
+    return [each for each in waiting if each.machine in told or sessions.get(each.machine) != each.agent]
+
+
+def take_news(
+    db: Database,
+    machine: Machine,
+    *,
+    agent: str,
+    events: Mapping[str, Sequence[Any]],
+    trouble: str,
+    now: datetime,
+) -> None:
+    """Store the events of running calls, and why a machine takes no jobs, if it takes none.
+
+    Raise ``Conflict`` if the agent's session has ended.
+    """
+    with db.write() as session:
+        _check_session(session, machine, agent)
+        log_changes(session, machine, facts=machine.facts, trouble=trouble, now=now)
+        machines.change(session, machine.name, seen_at=now, trouble=trouble)
+        for call_id, some in events.items():
+            calls.add_events(session, call_id, some)
+
+
+def take_report(
+    db: Database, machine: Machine, call_id: str, outcome: dict[str, Any], events: Sequence[Any]
+) -> bool:
+    """Store the outcome of a call with its last events.
+
+    Return False for one that is not this machine's, or has ended.
+    """
     with db.write(durable=True) as session:
         call = calls.find(session, call_id)
         if call is None or call.machine != machine.name:
@@ -156,7 +202,17 @@ def take_report(db: Database, machine: Machine, call_id: str, outcome: dict[str,
         if call.state is CallState.CANCELLED:
             calls.remove(session, call_id)
             return False
+        if events:
+            calls.add_events(session, call_id, events)
         return calls.end(session, call_id, outcome)
+
+
+def _check_session(session: Session, machine: Machine, agent: str) -> None:
+    found = machines.find(session, machine.name)
+    if found is None:
+        raise SignInNeeded(VOID)
+    if found.agent != agent:
+        raise Conflict(f"Another agent has connected as {machine.name!r}.")
 
 
 def _lose(session: Session, call_id: str, state: CallState, why: str) -> None:
