@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from kernelcup.cli.show.plain_text import LONGEST_LINE, plain, shortened
 
 
@@ -32,3 +35,18 @@ def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
 
 def test_a_long_line_is_cut() -> None:
     assert shortened("x" * (LONGEST_LINE + 5), first=1, last=1) == "x" * LONGEST_LINE + " [5 more]"
+
+
+def test_a_command_on_the_database_loads_no_library_that_it_does_not_use() -> None:
+    code = "import sys, kernelcup.cli.app, kernelcup.cli.backend.local; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {
+        "alembic",
+        "discord",
+        "fastapi",
+        "jinja2",
+        "kernelcup.tasks.manifest.schema",
+        "ruamel.yaml",
+        "torch",
+    }
+    assert heavy & set(run.stdout.split()) == set()

@@ -6,14 +6,18 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from kernelcup import python_parser
 from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES, MIB
-from kernelcup.tasks.manifest.yaml_text import Position
 
 MAX_HOPS = 5
 # These decorators pass calls on unchanged; others may change a function's parameters.
 TRANSPARENT_DECORATORS = ("no_grad", "inference_mode", "cache", "lru_cache")
+
+
+if TYPE_CHECKING:
+    from kernelcup.tasks.manifest.yaml_text import Position
 
 
 @dataclass(frozen=True, slots=True)

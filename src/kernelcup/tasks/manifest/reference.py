@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kernelcup.tasks.manifest.cases import check_calls
-from kernelcup.tasks.manifest.problems import Findings
 from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
-from kernelcup.tasks.manifest.schema import TaskShape
-from kernelcup.tasks.sources.files import Sources
 from kernelcup_harness.protocol import HarnessKind
+
+if TYPE_CHECKING:
+    from kernelcup.tasks.manifest.problems import Findings
+    from kernelcup.tasks.manifest.schema import TaskShape
+    from kernelcup.tasks.sources.files import Sources
 
 REFERENCE = "reference.py"
 Modules = dict[str, ast.Module]
@@ -107,6 +109,9 @@ def check_arity(signature: Signature, count: int, call: str, label: str, finding
 
 
 def _check_generator(shape: TaskShape, signature: Signature, label: str, findings: Findings) -> None:
+    # It loads the YAML and the schema's libraries, which a look at a stored task does not need.
+    from kernelcup.tasks.manifest.cases import check_calls
+
     for name in signature.positional_only:
         text = f"`generate_input` is called by name, and `{name}` can only be given by position"
         findings.elsewhere(label, signature.position, text)
