@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from playwright.sync_api import expect
 from test_admin_pages import HERE, HTML, judged, post
 
 from builders import NOW, REFERENCE, make_board, make_report, make_submission, make_task, zip_of
-from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.domain import OPERATOR, Actor, Role, Task, Visibility
 from kernelcup.errors import NotFound
 from kernelcup.http.pages.admin import manage
+from kernelcup.http.state import Platform
 from kernelcup.services.boards import boards
+from kernelcup.services.boards.trial import Tried
 from kernelcup.services.people import audit_log
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
@@ -109,11 +112,49 @@ def test_while_a_task_is_tried_the_page_says_so_and_counts(visitor, people) -> N
     page.get_by_label("Task (.zip of its folder)").set_input_files(packed(TASK))
     button = page.get_by_role("button", name="Make the leaderboard")
     button.click()
-    told = page.locator("form[data-busy] [data-told]").first
+    told = page.locator("form[data-busy] [data-told]").nth(1)
     expect(told).to_contain_text(re.compile(r"The task is being tried.*[1-9] s so far"))
     expect(button).to_be_disabled()
     page.evaluate("dispatchEvent(new Event('pageshow'))")
     expect(button).to_be_enabled()
+
+
+def test_the_steps_of_a_trial_are_shown_to_its_maker_only(visitor, people, platform) -> None:
+    page = visitor(people["grace"]).open("/admin/boards/new")
+    # While a form is on its way, Playwright looks at nothing: so the form stays, and the request is made here.
+    page.evaluate("document.addEventListener('submit', event => event.preventDefault())")
+    page.get_by_label("Task (.zip of its folder)").set_input_files(packed(TASK))
+    with platform.steps.of(people["grace"].actor):
+        platform.steps.say("copy: inputs and reference on H100")
+        platform.steps.say("copy: null submissions on H100")
+        page.get_by_role("button", name="Make the leaderboard").click()
+        told = page.locator("form[data-busy] [data-told]").nth(1)
+        expect(told).to_contain_text(
+            re.compile(r"reference on H100: \d s\ncopy: null submissions on H100: \d s")
+        )
+        assert visitor(people["root"]).open("/admin/steps").locator("body").inner_text() == "[]"
+
+
+class SayingTrial:
+    """A trial that says a step, and notes what its maker would see."""
+
+    def __init__(self, platform: Platform, maker: Actor) -> None:
+        self._steps, self._maker = platform.steps, maker
+        self.seen: list[str] = []
+
+    def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried:
+        self._steps.say(f"{task.name} on {devices[0]}")
+        self.seen += [text for text, _ in self._steps.latest(self._maker)]
+        return Tried()
+
+
+def test_a_trial_says_its_steps_to_its_maker(client, people, signed_in, platform) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    platform.trial = trial = SayingTrial(platform, people["grace"].actor)
+    made = post(client, "/admin/boards/new/shipped", page="/admin/boards/new", shipped="vectoradd")
+    assert made.status_code == 303
+    assert trial.seen == ["vectoradd on H100"]
+    assert platform.steps.latest(people["grace"].actor) == []
 
 
 def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:

@@ -85,14 +85,14 @@ def test_options_of_a_preview_are_kept_and_used_by_the_sync(visitor, grace, sour
     page = visitor(grace, width=360, javascript=False).open(PAGE)
     form = page.locator(f'form[action="{SYNC}"]')
     form.get_by_label("Repository").fill(URL)
-    form.get_by_label("Deadline of all").fill("2031-01-31")
+    form.get_by_label("Deadline of all").fill("2031-01-31T18:00")
     form.get_by_label("New ones judged by harness").select_option("standard")
     form.get_by_label("MI300").check()
     form.get_by_label("also apply changes that make results incomparable").check()
     form.get_by_role("button", name="Show what it would do").click()
     expect(page.get_by_role("status")).to_contain_text("Preview, nothing was changed")
     assert boards.list_boards(db, OPERATOR) == []
-    expect(form.get_by_label("Deadline of all")).to_have_value("2031-01-31")
+    expect(form.get_by_label("Deadline of all")).to_have_value("2031-01-31T18:00")
     expect(form.get_by_label("New ones judged by harness")).to_have_value("standard")
     expect(form.get_by_label("MI300")).to_be_checked()
     expect(form.get_by_label("H100")).not_to_be_checked()
@@ -101,7 +101,7 @@ def test_options_of_a_preview_are_kept_and_used_by_the_sync(visitor, grace, sour
     expect(page.get_by_role("status")).to_contain_text("Done, at commit")
     made = boards.get_board(db, "double")
     assert (made.creator, made.devices, made.harness) == ("grace", ("MI300",), HarnessKind.STANDARD)
-    assert f"{made.deadline:%Y-%m-%d %H:%M:%S}" == "2031-01-31 23:59:59"
+    assert f"{made.deadline:%Y-%m-%d %H:%M:%S}" == "2031-01-31 18:00:00"
 
 
 def test_without_options_each_problem_says_them_and_what_is_not_here_is_told(
@@ -112,7 +112,7 @@ def test_without_options_each_problem_says_them_and_what_is_not_here_is_told(
     assert "TPU" in answer.text
     made = boards.get_board(db, "double")
     assert (made.devices, f"{made.deadline:%Y-%m-%d}") == (("H100",), "2030-12-31")
-    assert "changed" in post(client, SYNC, repository=URL, action="sync", deadline="None").text
+    assert "changed" in post(client, SYNC, repository=URL, action="sync", no_deadline="yes").text
     assert boards.get_board(db, "double").deadline is None
 
 
@@ -134,7 +134,8 @@ def test_results_become_incomparable_only_where_that_is_ticked(client, grace, so
     ("fields", "text"),
     [
         ({"deadline": EVIL}, "is not a date or time"),
-        ({"deadline": "2001-01-01"}, "has already passed"),
+        ({"deadline": "2001-01-01T00:00"}, "has already passed"),
+        ({"deadline": "2031-01-01T00:00", "no_deadline": "yes"}, "either a deadline"),
         ({"harness": EVIL}, "There is no harness"),
         ({"devices": "TPU"}, "TPU"),
         ({"branch": "other"}, "other"),

@@ -15,6 +15,7 @@ from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
 from kernelcup.http.events.asking import Asking
 from kernelcup.http.events.hub import EventHub
+from kernelcup.http.steps import Steps
 from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.services.machines import agents
 from kernelcup.services.machines.call_watch import CallWatch
@@ -43,6 +44,8 @@ class Platform:
     """Signs the cookies of browsers."""
     trial: TaskTrial | None = None
     """Tries tasks before their leaderboards are created; None if this machine cannot."""
+    steps: Steps = field(default_factory=Steps)
+    """What tries of tasks do now."""
     documents: Path = field(default_factory=documents_folder)
     """The folder of the built documentation; it need not be there."""
     hub: EventHub = field(init=False)

@@ -275,13 +275,16 @@ def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platfo
     """Return the state of the routes; port 0 becomes the port that the socket got."""
 
     from kernelcup.http.state import Platform, cookie_secret
+    from kernelcup.http.steps import Steps
 
     server = replace(settings.server, port=sock.getsockname()[1])
+    steps = Steps()
     return Platform(
         db=db,
         config=replace(settings, server=server),
         secret=cookie_secret(settings),
-        trial=wiring.make_trial(settings),
+        trial=wiring.make_trial(settings, steps.say),
+        steps=steps,
     )
 
 

@@ -80,19 +80,20 @@ def update(
     board = _managed(platform, actor, name)
     try:
         upload = upload_of(fields)
-        changes.update_board(
-            platform.db,
-            actor,
-            board.name,
-            task=None if upload is None else task_of(upload),
-            changes=changes_of(fields, board),
-            expected=text_of(fields, "fingerprint"),
-            force=bool(text_of(fields, "force")),
-            rejudge=bool(text_of(fields, "rejudge")),
-            now=now,
-            known_devices=platform.config.devices,
-            trial=platform.trial,
-        )
+        with platform.steps.of(actor):
+            changes.update_board(
+                platform.db,
+                actor,
+                board.name,
+                task=None if upload is None else task_of(upload),
+                changes=changes_of(fields, board),
+                expected=text_of(fields, "fingerprint"),
+                force=bool(text_of(fields, "force")),
+                rejudge=bool(text_of(fields, "rejudge")),
+                now=now,
+                known_devices=platform.config.devices,
+                trial=platform.trial,
+            )
     except (InvalidTask, InvalidValue, Conflict) as error:
         return _refused(request, platform, actor, board, fields, error)
     return RedirectResponse(address("/admin/boards", board.name), 303)

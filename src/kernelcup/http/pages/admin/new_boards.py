@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from kernelcup.domain import Actor, Role, Scope, Task, Visibility
 from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
@@ -40,8 +40,6 @@ from kernelcup_harness.protocol import HarnessKind
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
 SYNC_TEXTS = ("repository", "branch", "problem_set", "deadline", "harness")
-NO_DEADLINE = "none"
-"""Typed in, it makes leaderboards without a deadline; an empty field takes that of each problem."""
 
 
 @router.get("/boards/new")
@@ -57,7 +55,8 @@ def make_board(
     """Make a leaderboard from a task that was sent."""
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     try:
-        name = _make(platform, actor, now, fields)
+        with platform.steps.of(actor):
+            name = _make(platform, actor, now, fields)
     except UserError as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
         told = "" if problems else str(error)
@@ -80,7 +79,8 @@ def make_shipped_board(
         given: dict[str, Any] = {"devices": judging_devices(platform, task)}
         if text_of(fields, "closed"):
             given["visibility"] = Visibility.CLOSED
-        name = leaderboards.make_board(platform, actor, task, given, now).board.name
+        with platform.steps.of(actor):
+            name = leaderboards.make_board(platform, actor, task, given, now).board.name
     except UserError as error:
         return _page(request, platform, actor, 400, shipped_problem=str(error))
     return RedirectResponse(address("/admin/boards", name), 303)
@@ -93,20 +93,28 @@ async def sync(
     """Make and update leaderboards from a git repository, or say what that would do."""
     sent = _sent(fields)
     try:
-        found = await sync_aside(
-            platform,
-            actor,
-            repository=sent["repository"],
-            branch=sent["branch"] or "main",
-            problem_set=sent["problem_set"] or None,
-            options=_options(platform, sent, preview=text_of(fields, "action") != "sync", now=now),
-            now=now,
-        )
+        with platform.steps.of(actor):
+            found = await sync_aside(
+                platform,
+                actor,
+                repository=sent["repository"],
+                branch=sent["branch"] or "main",
+                problem_set=sent["problem_set"] or None,
+                options=_options(platform, sent, preview=text_of(fields, "action") != "sync", now=now),
+                now=now,
+            )
     except (InvalidTask, InvalidValue, NotFound) as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
         told = "" if problems else str(error)
         return _page(request, platform, actor, 400, sent=sent, sync_problem=told, sync_problems=problems)
     return _page(request, platform, actor, sent=sent, synced=found)
+
+
+@router.get("/steps")
+def steps(platform: PlatformDep, actor: ActorDep) -> JSONResponse:
+    """Return the steps of a request of this user that tries tasks, each with its seconds."""
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    return JSONResponse(platform.steps.latest(actor))
 
 
 def shipped_choices(platform: Platform) -> list[tuple[str, str]]:
@@ -133,16 +141,18 @@ def _sent(fields: FormData) -> dict[str, Any]:
     return {
         **{name: text_of(fields, name) for name in SYNC_TEXTS},
         "devices": [str(each) for each in fields.getlist("devices")],
+        "no_deadline": bool(text_of(fields, "no_deadline")),
         "force": bool(text_of(fields, "force")),
     }
 
 
 def _options(platform: Platform, sent: Mapping[str, Any], *, preview: bool, now: datetime) -> SyncOptions:
     """Return how a repository is synced. Raise ``InvalidValue`` for a deadline or harness that cannot be."""
-    deadline: datetime | Keep | None = KEEP
+    deadline: datetime | Keep | None = None if sent["no_deadline"] else KEEP
     if sent["deadline"]:
-        is_none = sent["deadline"].lower() == NO_DEADLINE
-        deadline = None if is_none else parse_deadline(sent["deadline"], now)
+        if sent["no_deadline"]:
+            raise InvalidValue("Give either a deadline of all leaderboards or none.")
+        deadline = parse_deadline(sent["deadline"], now)
     if sent["harness"] not in ("", *CHOICES["harness"]):
         raise InvalidValue(
             f"There is no harness {sent['harness']!r}: expected {' or '.join(CHOICES['harness'])}."

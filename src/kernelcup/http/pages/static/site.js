@@ -92,14 +92,26 @@ function addCopyButtons(root) {
   }
 }
 
-// <form data-busy="What the server does">: while the answer is awaited, its last words say so and counts the seconds.
+// <form data-busy="What the server does">: while the answer is awaited, its last words say so, with the steps of the
+// trial as they happen, and count the seconds.
 function showBusy(form) {
   const told = form.querySelector("[data-told]");
   const began = Date.now();
-  const tell = () => { told.textContent = `${form.dataset.busy} ${Math.floor((Date.now() - began) / 1000)} s so far.`; };
+  let steps = [];
+  const tell = () => {
+    const lines = steps.map(([text, seconds]) => `${text}: ${Math.floor(seconds)} s`);
+    told.textContent = [`${form.dataset.busy} ${Math.floor((Date.now() - began) / 1000)} s so far.`, ...lines].join("\n");
+  };
+  const look = async () => {
+    try {
+      const answer = await fetch("/admin/steps", { headers: { Accept: "application/json" } });
+      if (answer.ok) steps = await answer.json();
+    } catch { /* the seconds go on */ }
+    tell();
+  };
   const buttons = [...form.querySelectorAll("button")];
   tell();
-  const ticking = setInterval(tell, 1000);
+  const ticking = setInterval(look, 1000);
   // After this event, so that the button which was pressed is still sent; back on this page all is as before.
   setTimeout(() => { for (const each of buttons) each.disabled = true; });
   addEventListener("pageshow", () => {
