@@ -63,10 +63,23 @@ def test_an_image_is_a_librarys_if_the_library_holds_it_for_this_device(machine:
     assert known == ["cuBLAS", "cuBLAS", "ATen", "", ""]
 
 
-def test_a_name_makes_a_kernel_a_librarys_and_never_the_submissions_own(machine: dict[str, Path]) -> None:
-    found = learned(machine)
-    assert found.of(kernel(None, name="nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_NNT")) == "cuBLAS"
-    assert found.of(kernel(None, "softmax", name="my_own_kernel")) == "ATen"
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [
+        ("nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", "cuBLAS"),
+        ("_ZN7cutlass7Kernel2I41cutlass_80_simt_sgemm_64x64_8x5_nn_align1EEvNT_6ParamsE", "cuBLAS"),
+        ("_ZN7cutlass13device_kernelIN4mine10GemmKernelEEEvNT_6ParamsE", ""),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7", "cuDNN"),
+        ("_Z18regular_fft_factorILj512E3EPTIJLj8EEELj8ELj0EL9padding_t14E", "cuFFT"),
+        ("my_nvjet_", ""),
+    ],
+)
+def test_a_name_makes_a_kernel_a_librarys(machine: dict[str, Path], name: str, library: str) -> None:
+    assert learned(machine).of(kernel(None, name=name)) == library
+
+
+def test_no_name_makes_a_librarys_kernel_the_submissions_own(machine: dict[str, Path]) -> None:
+    assert learned(machine).of(kernel(None, "softmax", name="my_own_kernel")) == "ATen"
 
 
 def test_a_list_counts_once_it_has_recognised_what_ran(machine: dict[str, Path]) -> None:

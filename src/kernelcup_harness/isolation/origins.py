@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -34,8 +35,13 @@ LIBRARIES = {
     "libtorch_cuda": "ATen",
 }
 """Libraries whose kernels are nobody's own, by the beginning of their file names."""
-NAMED = {"nvjet_": "cuBLAS"}
-"""Kernels whose machine code cuBLASLt keeps outside of what cuobjdump reads, by the beginning of their names."""
+NAMED = {
+    "cuBLAS": r"nvjet_|_ZN7cutlass7Kernel2I\d+cutlass_\d",
+    "cuDNN": r"cudnn_generated_",
+    "cuFFT": r"_Z\d+(regular_fft|vector_fft|kernel_wrapper\w+packR2C|postprocess_kernel)",
+}
+"""How names of kernels begin whose machine code a library compiles while it runs, or keeps where cuobjdump does not read
+it: found on an H100, with CUDA 13.0."""
 PROBED = ("cuBLAS", "ATen")
 """Libraries whose kernels a list has to recognise before it counts."""
 LEARN = "`kernelcup env origins` makes one on the machine"
@@ -68,7 +74,7 @@ class Origins:
 
         A name can only make a kernel a library's: no name makes one the submission's own.
         """
-        named = next((library for begin, library in NAMED.items() if kernel.name.startswith(begin)), "")
+        named = next((library for library, name in NAMED.items() if re.match(name, kernel.name)), "")
         return self.names.get(kernel.image, named)
 
 
