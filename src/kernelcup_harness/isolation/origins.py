@@ -40,8 +40,8 @@ NAMED = {
     "cuDNN": r"cudnn_generated_",
     "cuFFT": r"_Z\d+(regular_fft|vector_fft|kernel_wrapper\w+packR2C|postprocess_kernel)",
 }
-"""How names of kernels begin whose machine code a library compiles while it runs, or keeps where cuobjdump does not read
-it: found on an H100, with CUDA 13.0."""
+"""How names of kernels begin whose machine code a library compiles while it runs, or keeps where cuobjdump does not
+read it: found on an H100, with CUDA 13.0."""
 PROBED = ("cuBLAS", "ATen")
 """Libraries whose kernels a list has to recognise before it counts."""
 LEARN = "`kernelcup env origins` makes one on the machine"
