@@ -37,6 +37,8 @@ SCOPES = frozenset({Scope.READ, Scope.SUBMIT, Scope.ACT, Scope.ADMIN})
 PUBLIC_URL = "https://cup.example.org"
 WAIT_S = 15.0
 
+NO_MENTIONS = {"parse": []}
+
 
 @dataclass(kw_only=True)
 class Stage:
@@ -106,7 +108,7 @@ async def staged(
     *,
     with_forum: bool = False,
 ) -> AsyncIterator[Stage]:
-    """Start everything but a judge; at the end it is stopped.
+    """Start everything but a judge; at the end it is stopped. No text of the bot may have been free to mention anybody.
 
     Args:
         with_forum: Let the bot look at the forum by itself; else a test says when.
@@ -141,6 +143,7 @@ async def staged(
                 yield Stage(
                     discord=discord, guild=guild, db=db, config=config, bot_config=bot_config, bot=bot
                 )
+            assert [each for each in discord.world.allowed_mentions if each != NO_MENTIONS] == []
 
 
 @asynccontextmanager

@@ -61,6 +61,7 @@ async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(
     assert f"<t:{int(board.deadline.timestamp()) if board.deadline else 0}:F>" in asked.messages[-1].text
     assert not asked.messages[-1].controls
     assert "**Judged by** the standard harness" in asked.messages[-1].text
+    assert "The code of ranked results is shown to all who see" in asked.messages[-1].text
 
 
 IN_C = b"""\

@@ -247,6 +247,7 @@ async def test_a_description_does_nothing_and_fits(stage: Stage) -> None:
     assert len(top.content) <= 2000
     assert "](https" not in top.content
     assert "<@1>" not in top.content
+    assert "Participants do not see each other’s code" in top.content
 
 
 def test_changes_are_named() -> None:

@@ -126,6 +126,21 @@ async def test_a_ranked_submission_is_followed_to_its_place(stage: Stage, ada: M
     assert thread.name.startswith("✅ #1 kernel.py")
 
 
+async def test_who_will_see_the_code_is_said_with_the_submission(stage: Stage, ada: Member) -> None:
+    rule = "The code of ranked results is shown to all who see the leaderboard after the deadline."
+    asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await asked.wait_text("Follow it in <#")
+    assert "code of ranked" not in asked.messages[0].text  # there is no deadline
+    now = stage.discord.clock.now()
+    later = BoardChanges(deadline=now + timedelta(days=1))
+    update_board(stage.db, OPERATOR, "double", now=now, changes=later)
+    again = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await again.wait_text(rule)
+    test = await submit(stage, ada, "test", leaderboard_name="double", gpu="H100")
+    await test.wait_text("Follow it in <#")
+    assert rule not in test.messages[0].text
+
+
 async def test_who_lost_the_duel_for_the_first_place_gets_no_medal(stage: Stage, ada: Member) -> None:
     now = stage.discord.clock.now()
     update_board(stage.db, OPERATOR, "double", now=now, changes=BoardChanges(duel=True))

@@ -56,6 +56,8 @@ def write(
         interaction_id=interaction_id,
         nonce=str(body["nonce"]) if body.get("nonce") is not None else None,
     )
+    if content and author is world.bot:
+        world.allowed_mentions.append(body.get("allowed_mentions"))
     message.pings = pings(content, body.get("allowed_mentions"), channel, author)
     channel.messages[message.id] = message
     if channel.thread is not None:
@@ -73,6 +75,8 @@ def rewrite(world: World, message: Message, body: Json, files: list[Upload]) -> 
         "components": body.get("components", message.components),
         "flags": (body.get("flags") or 0) | message.flags & COMPONENTS_V2,
     }
+    if body.get("content") and message.author is world.bot:
+        world.allowed_mentions.append(body.get("allowed_mentions"))
     check_message(merged, world.sizes, [len(file.data) for file in files])
     kept = message.attachments
     if body.get("attachments") is not None:

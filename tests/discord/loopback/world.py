@@ -70,6 +70,8 @@ class World:
     faults: list[Fault] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     bugs: list[Exception] = field(default_factory=list)
+    allowed_mentions: list[Json | None] = field(default_factory=list)
+    """What each text that the bot sent or changed allows; None for everything."""
 
     def __post_init__(self) -> None:
         self.ids = Snowflakes(self.clock)

@@ -18,6 +18,7 @@ from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm, Menu, TypedName
 from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
+from kernelcup.reporting.phrases import code_rule
 
 LARGEST_TASK = 20 * 2**20
 """Larger files are not even read; the platform has the actual limit."""
@@ -121,6 +122,7 @@ class _Maker:
             f"✅ Leaderboard {texts.code(board['name'])} was created.",
             f"**Deadline** {boards.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
             f"**GPUs** {boards.devices_text(board)}",
+            code_rule(boards.settings_of(board)),
             *_notes(board["notes"]),
         ]
         if board["visibility"] == "closed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,7 +16,7 @@ from kernelcup.bot.commands.autocomplete import device_notes, is_over, visible_b
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.destinations import now
 from kernelcup.bot.delivery.follower import Ticket
-from kernelcup.bot.messages import replies, texts
+from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import who
 from kernelcup.bot.state import Followed, Place
@@ -29,6 +29,8 @@ from kernelcup.errors import (
     LeaderboardNeeded,
     NotText,
 )
+from kernelcup.reporting.phrases import code_rule
+from kernelcup_harness.protocol import Mode
 
 LARGEST_READ = 2_000_000
 """Larger files are not even read; the platform has the actual limit."""
@@ -41,6 +43,7 @@ _FENCE = re.compile(r"\A\s*```([A-Za-z+]*)[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _LANGUAGES = {"cu": "cu", "cuda": "cu", "cpp": "cu", "c++": "cu", "c": "cu"}
 
 Request = dict[str, Any]
+Json = Mapping[str, Any]
 
 
 async def submit_file(
@@ -133,7 +136,20 @@ async def _submit(
     name = texts.code(request["file_name"])
     text = f"✅ Submission #{submission['id']}: {name} for {texts.code(submission['leaderboard'])}. "
     place = await ticket.place(PLACE_WAIT_S)
-    await interaction.edit_original_response(content=text + _where(place, url), view=None)
+    rule = await _code_rule(interaction, parts, submission)
+    await interaction.edit_original_response(content=text + _where(place, url) + rule, view=None)
+
+
+async def _code_rule(interaction: discord.Interaction, parts: Parts, submission: Json) -> str:
+    """Return who will see the code, as a line; empty where its author alone does."""
+    if submission["mode"] != Mode.LEADERBOARD:
+        return ""
+    try:
+        board = await parts.api.get(path_of("leaderboards", submission["leaderboard"]), who(interaction))
+    except KernelCupError:
+        return ""  # the submission is accepted, whatever happens to this request
+    settings = boards.settings_of(board)
+    return f"\n{code_rule(settings)}" if settings.publishes_code and settings.deadline else ""
 
 
 def _where(place: Place | None, url: str) -> str:
