@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy.orm import Session
 
 from builders import NOW, make_actor, make_board
+from database_kinds import DATABASES
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.services import access
 from kernelcup.services.people import accounts, audit_log
 from kernelcup.services.people.user_names import ensure_user
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import users
 
 
 def signed_in(db: Database, **overrides: str) -> Actor:
@@ -172,6 +178,39 @@ def test_the_last_admin_stays_one(db, way: str) -> None:
         end(root)
     make_actor(db, "second", Role.ADMIN)
     end(root)
+
+
+@pytest.mark.parametrize("db_url", DATABASES, indirect=True)
+@pytest.mark.parametrize("way", ["role", "ban"])
+def test_of_two_admins_who_remove_each_other_at_once_one_stays(db, monkeypatch, way: str) -> None:
+    both = [make_actor(db, name, Role.ADMIN) for name in ("ada", "bob")]
+    checked = threading.Barrier(2)
+    look = users.has_other_admin
+
+    def look_and_wait(session: Session, user_id: int) -> bool:
+        found = look(session, user_id)
+        # Without a lock both have seen the other before either goes on; with one, the second still waits for it.
+        with contextlib.suppress(threading.BrokenBarrierError):
+            checked.wait(0.3)
+        return found
+
+    def end(actor: Actor, name: str) -> bool:
+        try:
+            if way == "ban":
+                accounts.ban(db, actor, name, reason="a test", now=NOW)
+            else:
+                accounts.set_role(db, actor, name, Role.PARTICIPANT, now=NOW)
+        except Conflict:
+            return False
+        return True
+
+    monkeypatch.setattr(users, "has_other_admin", look_and_wait)
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(end, both, ("bob", "ada"))) == [False, True]
+    found = [
+        each for each in accounts.list_users(db, OPERATOR) if each.role is Role.ADMIN and not each.banned_at
+    ]
+    assert len(found) == 1
 
 
 def test_the_machines_operator_takes_the_last_admin_away(db) -> None:
