@@ -9,14 +9,25 @@ from builders import make_audit, make_case, make_report, make_stage, make_submis
 from fakes import FakeClock, find_words
 from kernelcup.domain import OPERATOR, Job, Run, Submission
 from kernelcup.errors import NotFound
+from kernelcup.launchers.base import MachineReading
+from kernelcup.services.machines import machines
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.results.standings import standings
 from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import backlog, jobs
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results.reviews import Review
 from kernelcup_harness.protocol import Finding, Timing
+
+
+def position(db: Database, job: Job) -> int | None:
+    """Return a job's position in the queue of its device, 1 for the next; None if it is not waiting."""
+    with db.read() as session:
+        found = jobs.find(session, job.id)
+        assert found is not None
+        return backlog.position(session, found)
 
 
 class Judging:
@@ -65,6 +76,16 @@ class Judging:
     def ranking(self, device: str = "H100") -> list[tuple[str, int]]:
         """Return users and their nanoseconds."""
         return [(place.user, round(place.score_s * 1e9)) for place in standings(self.db, "double", device)]
+
+
+def judge_on_two_classes(judging: Judging) -> None:
+    """Have ada judged on a machine and bob on one with another driver."""
+    for user, name, driver in (("ada", "old", "550"), ("bob", "new", "580")):
+        facts = {"gpus": ["H100"], "driver": driver, "cores": 16, "memory_gib": 128}
+        found = [MachineReading(name=name, slots={"H100": 1}, facts=facts)]
+        machines.note_seen(judging.db, found, launcher="fake", is_own=True, now=judging.clock())
+        judging.submit(user)
+        judging.finish(judging.claim(), machine=name)
 
 
 def flagged(judging: Judging, user: str = "bob", *, hidden: bool = False) -> tuple[Submission, Review]:

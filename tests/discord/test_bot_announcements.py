@@ -20,7 +20,7 @@ from kernelcup.domain import OPERATOR, Submission, Visibility
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.news import moments
 from kernelcup.services.results import finals
-from kernelcup.services.results.standings import freeze, unveil
+from kernelcup.services.results.freezes import freeze, unveil
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from builders import SUBMISSION, make_actor, make_board, make_device, make_repor
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services.people import account_linking, accounts
 from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.submissions.submissions import show_submission
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from builders import (
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services.boards.changes import update_board
 from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import CapturedOutput, DuelResult, Timing, Work
 

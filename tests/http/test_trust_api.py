@@ -12,7 +12,7 @@ from hand_judging import Judging, decide, flagged
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
 from kernelcup.services.machines import dispatchers, outages
-from kernelcup.services.results.standings import freeze, unveil
+from kernelcup.services.results.freezes import freeze, unveil
 from kernelcup.services.rules import pauses
 from kernelcup.services.submissions.withdrawal import delete_submission
 

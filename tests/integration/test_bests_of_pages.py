@@ -8,9 +8,10 @@ from builders import make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.services.results.facts import Remembered
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.profile import show_profile
-from kernelcup.services.results.standings import freeze, personal_best, places_of_submission
+from kernelcup.services.results.standings import personal_best, places_of_submission
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.results import facts
 from kernelcup_harness.protocol import Timing

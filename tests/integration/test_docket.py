@@ -9,7 +9,7 @@ from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.errors import Forbidden
 from kernelcup.services.results import docket, reviews
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.rules import pauses
 from kernelcup.services.status import IncidentKind, read_status
 from kernelcup.services.submissions.withdrawal import delete_submission

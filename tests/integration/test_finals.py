@@ -43,7 +43,8 @@ from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import finals
-from kernelcup.services.results.standings import freeze, standings, unveil
+from kernelcup.services.results.freezes import freeze, unveil
+from kernelcup.services.results.standings import standings
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission

@@ -15,8 +15,9 @@ from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.news import moments, stream
 from kernelcup.services.people import accounts
 from kernelcup.services.results import reviews
+from kernelcup.services.results.freezes import freeze, unveil
 from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.results.standings import freeze, standings, unveil
+from kernelcup.services.results.standings import standings
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.news.news import NewsKind
 from kernelcup_harness.protocol import Finding, Timing

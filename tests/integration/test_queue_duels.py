@@ -27,8 +27,9 @@ from kernelcup.services.boards.rank_changes import rank_changes
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import comparisons, duels, places, reviews
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.results.standings import freeze, history, personal_best, standings
+from kernelcup.services.results.standings import history, personal_best, standings
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import list_views, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import event
 
 from builders import make_board
-from hand_judging import Judging
+from hand_judging import Judging, position
 from kernelcup.domain import OPERATOR, Priority
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.rejudge import rejudge_submission
@@ -116,7 +116,7 @@ def test_the_position_follows_the_order_and_not_the_arrival(judging) -> None:
     first, second = judging.job(judging.submit("ada")), judging.job(judging.submit("ada"))
     practice = judging.job(judging.submit("bob", mode=Mode.TEST))
     bob = judging.job(judging.submit("bob"))
-    places = [lifecycle.position(judging.db, job.id) for job in (first, bob, second, practice)]
+    places = [position(judging.db, job) for job in (first, bob, second, practice)]
     assert places == [1, 2, 3, 4]
 
 

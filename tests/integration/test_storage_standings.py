@@ -9,9 +9,10 @@ from kernelcup.reporting.insights import Best
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.reviews import quarantine
-from kernelcup.services.results.standings import freeze, personal_best, standings, unranked_standings
+from kernelcup.services.results.standings import personal_best, standings, unranked_standings
 from kernelcup.services.submissions.submissions import get_code, list_submissions, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup_harness.protocol import Mode, RunReport, Timing, TrustLevel, Verdict

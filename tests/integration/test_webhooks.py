@@ -28,7 +28,7 @@ from kernelcup.services.news import webhooks
 from kernelcup.services.news.delivery import PAUSES_S, DeliveryFailed, Postman
 from kernelcup.services.news.newsroom import EVERY_S, Newsroom
 from kernelcup.services.people import audit_log
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 
 URL = "https://hooks.example.org/cup"
 PROMISED_S = 15

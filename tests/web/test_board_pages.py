@@ -16,10 +16,11 @@ from competition import enter, gray_task
 from looks import check_page
 
 from builders import NOW, make_board, make_device, make_task
+from hand_judging import Judging, judge_on_two_classes
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live
 from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results import comparisons, standings
+from kernelcup.services.results import comparisons, freezes
 from kernelcup_harness.protocol import Backend
 
 PAGES = (
@@ -187,7 +188,7 @@ def test_frozen_board_shows_nothing_from_after_its_freeze(client, person, signed
 
 
 def test_unveiled_board_shows_all(client, db, competition) -> None:
-    standings.unveil(db, OPERATOR, "matmul-fp8", now=NOW)
+    freezes.unveil(db, OPERATOR, "matmul-fp8", now=NOW)
     assert "ken" in client.get("/b/matmul-fp8").text
 
 
@@ -334,3 +335,26 @@ def test_phone_without_javascript_reaches_the_statement_by_keyboard(visitor, com
     page.keyboard.press("Enter")
     page.wait_for_url("**/statement")
     assert "Turn an RGB image" in page.locator(".prose").inner_text()
+
+
+def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(client, db, clock) -> None:
+    make_board(db, devices=["H100"], event="spring")
+    judge_on_two_classes(Judging(db, clock))
+    page = client.get("/b/double").text
+    first, second = (f"1 x H100; driver {driver}; 16 cores, 128 GiB" for driver in ("550", "580"))
+    assert page.index(f"<h2>{first}</h2>") < page.index(">ada<") < page.index(f"<h2>{second}</h2>")
+    assert page.index(f"<h2>{second}</h2>") < page.index(">bob<")
+    assert "not comparable between classes of machines" in page
+    one = client.get("/b/double", params={"class": second}).text
+    assert (">bob<" in one, ">ada<" in one) == (True, False)
+    table = csv.DictReader(io.StringIO(client.get("/b/double/standings.csv").text))
+    assert [(row["rank"], row["class"]) for row in table] == [("1", first), ("1", second)]
+    event = client.get("/e/spring").text
+    assert event.index(first) < event.index("ada") < event.index(second) < event.index("bob")
+    assert client.get("/b/double/history").status_code == client.get("/b/double/card.png").status_code == 200
+    form = client.get("/api/v1/leaderboards/double/standings/H100").json()
+    assert form["classes"] == [first, second]
+    assert [(each["rank"], each["tied"], each["host_class"]) for each in form["items"]] == [
+        (1, False, first),
+        (1, False, second),
+    ]

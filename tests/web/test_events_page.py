@@ -12,7 +12,7 @@ from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 
 
 def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:

@@ -16,7 +16,7 @@ from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services.boards import membership
 from kernelcup.services.news import moments
-from kernelcup.services.results.standings import freeze, unveil
+from kernelcup.services.results.freezes import freeze, unveil
 from kernelcup_harness.protocol import Mode
 
 ATOM = "{http://www.w3.org/2005/Atom}"

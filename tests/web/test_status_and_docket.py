@@ -13,7 +13,7 @@ from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
 from kernelcup.services.machines import dispatchers, outages
 from kernelcup.services.results import reviews
-from kernelcup.services.results.standings import freeze, unveil
+from kernelcup.services.results.freezes import freeze, unveil
 from kernelcup.services.rules import pauses
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.tables import DeviceCalibrationRow

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import quote
 
@@ -182,10 +182,13 @@ class Api(Calls):
             return Task.from_json(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
 
     def standings(self, board: str, device: str, *, limit: int | None = None) -> list[Standing]:
-        """Return the ranking of a leaderboard on a device."""
+        """Return the ranking of a leaderboard on a device, or one for each class of machines, up to the limit each."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}"
         with self._reading():
-            return [standing_of_json(each) for each in self._pages(path, {}, limit)]
+            found = self._client.request("GET", path, params={"limit": 1})["classes"]
+            every: list[dict[str, Any]] = [{"class": each} for each in found] or [{}]
+            pages = chain.from_iterable(self._pages(path, params, limit) for params in every)
+            return [standing_of_json(each) for each in pages]
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze if the user sees frozen standings, None if they are live."""

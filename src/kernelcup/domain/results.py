@@ -39,6 +39,8 @@ class Run:
     harness_hash: str
     machine: str
     report: RunReport
+    host_class: str = ""
+    """The class of the machine at that time: its hardware and driver."""
     rank_s: float | None = None
     """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
     duel: DuelOutcome = DuelOutcome.NONE
@@ -68,6 +70,8 @@ class Result:
     """Whether a machine judged it for which the operator does not vouch."""
     duel: DuelOutcome = DuelOutcome.NONE
     """The outcome of its duel against the previous leader, if it had one."""
+    host_class: str = ""
+    """The class of machines among whose results it ranks; empty while the ranking has one class only."""
 
     @property
     def language(self) -> str:
@@ -83,7 +87,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing(Result):
-    """A user's place in the ranking of one (leaderboard, device)."""
+    """A user's place in the ranking of one (leaderboard, device), or of one class of its machines."""
 
     rank: int
     """Shared by all results that cannot be distinguished from the first of them."""

@@ -49,6 +49,14 @@ def with_interval(ns: float, low_ns: float | None, high_ns: float | None) -> str
     return duration(ns) + (f" ({told})" if told else "")
 
 
+def classes_text(device: str) -> str:
+    """Return why a device has a ranking for each class of machines."""
+    return (
+        f"Times on {device} are not comparable between classes of machines that have not been shown to agree: each "
+        "class has a ranking of its own."
+    )
+
+
 def rank_text(rank: int, *, tied: bool) -> str:
     """Return a rank as shown in lists of results: ``1=`` if it is shared."""
     return f"{rank}=" if tied else str(rank)

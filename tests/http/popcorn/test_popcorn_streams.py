@@ -24,7 +24,7 @@ from builders import (
 from kernelcup.domain import OPERATOR, JobState, TrustRule
 from kernelcup.http.popcorn import results
 from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict

@@ -19,6 +19,7 @@ def place(user: str, trust: str, **changes: Any) -> dict[str, Any]:
         "low_s": None,
         "high_s": None,
         "duel": "",
+        "host_class": "",
     }
     return values | {"submission": 7, "file_name": "kernel.py", "trust": trust, "comparable": True} | changes
 
@@ -42,3 +43,14 @@ def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() 
     assert field.value.count("by the wall clock  bob  80 µs") == 10
     assert "… and 2 more" in field.value
     assert "does not rank times of these levels" in field.value
+
+
+def test_each_class_of_machines_has_a_table_and_the_reason_is_said() -> None:
+    places = [place("ada", "witnessed", host_class="old"), place("bob", "witnessed", host_class="new")]
+    embed = ranking_embed("double", "H100", places, offset=0)
+    assert embed.description is not None
+    first, second = embed.description.split("**new**")
+    assert first.startswith("**old**")
+    assert ("ada" in first, "bob" in first, "bob" in second) == (True, False, True)
+    (field,) = embed.fields
+    assert "not comparable between classes of machines" in str(field.value)

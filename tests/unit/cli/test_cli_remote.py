@@ -28,6 +28,7 @@ from builders import (
 )
 from fakes import FakeClock
 from final_duels import close, hold_one
+from hand_judging import Judging, judge_on_two_classes
 from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import api as client_api
@@ -47,7 +48,7 @@ from kernelcup.services.boards.upload import load_upload
 from kernelcup.services.people.tokens import create_token
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
-from kernelcup.services.results.standings import freeze
+from kernelcup.services.results.freezes import freeze
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import list_submissions, show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission
@@ -349,6 +350,20 @@ def test_a_comparison_that_is_cancelled_says_so(command, ada, board, db, clock, 
     ended = command("compare", "1", "2")
     assert ended.code == 7
     assert "The comparison was cancelled." in ended.out
+
+
+def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(
+    command, ada, board, db, clock
+) -> None:
+    judge_on_two_classes(Judging(db, clock))
+    shown = " ".join(command("standings", board, "--limit", "1").out.split())
+    assert "not comparable between classes of machines" in shown
+    assert shown.index("driver 550") < shown.index("ada") < shown.index("driver 580") < shown.index("bob")
+    body = body_of(command("standings", board, "--json"))
+    assert [(each["rank"], each["host_class"].split("; ")[1]) for each in body["standings"]["H100"]] == [
+        (1, "driver 550"),
+        (1, "driver 580"),
+    ]
 
 
 def test_the_ranking_is_shown(command, ada, board, db) -> None:

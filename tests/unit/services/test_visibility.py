@@ -32,9 +32,10 @@ from kernelcup.services.boards.membership import add_member
 from kernelcup.services.boards.visibility import find_shown
 from kernelcup.services.people.audit_log import entries
 from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.freezes import freeze, unveil
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.reviews import quarantine
-from kernelcup.services.results.standings import freeze, history, neighbours, personal_best, standings, unveil
+from kernelcup.services.results.standings import history, neighbours, personal_best, standings
 from kernelcup.services.submissions.submissions import (
     check_follows,
     get_code,

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Self
 
 import discord
@@ -89,23 +90,27 @@ async def _standings(parts: Parts, who: Person, board: str, device: str, offset:
 
 async def _answer_picture(interaction: discord.Interaction, parts: Parts, board: str, device: str) -> None:
     found = await _standings(parts, replies.who(interaction), board, device, 0, ranking_image.MOST_ROWS)
-    rows = [
-        ranking_image.Row(
-            rank=place["rank"],
-            tied=place["tied"],
-            user=place["user"],
-            time=duration(place["score_s"] * 1e9),
-            score_s=place["score_s"],
-        )
-        for place in found["items"]
-    ]
     more = found["next"] is not None
-    drawn = await asyncio.to_thread(ranking_image.draw_ranking, board, device, rows, more=more)
-    name = texts.file_name(f"{board}-{device}.png")
+    pictures = []
+    by_class = groupby(found["items"], key=lambda place: place["host_class"])
+    for host_class, places in [(each, list(part)) for each, part in by_class] or [("", [])]:
+        rows = [
+            ranking_image.Row(
+                rank=place["rank"],
+                tied=place["tied"],
+                user=place["user"],
+                time=duration(place["score_s"] * 1e9),
+                score_s=place["score_s"],
+            )
+            for place in places
+        ]
+        where = f"{device}, {host_class}" if host_class else device
+        drawn = await asyncio.to_thread(ranking_image.draw_ranking, board, where, rows, more=more)
+        pictures.append(texts.Attached(texts.file_name(f"{board}-{device}.png"), drawn))
     about = f"{texts.code(board)} on {texts.code(device)}"
     if frozen := frozen_note(found["frozen_since"]):
         about += f"\n{frozen}"
-    await replies.answer(interaction, about, files=[texts.Attached(name, drawn)])
+    await replies.answer(interaction, about, files=pictures)
 
 
 async def _board_and_device(parts: Parts, who: Person, name: str, number: int) -> tuple[Json, str]:

@@ -76,7 +76,8 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     api, device = bot.parts.api, job["device"]
     where = path_of("leaderboards", shown["leaderboard"], "standings", device)
     page = await api.get(where, None, limit=200)
-    mine = next((each for each in page["items"] if each["user"] == shown["user"]), None)
+    its = [each for each in page["items"] if each["user"] == shown["user"]]  # one in each class's ranking
+    mine = next((each for each in its if each["submission"] == shown["id"]), its[0] if its else None)
     head = f"**{texts.plain(device)}**: {score_text(job)}"
     if mine is None or mine["submission"] != shown["id"]:
         best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
@@ -86,7 +87,8 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)
     first = len(history["items"]) <= 1
     rank = int(mine["rank"])
-    ties = sum(each["rank"] == rank for each in page["items"]) - 1
+    alike = [each["rank"] for each in page["items"] if each["host_class"] == mine["host_class"]]
+    ties = alike.count(rank) - 1
     tied = (
         f", shared with {ties} other{'s' if ties > 1 else ''} that cannot be distinguished from it"
         if ties

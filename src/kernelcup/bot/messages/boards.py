@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import discord
@@ -12,6 +13,7 @@ from kernelcup.bot.messages import texts
 from kernelcup.domain import BoardSettings, CodePolicy, DuelOutcome, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import (
+    classes_text,
     code_rule,
     duration,
     level_mark,
@@ -84,10 +86,9 @@ def ranking_embed(
         final: The final of a closed leaderboard, with its official order.
     """
     page = offset // PAGE + 1
-    table = texts.block("\n".join(_table(places)))
     embed = discord.Embed(
         title=texts.title(f"{board} on {device}", 256),
-        description=table if places else "No one is ranked here yet.",
+        description=_tables(places) if places else "No one is ranked here yet.",
         colour=ACCENT,
         url=link,
     )
@@ -99,6 +100,10 @@ def ranking_embed(
     if unranked:
         told = "This leaderboard does not rank times of these levels; the author's report says why."
         embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)
+    if places and places[0]["host_class"]:
+        embed.add_field(
+            name="Classes of machines", value=texts.plain(classes_text(device), 600), inline=False
+        )
     notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
     embed.set_footer(text=" · ".join(note for note in notes if note))
     return embed
@@ -191,6 +196,15 @@ ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
 def _names(names: Sequence[str], most: int = 10) -> str:
     shown = ", ".join(texts.code(name, 30) for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def _tables(places: Sequence[Json]) -> str:
+    """Return a table, or one for each class of machines under its name."""
+    tables = []
+    for host_class, part in groupby(places, key=lambda each: each["host_class"]):
+        name = f"**{texts.plain(host_class, 200)}**\n" if host_class else ""
+        tables.append(name + texts.block("\n".join(_table(list(part)))))
+    return "\n".join(tables)
 
 
 def _table(places: Sequence[Json]) -> list[str]:

@@ -228,13 +228,13 @@ def freeze(
     """Freeze what others see of the standings, now or at a given time, until you unveil them."""
     from kernelcup.client.models import BoardInfo
     from kernelcup.services.boards.deadlines import parse_opening
-    from kernelcup.services.results import standings
+    from kernelcup.services.results import freezes
 
     wanted = None if at is None else parse_opening(at)
     now = _now()
     named = backend.board(board).name
     found = backend.ask(
-        lambda db: BoardInfo.of(standings.freeze(db, OPERATOR, named, wanted or now, now)),
+        lambda db: BoardInfo.of(freezes.freeze(db, OPERATOR, named, wanted or now, now)),
         lambda api: api.ask(
             BoardInfo.of_json,
             "POST",
@@ -254,11 +254,11 @@ def freeze(
 def unveil(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """Show everyone the current standings of a frozen leaderboard."""
     from kernelcup.client.models import BoardInfo
-    from kernelcup.services.results import standings
+    from kernelcup.services.results import freezes
 
     named = backend.board(board).name
     found = backend.ask(
-        lambda db: BoardInfo.of(standings.unveil(db, OPERATOR, named, _now())),
+        lambda db: BoardInfo.of(freezes.unveil(db, OPERATOR, named, _now())),
         lambda api: api.ask(BoardInfo.of_json, "POST", path_of("leaderboards", named, "unveil")),
     )
     if as_json:

@@ -261,7 +261,7 @@ def compare(
 ) -> None:
     """Say whether two machines give the same times, by canaries and by submissions that both have judged.
 
-    Until their classes agree, a leaderboard with times of both says that they are not comparable.
+    Until their classes agree, a leaderboard with times of both has a ranking for each.
     """
     from kernelcup.services.machines import agreement
 

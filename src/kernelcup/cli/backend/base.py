@@ -128,7 +128,7 @@ class Backend(Protocol):
         """Return a user's place, None if there is none or it is not public."""
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking."""
+        """Return a ranking, or one for each class of machines, up to the limit each."""
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank: a hundred at most."""

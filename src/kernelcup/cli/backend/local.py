@@ -159,8 +159,8 @@ class LocalBackend:
         return standings.personal_best(self._db, board, device, user)
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking."""
-        return standings.standings(self._db, board, device, limit=limit)
+        """Return a ranking, or one for each class of machines, up to the limit each."""
+        return [place for each in standings.rankings(self._db, board, device, limit=limit) for place in each]
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of a level that the leaderboard does not rank."""

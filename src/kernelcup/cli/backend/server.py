@@ -135,7 +135,7 @@ class ServerBackend:
         return found if found is not None and found.user == user else None
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking."""
+        """Return a ranking, or one for each class of machines, up to the limit each."""
         return self._api.standings(board, device, limit=limit)
 
     def unranked_standings(self, board: str, device: str) -> list[Standing]:

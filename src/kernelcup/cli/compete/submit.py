@@ -203,10 +203,10 @@ def standings(
     device: Annotated[
         str | None, typer.Option("--device", "--gpu", "-d", help="Only this device; default: all.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places of a table at most.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a leaderboard's standings, one table for each device."""
+    """Show a leaderboard's standings, one table for each device (and class of machines, until these agree)."""
     from kernelcup.cli.show import ranking, terminal
     from kernelcup.reporting.phrases import frozen_text, rejudge_command, waiting_text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
@@ -12,6 +13,7 @@ from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, Score, Standing
 from kernelcup.reporting.phrases import (
+    classes_text,
     duration,
     interval_text,
     rank_text,
@@ -26,20 +28,28 @@ EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 
 def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
-    """Print the ranking of one (leaderboard, device)."""
+    """Print the ranking of one (leaderboard, device), or one table for each class of its machines."""
     title = f"{board.name} on {device}"
     if not places:
         out.print(Text(f"{title}: no one is ranked yet", style="bold"))
         return
-    places_table(out, title, places)
+    if places[0].host_class:
+        out.print(classes_text(device))
+    _tables_by_class(out, title, places)
+
+
+def _tables_by_class(
+    out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = (), *, ranked: bool = True
+) -> None:
+    for host_class, part in groupby(places, key=lambda each: each.host_class):
+        places_table(out, f"{title}, {host_class}" if host_class else title, list(part), notes, ranked=ranked)
 
 
 def print_unranked(out: Console, board: BoardInfo, device: str, places: Sequence[Standing]) -> None:
     """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
     if places:
-        places_table(
-            out, f"{board.name} on {device}, not ranked", places, (unranked(board.trust),), ranked=False
-        )
+        title = f"{board.name} on {device}, not ranked"
+        _tables_by_class(out, title, places, (unranked(board.trust),), ranked=False)
 
 
 def places_table(
@@ -111,6 +121,7 @@ def place_object(place: Standing) -> dict[str, object]:
         "rank": place.rank,
         "tied": place.tied,
         "user": place.user,
+        "host_class": place.host_class,
         **scoring.as_object(place.score),
         "duel": place.duel.value,
         "submission": place.submission_id,

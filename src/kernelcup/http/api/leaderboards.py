@@ -24,7 +24,7 @@ from kernelcup.services.boards.changes import BoardChanges
 from kernelcup.services.boards.deadlines import parse_end, parse_opening
 from kernelcup.services.boards.judging import MadeBoard
 from kernelcup.services.boards.upload import load_upload
-from kernelcup.services.results import rejudge, standings
+from kernelcup.services.results import freezes, rejudge
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/leaderboards", tags=["leaderboards"], route_class=ApiRoute)
@@ -257,14 +257,14 @@ def delete(
 @router.post("/{name}/freeze")
 def freeze(name: str, body: FreezeIn, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
     """Freeze the ranking that others see, now or at a given time."""
-    standings.freeze(db, actor, name, body.at or now, now=now)
+    freezes.freeze(db, actor, name, body.at or now, now=now)
     return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 
 @router.post("/{name}/unveil")
 def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
     """Show everyone the current ranking."""
-    standings.unveil(db, actor, name, now=now)
+    freezes.unveil(db, actor, name, now=now)
     return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 

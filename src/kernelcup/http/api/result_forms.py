@@ -167,6 +167,9 @@ class StandingOut(ScoreOut):
     trust: str
     comparable: bool
     lent: bool = Field(description="Whether a machine judged it for which the operator does not vouch.")
+    host_class: str = Field(
+        description="The class of machines among whose results it ranks; empty while the device has one ranking."
+    )
 
     @classmethod
     def of(cls, standing: Standing) -> StandingOut:

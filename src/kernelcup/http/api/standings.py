@@ -13,7 +13,7 @@ from kernelcup.http.api.forms import Page
 from kernelcup.http.api.result_forms import StandingOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.results import finals, standings
+from kernelcup.services.results import finals, freezes, standings
 
 router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"], route_class=ApiRoute)
 
@@ -34,6 +34,10 @@ class StandingsPage(Page[StandingOut]):
     frozen_since: datetime | None = Field(
         description="Time of the freeze, if frozen: later results, including yours, are not shown until the end."
     )
+    classes: list[str] = Field(
+        description="The classes of machines that rank for themselves, since they have not been shown to give the same "
+        "times; empty while the device has one ranking. Without `class` one ranking follows the other."
+    )
     final: FinalOut | None = Field(
         description="The newest final of a closed leaderboard, with its official order; null without one, and on "
         "later pages."
@@ -50,19 +54,31 @@ class StandingsPage(Page[StandingOut]):
 
 @router.get("")
 def show_standings(
-    name: str, device: str, db: Db, actor: ActorDep, now: Now, after: After = None, limit: Limit = 100
+    name: str,
+    device: str,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    host_class: Annotated[
+        str | None, Query(alias="class", max_length=1000, description="Only the ranking of one of `classes`.")
+    ] = None,
+    after: After = None,
+    limit: Limit = 100,
 ) -> StandingsPage:
     """Show the ranking, fastest first. Indistinguishable results share a rank."""
     offset = after or 0
-    found = standings.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
+    found = standings.standings(
+        db, name, device, host_class=host_class, viewer=actor, limit=limit + 1, offset=offset
+    )
     page = [StandingOut.of(each) for each in found[:limit]]
-    since = standings.frozen_since(db, name, viewer=actor, now=now)
+    since = freezes.frozen_since(db, name, viewer=actor, now=now)
     unranked = [] if offset else standings.unranked_standings(db, name, device, viewer=actor)
     final = None if offset else finals.show(db, name, device, viewer=actor)
     return StandingsPage(
         items=page,
         next=offset + limit if len(found) > limit else None,
         frozen_since=since,
+        classes=standings.classes(db, name, device, viewer=actor),
         final=None if final is None else FinalOut.of(final),
         waiting=0 if offset else standings.count_waiting(db, name, device, viewer=actor),
         unranked=[StandingOut.of(each) for each in unranked],

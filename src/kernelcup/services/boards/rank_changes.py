@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from operator import attrgetter
 
 from sqlalchemy.orm import Session
@@ -19,6 +20,9 @@ from kernelcup.storage.people import users
 from kernelcup.storage.results import standings
 
 _ranks_by = attrgetter(*RANKS_BY)
+
+_Key = tuple[int, str]
+"""A user's id, and a class of machines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,34 +104,35 @@ def _decides(board: Leaderboard) -> tuple[object, frozenset[str]]:
     return _ranks_by(board), frozenset(board.devices)
 
 
-def _places(session: Session, board: Leaderboard, device: str) -> dict[int, _Place]:
-    """Return the place of each user by id, in the order of the ranking; none where the device is not judged on."""
+def _places(session: Session, board: Leaderboard, device: str) -> dict[_Key, _Place]:
+    """Return each user's place in each class's ranking, in their order; none where the device is not judged on."""
     if device not in board.devices:
         return {}
     found = standings.bests(session, board_id=board.id, device=device)
-    ranks = scoring.band_heads(each.placed for each in found)
-    return {
-        each.user_id: _Place(rank, each.submission_id, each.placed.score_s)
-        for each, rank in zip(found, ranks, strict=True)
-    }
+    places = {}
+    for host_class, part in groupby(found, key=lambda each: each.host_class):
+        its = list(part)
+        for each, rank in zip(its, scoring.band_heads(each.placed for each in its), strict=True):
+            places[each.user_id, host_class] = _Place(rank, each.submission_id, each.placed.score_s)
+    return places
 
 
 def _compared(
-    session: Session, device: str, before: Mapping[int, _Place], after: Mapping[int, _Place], most: int
+    session: Session, device: str, before: Mapping[_Key, _Place], after: Mapping[_Key, _Place], most: int
 ) -> RankChanges:
     changing = [
-        user_id
-        for user_id in dict.fromkeys([*before, *after])
-        if user_id not in before or user_id not in after or before[user_id].rank != after[user_id].rank
+        key
+        for key in dict.fromkeys([*before, *after])
+        if key not in before or key not in after or before[key].rank != after[key].rank
     ]
     shown = changing[:most]
-    names = users.names(session, shown)
+    names = users.names(session, [user_id for user_id, _ in shown])
     return RankChanges(
         device=device,
         entries=len(before),
-        leaving=sum(user_id not in after for user_id in before),
+        leaving=sum(key not in after for key in before),
         changing=len(changing),
-        moves=tuple(_move(names[each], before.get(each), after.get(each)) for each in shown),
+        moves=tuple(_move(names[each[0]], before.get(each), after.get(each)) for each in shown),
     )
 
 

@@ -1,21 +1,24 @@
 """Whether two machines give the same times: by their canaries, and by submissions that both have judged.
 
-Times of several classes of machines are comparable only where this was shown for each two of them.
+Results of several classes of machines rank together only where this was shown for each two of them.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from datetime import datetime
 
-from kernelcup.domain import OPERATOR, Actor, Role, Scope
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import OPERATOR, Actor, Role, Scope, split_count
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.machines.machines import host_class
+from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import agreements, calibrations, machines
 from kernelcup.storage.people import audit_log
+from kernelcup.storage.results import runs
 
 FEWEST_PAIRS = 3
 """With fewer submissions that both have judged, nothing is shown."""
@@ -70,7 +73,7 @@ def compare(
             raise NotFound(f"There is no machine {first if one is None else second!r}.")
         common = sorted(set(one.slots) & set(two.slots))
         chosen = device or (common[0] if len(common) == 1 else None)
-        if chosen is None or chosen not in common:
+        if chosen is None or split_count(chosen)[0] not in {split_count(each)[0] for each in common}:
             raise InvalidValue(f"Name a device that both have: {', '.join(common) or 'there is none'}.")
         pairs = agreements.pairs(session, first, second, device=chosen)
         canaries = [calibrations.canary_of(session, machine=name, device=chosen) for name in (first, second)]
@@ -88,15 +91,18 @@ def compare(
         )
         if result.agrees is not None and result.first_class != result.second_class:
             classes = (result.first_class, result.second_class)
+            before = agreements.groups(session)
             agreements.put(session, classes, device=chosen, agrees=result.agrees, now=now)
+            if agreements.groups(session) != before:
+                _rank_again(session, chosen, now)
             detail = {"with": second, "device": chosen, "agrees": result.agrees}
             audit_log.record(session, actor, "machine.compare", f"machine:{first}", detail, now)
     return result
 
 
-def unlike_classes(db: Database, board_id: int, device: str) -> list[str]:
-    """Return the classes that a ranking's times are from, if two of them have not been shown to agree; else none."""
-    with db.read() as session:
-        classes = agreements.classes_of_bests(session, board_id, device=device)
-        agreed = agreements.agreed(session, device=device) if len(classes) > 1 else set()
-    return classes if any(pair not in agreed for pair in itertools.combinations(classes, 2)) else []
+def _rank_again(session: Session, device: str, now: datetime) -> None:
+    """Join or split the rankings of a device."""
+    for board in sorted(boards.every(session), key=lambda each: each.name):
+        if device in board.devices:
+            boards.lock(session, board.name)
+            runs.choose_all(session, board_id=board.id, now=now)

@@ -79,13 +79,19 @@ def state_of(machine: Machine, now: datetime) -> MachineState:
 
 
 def host_class(machine: Machine) -> str:
-    """Return what machines of equal hardware and drivers share."""
+    """Return what machines of equal hardware and drivers share; the launcher, where they are not known."""
     facts = machine.facts
     gpus = facts.get("gpus") or []
     kinds = ", ".join(f"{gpus.count(kind)} x {kind}" for kind in sorted(set(gpus)))
     driver = f"driver {facts['driver']}" if facts.get("driver") else ""
     host = f"{facts.get('cores', '?')} cores, {facts.get('memory_gib', '?')} GiB" if facts else ""
-    return "; ".join(part for part in (kinds, driver, host) if part)
+    return "; ".join(part for part in (kinds, driver, host) if part) or machine.launcher
+
+
+def run_facts(session: Session, name: str) -> tuple[bool, str]:
+    """Return whether a machine is lent, and its class, which is empty if the machine is not known."""
+    found = machines.find(session, name)
+    return (False, "") if found is None else (not found.is_own, host_class(found))
 
 
 def log_changes(
@@ -100,7 +106,7 @@ def log_changes(
     name = before.name
     itself = Actor(user_id=None, name=f"machine {name}", role=Role.NOBODY, scopes=frozenset())
     was, is_now = host_class(before), host_class(dataclasses.replace(before, facts=facts))
-    if was and is_now != was:
+    if before.facts and is_now != was:
         logger.warning("machine %s was %r and is now %r", name, was, is_now)
         _record(session, itself, "machine.class", name, {"was": was, "is": is_now}, now)
     if trouble != before.trouble:

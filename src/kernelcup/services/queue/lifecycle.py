@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -24,16 +23,17 @@ from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import find_board
-from kernelcup.services.machines.machines import host_class
+from kernelcup.services.machines.machines import run_facts
 from kernelcup.services.machines.process_identity import is_gone
 from kernelcup.services.queue import adoption
 from kernelcup.services.results import duels, finals, reviews
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.duels import Settled
+from kernelcup.services.submissions.review_evidence import Held
 from kernelcup.storage.boards import boards, task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import machines
-from kernelcup.storage.queue import backlog, comparisons, job_durations, jobs
+from kernelcup.storage.queue import comparisons, job_durations, jobs
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results import runs
 from kernelcup.storage.rules import pauses
@@ -239,15 +239,6 @@ def cancel_jobs(
     return len(cancelled)
 
 
-def position(db: Database, job_id: int) -> int | None:
-    """Return a job's position in the queue of its device, 1 for the next; None if it is not waiting."""
-    with db.read() as session:
-        job = jobs.find(session, job_id)
-        if job is None:
-            raise NotFound(f"There is no job {job_id}.")
-        return backlog.position(session, job)
-
-
 def _requeue(session: Session, lease: Lease, *, attempt: int, reason: str, now: datetime) -> None:
     job = jobs.requeue(session, lease, attempt=attempt, reason=reason)
     events.record(session, job.submission_id, "queued", {"reason": reason}, job.id, now)
@@ -281,7 +272,8 @@ def _record(
     state, why = (JobState.DONE, reason) if held is None else (JobState.QUARANTINED, held.reason)
     started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
     judging = _judging(session, job, report)
-    ranks, settled = _settle(session, job, score, report, rival, judging)
+    lent, its_class = run_facts(session, machine)
+    ranks, settled = _settle(session, job, score, report, rival, judging, its_class)
     replaces = counted and runs.uncount(session, job.id)
     run = runs.insert(
         session,
@@ -292,29 +284,22 @@ def _record(
         finished_at=now,
         harness_hash=harness_hash,
         machine=machine,
-        **_host(session, machine),
+        lent=lent,
+        host_class=its_class,
         counted=counted,
         rank_s=settled.rank_s,
         duel=settled.outcome,
         rival=settled.behind or rival,
         judging=judging,
     )
-    told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
-    events.record(session, job.submission_id, "finished", told, job.id, now)
-    if held is not None:
-        reviews.hold(session, job, run, held, now=now)
+    _note_end(session, job, run, held, counted=counted, now=now)
     if job.mode is Mode.LEADERBOARD and (replaces or (ranks and held is None)):
         _rank(session, job, run, replaces=replaces, now=now)
-    _end(session, job, now)
+    events.record_end(session, job.submission_id, now)
+    finals.go_on_after(session, job.id, now=now)
     if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
         _note_work(session, job, machine, (now - started_at).total_seconds())
     return run
-
-
-def _host(session: Session, machine: str) -> dict[str, Any]:
-    """Return what a run keeps of its machine."""
-    found = machines.find(session, machine)
-    return {} if found is None else {"lent": not found.is_own, "host_class": host_class(found)}
 
 
 def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:
@@ -322,9 +307,13 @@ def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:
     job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
 
 
-def _end(session: Session, job: Job, now: datetime) -> None:
-    events.record_end(session, job.submission_id, now)
-    finals.go_on_after(session, job.id, now=now)
+def _note_end(
+    session: Session, job: Job, run: Run, held: Held | None, *, counted: bool, now: datetime
+) -> None:
+    told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
+    events.record(session, job.submission_id, "finished", told, job.id, now)
+    if held is not None:
+        reviews.hold(session, job, run, held, now=now)
 
 
 def _lock_ranking(session: Session, job: Job) -> None:
@@ -345,7 +334,13 @@ def _judging(session: Session, job: Job, report: RunReport) -> str:
 
 
 def _settle(
-    session: Session, job: Job, score: Score | None, report: RunReport, rival: int | None, judging: str
+    session: Session,
+    job: Job,
+    score: Score | None,
+    report: RunReport,
+    rival: int | None,
+    judging: str,
+    host_class: str,
 ) -> tuple[bool, Settled]:
     """Return whether a result ranks on its leaderboard at all, and the outcome of its duel."""
     if score is None:
@@ -356,7 +351,14 @@ def _settle(
     if judging != board.judging:  # the task changed while it was judged
         return False, Settled()
     settled = duels.settle(
-        session, board=board, submission=submission, job=job, score=score, report=report, rival=rival
+        session,
+        board=board,
+        submission=submission,
+        job=job,
+        score=score,
+        report=report,
+        rival=rival,
+        host_class=host_class,
     )
     return board.takes(report.trust), settled
 
@@ -370,7 +372,7 @@ def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime
         runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
         return  # a rejudge of the same submission is not news
     board = find_board(session, submission.leaderboard)
-    before = news_of_results.look(session, board, device=job.device, user_id=submission.user_id)
+    before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
     if runs.offer(session, submission=submission, device=job.device, run=run, now=now):
         news_of_results.note(session, before, now)
 

@@ -18,7 +18,7 @@ class MemberProgress:
 
     member: Member
     bests: Mapping[str, Standing]
-    """By device; devices without a ranked result are left out."""
+    """By device, of several classes of machines the best rank; devices without a ranked result are left out."""
 
 
 def progress_of(db: Database, actor: Actor, board: str) -> list[MemberProgress]:
@@ -32,6 +32,7 @@ def progress_of(db: Database, actor: Actor, board: str) -> list[MemberProgress]:
     bests: dict[str, dict[str, Standing]] = {each.user: {} for each in found}
     for device in devices:
         for place in standings.standings(db, board, device, viewer=actor):
-            if place.user in bests:
+            best = bests.get(place.user, {}).get(device)
+            if place.user in bests and (best is None or place.rank < best.rank):
                 bests[place.user][device] = place
     return [MemberProgress(member=each, bests=bests[each.user]) for each in found]

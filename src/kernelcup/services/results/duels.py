@@ -15,6 +15,8 @@ from kernelcup.errors import RivalDeleted
 from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
+from kernelcup.storage.results.ranking_query import class_of
+from kernelcup.storage.results.standings import Key
 from kernelcup.storage.submissions import events, submissions
 from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode, RunReport, SourceTree
 
@@ -61,7 +63,9 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
         return rival if final is None else dataclasses.replace(rival, error=final[1])
     if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
         return None
-    first = standings.leader(session, board_id=board.id, device=job.device)
+    # Which machine will judge it is not known yet: if that is of another class, the intervals decide.
+    leaders = standings.leaders(session, board_id=board.id, device=job.device)
+    first = min(leaders, key=lambda each: each.ranked_s, default=None)
     if first is None or first.user_id == submission.user_id:
         return None
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
@@ -120,8 +124,11 @@ def settle(
     score: Score,
     report: RunReport,
     rival: int | None,
+    host_class: str,
 ) -> Settled:
-    """Decide whether a result takes the first place, in the transaction that stores it, under the board's lock.
+    """Decide whether a result takes the first place among those of its machine's class.
+
+    It is called in the transaction that stores it, under the board's lock.
 
     A result that would be first meets the leader in a duel. If it is faster, or the leader fails in turns, it takes the
     place; if they tie it shares the leader's rank; if it is slower or fails in turns itself it ranks directly below.
@@ -131,12 +138,17 @@ def settle(
     """
     if not board.duel:
         return Settled()
-    first = standings.leader(session, board_id=board.id, device=job.device)
+    of: Key = {
+        "board_id": board.id,
+        "device": job.device,
+        "host_class": class_of(session, host_class, job.device),
+    }
+    first = standings.leader(session, **of)
     if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:
         return Settled()
     met = report.duel if rival == first.submission_id else None
     if met is None or met.verdict == DuelVerdict.NOT_HELD:
-        (leader,) = standings.entries(session, board_id=board.id, device=job.device, limit=1)
+        (leader,) = standings.entries(session, **of, limit=1)
         is_faster = by_intervals(score, leader.entry.score).winner == 0
         outcome = DuelOutcome.INTERVALS if is_faster else DuelOutcome.MISSED
     else:

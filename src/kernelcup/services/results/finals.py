@@ -60,7 +60,8 @@ def start(
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
         DeviceNeeded, UnknownDevice: It has several devices, or not this one.
         LeaderboardOpen: It is not closed.
-        Conflict: Ranked submissions are still being judged, or there is an official order already.
+        Conflict: Ranked submissions are still being judged, there is an official order already, or classes of
+            machines rank for themselves.
         InvalidValue: It is judged by its own harness, or has fewer than two results.
     """
     if not FEWEST <= top <= MOST:
@@ -151,6 +152,12 @@ def _check_closed(session: Session, board: Leaderboard, *, now: datetime) -> Non
 def _begin(
     session: Session, actor: Actor, board: Leaderboard, device: str, top: int, *, now: datetime
 ) -> int:
+    classes = ranking.classes(session, board_id=board.id, device=device)
+    if len(classes) > 1:
+        raise Conflict(
+            f"Results on {device} are from {len(classes)} classes of machines, which rank for themselves: have all of "
+            "them judged again on machines of one class, or show that the classes agree."
+        )
     entries = [each.entry for each in ranking.entries(session, board_id=board.id, device=device, limit=MOST)]
     ranks = list(scoring.band_heads(each.placed for each in entries))
     if len(entries) < FEWEST:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import OPERATOR, Actor, Leaderboard
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Run
 from kernelcup.reporting.insights import Best
 from kernelcup.reporting.phrases import remark
 from kernelcup.services.boards import visibility
@@ -17,6 +17,7 @@ from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.results import facts
 from kernelcup.storage.results import standings as ranking
+from kernelcup.storage.results.ranking_query import class_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,28 +42,35 @@ def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> d
         since = visibility.hidden_since(board, viewer)
         for each in shown:
             assert each.run is not None
-            best = _best(session, board, each.job.device, each.run.task_hash, viewer)
+            best = _best(session, board, each.job.device, each.run, viewer)
             if best is not None and best.submission == view.submission.id:
                 best = None  # comparing a submission with itself shows nothing
             found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, board, since=since))
     return found
 
 
-def _best(session: Session, board: Leaderboard, device: str, task_hash: str, viewer: Actor) -> Best | None:
-    """Return the leading submission of one (leaderboard, device) as the viewer sees it, None if there is none.
+def _best(session: Session, board: Leaderboard, device: str, run: Run, viewer: Actor) -> Best | None:
+    """Return the leading submission of the ranking of a run's class as the viewer sees it, None if there is none.
 
     It has times only for public cases, and only if it was judged against the same task version.
     """
     if device not in board.devices:
         return None  # it was removed meanwhile
     is_frozen = standings.shows_copy(session, board, viewer)
-    first = ranking.entries(session, board_id=board.id, device=device, frozen=is_frozen, limit=1)
+    first = ranking.entries(
+        session,
+        board_id=board.id,
+        device=device,
+        host_class=class_of(session, run.host_class, device),
+        frozen=is_frozen,
+        limit=1,
+    )
     if not first:
         return None
     entry = first[0].entry
     behind = facts.behind(
         session, board_id=board.id, device=device, frozen=is_frozen, submission_ids=[entry.submission_id]
     )
-    run = behind.get(entry.submission_id)
-    times = {} if run is None else read_public_times(session, run.run_id, task_hash)
+    its = behind.get(entry.submission_id)
+    times = {} if its is None else read_public_times(session, its.run_id, run.task_hash)
     return Best(submission=entry.submission_id, score_s=entry.score_s, cases_ns=times)

@@ -12,13 +12,14 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Leaderboard
+from kernelcup.domain import Job, Leaderboard, Run
 from kernelcup.services.results.places import PLACES
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import Fact, NewsKind
 from kernelcup.storage.results import finals, frozen_standings, runs, standings
 from kernelcup.storage.results.finals import StoredFinal
-from kernelcup.storage.results.standings import Leader, Ranked
+from kernelcup.storage.results.ranking_query import class_of
+from kernelcup.storage.results.standings import Key, Leader, Ranked
 from kernelcup.storage.submissions import submissions
 
 TOP = 10
@@ -31,20 +32,28 @@ class Before:
 
     board: Leaderboard
     device: str
+    host_class: str
+    """The class of machines among whose results the new one ranks."""
     user_id: int
     leader: Leader | None
     ranked_s: float | None
     """The time that the user's own best was ranked by, in seconds."""
 
 
-def look(session: Session, board: Leaderboard, *, device: str, user_id: int) -> Before:
-    """Return the state of a ranking; the leaderboard has to stay locked until :func:`note` is called."""
-    mine = standings.entries(session, board_id=board.id, device=device, user_id=user_id)
+def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: int) -> Before:
+    """Return the state of the ranking that a job's run may enter.
+
+    The leaderboard has to stay locked until :func:`note` is called.
+    """
+    host_class = class_of(session, run.host_class, job.device)
+    of: Key = {"board_id": board.id, "device": job.device, "host_class": host_class}
+    mine = standings.entries(session, **of, user_id=user_id)
     return Before(
         board=board,
-        device=device,
+        device=job.device,
+        host_class=host_class,
         user_id=user_id,
-        leader=standings.leader(session, board_id=board.id, device=device),
+        leader=standings.leader(session, **of),
         ranked_s=mine[0].entry.ranked_s if mine else None,
     )
 
@@ -54,12 +63,13 @@ def note(session: Session, before: Before, now: datetime) -> None:
     board, device = before.board, before.device
     if is_frozen(board, now):
         return
-    top = standings.entries(session, board_id=board.id, device=device, limit=TOP + 1)
+    of: Key = {"board_id": board.id, "device": device, "host_class": before.host_class}
+    top = standings.entries(session, **of, limit=TOP + 1)
     place = next((at for at, each in enumerate(top) if each.user_id == before.user_id), None)
     if place is None or (before.ranked_s is not None and top[place].entry.ranked_s >= before.ranked_s):
         return
-    ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=False, until=len(top) + 1)
-    leader = standings.leader(session, board_id=board.id, device=device)
+    ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
+    leader = standings.leader(session, **of)
     if leader is not None and leader.user_id == before.user_id and not _led(before):
         news.add(session, _first_place(before, top[place], ranks, now), now)
     for at in range(place + 1, len(top)):
@@ -95,7 +105,8 @@ def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
     if not frozen_standings.is_kept(session, board.id):
         return
     for device in board.devices:
-        _unveil_first(session, board, device, now)
+        for host_class in standings.classes(session, board_id=board.id, device=device):
+            _unveil_first(session, board, device, host_class, now)
 
 
 def note_order(session: Session, final: StoredFinal, now: datetime) -> None:
@@ -122,13 +133,14 @@ def is_frozen(board: Leaderboard, now: datetime) -> bool:
     return board.freeze_at is not None and board.freeze_at <= now
 
 
-def _unveil_first(session: Session, board: Leaderboard, device: str, now: datetime) -> None:
-    shown = standings.entries(session, board_id=board.id, device=device, frozen=True, limit=1)
-    top = standings.entries(session, board_id=board.id, device=device, limit=2)
-    leader = standings.leader(session, board_id=board.id, device=device)
+def _unveil_first(session: Session, board: Leaderboard, device: str, host_class: str, now: datetime) -> None:
+    of: Key = {"board_id": board.id, "device": device, "host_class": host_class}
+    shown = standings.entries(session, **of, frozen=True, limit=1)
+    top = standings.entries(session, **of, limit=2)
+    leader = standings.leader(session, **of)
     if not top or leader is None or (shown and shown[0].user_id == leader.user_id):
         return
-    ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=False, until=len(top) + 1)
+    ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
     old = (
         Leader(
             user_id=shown[0].user_id,
@@ -138,7 +150,14 @@ def _unveil_first(session: Session, board: Leaderboard, device: str, now: dateti
         if shown
         else None
     )
-    before = Before(board=board, device=device, user_id=leader.user_id, leader=old, ranked_s=None)
+    before = Before(
+        board=board,
+        device=device,
+        host_class=host_class,
+        user_id=leader.user_id,
+        leader=old,
+        ranked_s=None,
+    )
     news.add(session, _first_place(before, top[0], ranks, now), now)
     if shown:
         news.add(session, _overtaken(board, device, by=top[0], whom=shown[0], now=now), now)

@@ -62,12 +62,18 @@ class Ranking:
     session: Session
     board_id: int
     device: str
+    host_class: str
     frozen: bool
 
     def state(self, part: Part = WHOLE) -> State:
         """Return the state of a part."""
         return standings.state(
-            self.session, board_id=self.board_id, device=self.device, frozen=self.frozen, part=part
+            self.session,
+            board_id=self.board_id,
+            device=self.device,
+            host_class=self.host_class,
+            frozen=self.frozen,
+            part=part,
         )
 
     def scores(self, part: Part = WHOLE, limit: int | None = None) -> list[Placed]:
@@ -76,6 +82,7 @@ class Ranking:
             self.session,
             board_id=self.board_id,
             device=self.device,
+            host_class=self.host_class,
             frozen=self.frozen,
             part=part,
             limit=limit,
@@ -86,17 +93,19 @@ class Places:
     """A cache of the ranks of the most recently used rankings."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, int, str, bool], Whole] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int, str, str, bool], Whole] = OrderedDict()
         self._mine = threading.Lock()
 
     def ranks(
-        self, session: Session, *, board_id: int, device: str, frozen: bool, until: int
+        self, session: Session, *, board_id: int, device: str, host_class: str, frozen: bool, until: int
     ) -> Sequence[int]:
         """Return the ranks of at least the first ``until`` places, or of all if there are fewer."""
-        wanted = Ranking(session=session, board_id=board_id, device=device, frozen=frozen)
+        wanted = Ranking(
+            session=session, board_id=board_id, device=device, host_class=host_class, frozen=frozen
+        )
         if until <= NEAR:
             return list(scoring.band_heads(wanted.scores(limit=until)))
-        key = (database_of(session), board_id, device, frozen)
+        key = (database_of(session), board_id, device, host_class, frozen)
         state = wanted.state()
         with self._mine:  # of many concurrent callers, one computes
             known = self._known.get(key)

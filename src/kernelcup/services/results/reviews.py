@@ -144,7 +144,9 @@ def decide(
             jobs.release(session, job_id)
             submission = submissions.find(session, job.submission_id)
             assert submission is not None
-            before = news_of_results.look(session, board, device=job.device, user_id=submission.user_id)
+            run = runs.find(session, review.run_id)
+            assert run is not None
+            before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
             _choose_best(session, job, submission, now=now)
             news_of_results.note(session, before, now)
         detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}

@@ -1,26 +1,27 @@
-"""Standings and their history: live for the managers of a leaderboard, frozen for others."""
+"""Standings and their history: live for the managers of a leaderboard, frozen for others.
+
+A device whose results are from several classes of machines has a ranking for each class, until these were shown to
+agree (:mod:`kernelcup.services.machines.agreement`). No rank and no tie goes beyond a ranking.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import datetime
+from itertools import groupby
 
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
-from kernelcup.errors import Conflict, InvalidValue, UnknownDevice
+from kernelcup.errors import UnknownDevice
 from kernelcup.services.boards import visibility
-from kernelcup.services.boards.boards import find_board, find_managed
-from kernelcup.services.results import news as news_of_results
+from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.places import PLACES
-from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import audit_log
 from kernelcup.storage.results import frozen_standings
 from kernelcup.storage.results import standings as ranking
-from kernelcup.storage.results.standings import Ranked, Record, State
+from kernelcup.storage.results.standings import Key, Ranked, Record, State
 
 MOST_APART = 100
 """So many results that stand apart from the ranking are shown at most."""
@@ -31,18 +32,21 @@ def standings(
     board: str,
     device: str,
     *,
+    host_class: str | None = None,
     viewer: Actor = OPERATOR,
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Standing]:
     """Return the ranking of one (leaderboard, device), fastest first, or a page of it.
 
-    Results that cannot be distinguished share a rank; see :func:`kernelcup.scoring.band_heads`.
+    Results that cannot be distinguished share a rank; see :func:`kernelcup.scoring.band_heads`. If classes of
+    machines rank for themselves (:func:`classes`), one ranking follows the other.
 
     Args:
         db: The database.
         board: The leaderboard.
         device: One of its devices.
+        host_class: Only the ranking of this class of machines.
         viewer: The actor who looks. Unless they manage the leaderboard, they see a frozen one as it was at the
             freeze, and on a pseudonymous one other users under their pseudonyms, without file names.
         limit: The maximum number of places.
@@ -56,33 +60,64 @@ def standings(
         found = find_board(session, board, viewer)
         name = board_device(found, device)
         is_frozen = shows_copy(session, found, viewer)
+        every = _classes(session, found, name, frozen=is_frozen)
         page = ranking.entries(
-            session, board_id=found.id, device=name, frozen=is_frozen, limit=limit, offset=offset
+            session,
+            board_id=found.id,
+            device=name,
+            frozen=is_frozen,
+            host_class=host_class or (every[0] if len(every) == 1 else None),
+            limit=limit,
+            offset=offset,
         )
-        if not page:
-            return []
-        until = offset + len(page) + 1  # the next place shows whether the last one is tied
-        ranks = PLACES.ranks(session, board_id=found.id, device=name, frozen=is_frozen, until=until)
-        places = scoring.ranked(
-            [each.entry for each in page], ranks[offset:until], after=ranks[offset - 1] if offset else None
-        )
-        return _shown(session, found, places, page, viewer)
+        places: list[Standing] = []
+        for _, part in groupby(page, key=_class_of):
+            places += _ranked(session, found, name, list(part), frozen=is_frozen)
+        return _shown(session, found, _split(places, every), page, viewer)
 
 
-def frozen_since(db: Database, board: str, *, viewer: Actor, now: datetime) -> datetime | None:
-    """Return the time of the freeze if the viewer sees frozen standings, None if they see the live ones."""
+def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[str]:
+    """Return the classes of machines that rank for themselves; none while the device has one ranking only.
+
+    Raise like :func:`standings`.
+    """
     with db.read() as session:
-        since = visibility.hidden_since(find_board(session, board, viewer), viewer)
-    return since if since is not None and since <= now else None
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        every = _classes(session, found, name, frozen=shows_copy(session, found, viewer))
+    return every if len(every) > 1 else []
 
 
-def count_places(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
-    """Return the number of users in a ranking as the viewer sees it. Raise like :func:`standings`."""
+def rankings(
+    db: Database,
+    board: str,
+    device: str,
+    *,
+    viewer: Actor = OPERATOR,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[list[Standing]]:
+    """Return the same page of each class's ranking, or of the only one. Raise like :func:`standings`."""
+    every: list[str | None] = [*classes(db, board, device, viewer=viewer)] or [None]
+    return [
+        standings(db, board, device, host_class=each, viewer=viewer, limit=limit, offset=offset)
+        for each in every
+    ]
+
+
+def count_places(
+    db: Database, board: str, device: str, *, host_class: str | None = None, viewer: Actor = OPERATOR
+) -> int:
+    """Return the number of places on a device as the viewer sees it. Raise like :func:`standings`."""
     with db.read() as session:
         found = find_board(session, board, viewer)
         name = board_device(found, device)
         return ranking.count(
-            session, board_id=found.id, device=name, frozen=shows_copy(session, found, viewer)
+            session,
+            board_id=found.id,
+            device=name,
+            host_class=host_class,
+            frozen=shows_copy(session, found, viewer),
         )
 
 
@@ -104,9 +139,10 @@ def personal_best(
     device: str,
     user: str,
     *,
+    host_class: str | None = None,
     viewer: Actor = OPERATOR,
 ) -> Standing | None:
-    """Return a user's standing, None for a user without a score.
+    """Return a user's standing, None for a user without a score. Of several classes it is the one with the best rank.
 
     While the leaderboard is frozen, the viewer's own standing is frozen too: ranking a later result among the
     others' earlier ones could put several users first.
@@ -117,29 +153,33 @@ def personal_best(
         if user_id is None:
             return None
         is_frozen = shows_copy(session, found, viewer)
-        entries = ranking.entries(session, board_id=found.id, device=name, frozen=is_frozen, user_id=user_id)
-        if not entries:
-            return None
-        return _standing(session, found, name, entries[0], viewer, frozen=is_frozen)
+        entries = ranking.entries(
+            session,
+            board_id=found.id,
+            device=name,
+            host_class=host_class,
+            frozen=is_frozen,
+            user_id=user_id,
+        )
+        places = _standings(session, found, name, entries, viewer, frozen=is_frozen)
+    return min(places, key=lambda each: each.rank, default=None)
 
 
 def personal_bests(
     session: Session, places: Sequence[tuple[Leaderboard, str]], user_id: int, *, viewer: Actor
 ) -> list[tuple[Leaderboard, str, Standing]]:
-    """Return where a user stands on some (leaderboard, device) that the viewer sees; elsewhere they do not."""
+    """Return where a user stands on some (leaderboard, device) that the viewer sees, in each class's ranking."""
     live = ranking.entries_of_user(session, user_id)
     every = {board.id: board for board, _ in places}
     copied = {board.id for board in every.values() if shows_copy(session, board, viewer)}
     found = []
     for board, device in places:
         is_frozen = board.id in copied
-        mine = live.get((board.id, device))
+        mine = live.get((board.id, device), [])
         if is_frozen:
-            kept = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=user_id)
-            mine = kept[0] if kept else None
-        standing = None if mine is None else _standing(session, board, device, mine, viewer, frozen=is_frozen)
-        if standing is not None:
-            found.append((board, device, standing))
+            mine = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=user_id)
+        stands = _standings(session, board, device, mine, viewer, frozen=is_frozen)
+        found += [(board, device, each) for each in stands]
     return found
 
 
@@ -157,8 +197,7 @@ def places_of_submission(
             held = ranking.entries(
                 session, board_id=its.id, device=device, frozen=is_frozen, submission_id=submission_id
             )
-            place = _standing(session, its, device, held[0], viewer, frozen=is_frozen) if held else None
-            if place is not None:
+            for place in _standings(session, its, device, held, viewer, frozen=is_frozen):
                 found[device] = place
     return found
 
@@ -178,9 +217,10 @@ def neighbours(
         )
         if not held:
             return None, None
-        key = (held[0].entry.ranked_s, submission_id)
-        above = ranking.count(session, board_id=found.id, device=name, frozen=is_frozen, above=key)
-    near = standings(db, board, device, viewer=viewer, limit=3, offset=max(above - 1, 0))
+        host_class, above = held[0].entry.host_class, _above(session, found, name, held[0], frozen=is_frozen)
+    near = standings(
+        db, board, device, host_class=host_class, viewer=viewer, limit=3, offset=max(above - 1, 0)
+    )
     at = next((at for at, each in enumerate(near) if each.submission_id == submission_id), None)
     if at is None:
         return None, None  # the ranking changed meanwhile
@@ -200,7 +240,8 @@ def unranked_standings(
         if found.trust is TrustRule.ANY or shows_copy(session, found, viewer):
             return []
         page = ranking.unranked(session, board_id=found.id, device=name, limit=limit)
-        return _among_themselves(session, found, page, viewer)
+        every = sorted({each.entry.host_class for each in page} | set(_classes(session, found, name)))
+        return _among_themselves(session, found, page, every, viewer)
 
 
 def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
@@ -255,39 +296,6 @@ def history(
     ]
 
 
-def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) -> Leaderboard:
-    """Freeze a leaderboard at a given time for everyone but its managers, until it is unveiled.
-
-    Raises:
-        Conflict: It is already frozen.
-        InvalidValue: The time has passed: past standings are not kept.
-    """
-    if at < now:
-        raise InvalidValue(f"{at:%Y-%m-%d %H:%M:%S} UTC has passed: a leaderboard can freeze now or later.")
-    with db.write(durable=True) as session:
-        boards.lock(session, board)
-        found = find_managed(session, board, actor)
-        if found.freeze_at is not None and found.freeze_at <= now:
-            raise Conflict(f"Leaderboard {found.name!r} is frozen already; unveil it first.")
-        frozen_standings.set_freeze(session, found.id, at)
-        frozen_standings.keep(session, found.id, now)
-        audit_log.record(session, actor, "board.freeze", f"board:{found.name}", {"at": at.isoformat()}, now)
-        return find_board(session, found.name)
-
-
-def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard:
-    """End the freeze of a leaderboard. Raise ``Conflict`` if it has none."""
-    with db.write(durable=True) as session:
-        boards.lock(session, board)
-        found = find_managed(session, board, actor)
-        if found.freeze_at is None:
-            raise Conflict(f"Leaderboard {found.name!r} is not frozen.")
-        news_of_results.unveil(session, found, now)
-        frozen_standings.set_freeze(session, found.id, None)
-        audit_log.record(session, actor, "board.unveil", f"board:{found.name}", {}, now)
-        return find_board(session, found.name)
-
-
 def board_device(board: Leaderboard, name: str) -> str:
     """Return a device's name in the leaderboard's spelling. Raise ``UnknownDevice``."""
     for device in board.devices:
@@ -305,30 +313,60 @@ def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
     return visibility.hidden_since(board, viewer) is not None and frozen_standings.is_kept(session, board.id)
 
 
-def _standing(
-    session: Session, board: Leaderboard, device: str, mine: Ranked, viewer: Actor, *, frozen: bool
-) -> Standing | None:
-    place = _place_among(session, board, device, mine, frozen=frozen)
-    return None if place is None else _shown(session, board, [place], [mine], viewer)[0]
+def _classes(session: Session, board: Leaderboard, device: str, *, frozen: bool = False) -> list[str]:
+    return ranking.classes(session, board_id=board.id, device=device, frozen=frozen)
 
 
-def _place_among(
-    session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool
-) -> Standing | None:
-    """Rank one entry among all others."""
-    key = (mine.entry.ranked_s, mine.entry.submission_id)
-    above = ranking.count(session, board_id=board.id, device=device, frozen=frozen, above=key)
-    ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=frozen, until=above + 2)
-    places = scoring.ranked([mine.entry], ranks[above : above + 2], after=ranks[above - 1] if above else None)
-    return places[0] if places else None  # the ranking became shorter meanwhile
+def _class_of(each: Ranked) -> str:
+    return each.entry.host_class
+
+
+def _ranked(
+    session: Session, board: Leaderboard, device: str, part: Sequence[Ranked], *, frozen: bool
+) -> list[Standing]:
+    """Rank entries that follow each other in one ranking."""
+    above = _above(session, board, device, part[0], frozen=frozen)
+    until = above + len(part) + 1  # the next place shows whether the last one is tied
+    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(part[0])}
+    ranks = PLACES.ranks(session, **of, frozen=frozen, until=until)
+    # The ranking may have become shorter meanwhile.
+    after = ranks[above - 1] if 0 < above <= len(ranks) else None
+    return scoring.ranked([each.entry for each in part], ranks[above:until], after=after)
+
+
+def _split(places: Sequence[Standing], every: Sequence[str]) -> Sequence[Standing]:
+    """Return places that name their class only if it is not the only one."""
+    return places if len(every) > 1 else [dataclasses.replace(each, host_class="") for each in places]
+
+
+def _standings(
+    session: Session, board: Leaderboard, device: str, mine: Sequence[Ranked], viewer: Actor, *, frozen: bool
+) -> list[Standing]:
+    """Rank a user's or a submission's entries among all others."""
+    places: list[Standing] = []
+    for each in mine:
+        places += _ranked(session, board, device, [each], frozen=frozen)
+    if not places:
+        return []
+    return _shown(
+        session, board, _split(places, _classes(session, board, device, frozen=frozen)), mine, viewer
+    )
+
+
+def _above(session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool) -> int:
+    """Return how many places of its ranking are above an entry."""
+    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(mine)}
+    return ranking.count(session, **of, frozen=frozen, above=(mine.entry.ranked_s, mine.entry.submission_id))
 
 
 def _among_themselves(
-    session: Session, board: Leaderboard, page: Sequence[Ranked], viewer: Actor
+    session: Session, board: Leaderboard, page: Sequence[Ranked], every: Sequence[str], viewer: Actor
 ) -> list[Standing]:
-    entries = [each.entry for each in page]
-    places = scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
-    return _shown(session, board, places, page, viewer)
+    places: list[Standing] = []
+    for _, part in groupby(page, key=_class_of):
+        entries = [each.entry for each in part]
+        places += scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
+    return _shown(session, board, _split(places, every), page, viewer)
 
 
 def _shown(

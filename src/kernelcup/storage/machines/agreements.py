@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.storage.engine.database import upsert
-from kernelcup.storage.tables import BestRow, ClassAgreementRow, JobRow, RunRow
+from kernelcup.storage.tables import ClassAgreementRow, JobRow, RunRow
 from kernelcup_harness.protocol import Mode
 
 MOST_PAIRS = 1000
@@ -65,19 +65,23 @@ def put(session: Session, classes: Sequence[str], *, device: str, agrees: bool, 
     session.execute(offer.on_conflict_do_update(index_elements=["device", "first", "second"], set_=found))
 
 
-def agreed(session: Session, *, device: str) -> set[tuple[str, str]]:
-    """Return the pairs of classes that agree on a device, each sorted."""
-    query = select(ClassAgreementRow.first, ClassAgreementRow.second)
-    wanted = (ClassAgreementRow.device == device, ClassAgreementRow.agrees)
-    return {(first, second) for first, second in session.execute(query.where(*wanted))}
+Groups = Mapping[tuple[str, str], str]
+"""The name under which a class ranks together with others, by device and class; other classes rank alone."""
 
 
-def classes_of_bests(session: Session, board_id: int, *, device: str) -> list[str]:
-    """Return the classes of machines that the times of a ranking are from, without those that are not known."""
-    query = (
-        select(RunRow.host_class)
-        .join(BestRow, BestRow.run_id == RunRow.id)
-        .where(BestRow.leaderboard_id == board_id, BestRow.device == device, RunRow.host_class != "")
-        .distinct()
-    )
-    return sorted(session.scalars(query))
+def groups(session: Session) -> Groups:
+    """Return the groups of classes in which each two were shown to agree.
+
+    Agreement need not be transitive: a class that agrees with some of a group only is not in it.
+    """
+    query = select(ClassAgreementRow.device, ClassAgreementRow.first, ClassAgreementRow.second)
+    agreed = {tuple(row) for row in session.execute(query.where(ClassAgreementRow.agrees))}
+    found: list[tuple[str, list[str]]] = []
+    for device, each in sorted({(device, each) for device, *pair in agreed for each in pair}):
+        for on, group in found:
+            if on == device and all((device, one, each) in agreed for one in group):
+                group.append(each)
+                break
+        else:
+            found.append((device, [each]))
+    return {(on, each): " or ".join(group) for on, group in found for each in group if len(group) > 1}

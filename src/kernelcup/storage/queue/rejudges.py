@@ -50,7 +50,7 @@ def of_board(
     if device is not None:
         query = query.where(JobRow.device == device)
     if only_best:
-        stood = ranking_query.bests(board_id, every_version=True).subquery()
+        stood = ranking_query.bests(session, board_id, every_version=True).subquery()
         query = query.where(RunRow.id.in_(select(stood.c.run_id)))
     return _load(session, query)
 

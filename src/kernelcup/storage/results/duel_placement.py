@@ -2,8 +2,8 @@
 
 A run keeps its measured score, the outcome of its duel, and the submission that it stands behind. A tied one ranks by
 that submission's time, so it shares the rank; a slower one ranks by that time and the ratio of the duel. While the
-other result is put aside, or judged again, the run ranks by its own score. If the other is deleted, the time stays:
-otherwise its author could free the way for a result that has lost.
+other result is put aside, judged again or in another class's ranking, the run ranks by its own score. If the other is
+deleted, the time stays: otherwise its author could free the way for a result that has lost.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome
+from kernelcup.storage.machines import agreements
 from kernelcup.storage.results import ranking_query
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 
@@ -35,30 +36,30 @@ def place_again(session: Session, *, board_id: int, device: str | None = None) -
     if session.execute(asks).first() is None:
         return set()
     ratio = RunRow.report["duel"]["ratio"].as_float().label("ratio")
-    columns = (JobRow.device, SubmissionRow.user_id, RunRow.score_s, RunRow.rank_s, RunRow.rival_id)
+    its_class = ranking_query.host_class(agreements.groups(session)).label("its_class")
+    columns = (SubmissionRow.user_id, RunRow.score_s, RunRow.rank_s, RunRow.rival_id)
     ranking = ranking_query.ranking(board_id)
     if device is not None:
         ranking = ranking.where(JobRow.device == device)
-    query = ranking.with_only_columns(RunRow.id, JobRow.submission_id, RunRow.duel, ratio, *columns)
+    key = (JobRow.submission_id, JobRow.device, its_class)
+    query = ranking.with_only_columns(RunRow.id, *key, RunRow.duel, ratio, *columns)
     results = session.execute(query.where(RunRow.duel.in_(BEHIND)).order_by(RunRow.id)).all()
     rivals = {each.rival_id for each in results}
-    query = ranking.with_only_columns(JobRow.submission_id, JobRow.device, RunRow.score_s)
-    times = {
-        (submission_id, on): score_s
-        for submission_id, on, score_s in session.execute(query.where(JobRow.submission_id.in_(rivals)))
-    }
+    query = ranking.with_only_columns(*key, RunRow.score_s).where(JobRow.submission_id.in_(rivals))
+    times = {tuple(its): score_s for *its, score_s in session.execute(query)}
     there = set(session.scalars(select(SubmissionRow.id).where(SubmissionRow.id.in_(rivals))))
     moved = set()
     # The older first: the leader was placed before.
     for each in results:
         if each.rival_id not in there:
             continue
-        leader_s = times.get((each.rival_id, each.device))
+        leader_s = times.get((each.rival_id, each.device, each.its_class))
         rank_s = None if leader_s is None else time_behind(DuelOutcome(each.duel), leader_s, each.ratio)
         # A result that is slower than its rival by now is ranked by its own score.
         rank_s = rank_s if rank_s is not None and each.score_s < rank_s else None
-        if (each.submission_id, each.device) in times:
-            times[each.submission_id, each.device] = rank_s or each.score_s
+        its = (each.submission_id, each.device, each.its_class)
+        if its in times:
+            times[its] = rank_s or each.score_s
         if rank_s != each.rank_s:
             session.execute(update(RunRow).where(RunRow.id == each.id).values(rank_s=rank_s))
             moved.add((each.device, each.user_id))

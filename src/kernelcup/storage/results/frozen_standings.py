@@ -8,9 +8,9 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.results import ranking_query
-from kernelcup.storage.tables import BestRow, FrozenBestRow, LeaderboardRow
+from kernelcup.storage.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
 
-_COLUMNS = ("leaderboard_id", "device", "user_id", *ranking_query.COLUMNS)
+_COLUMNS = (*ranking_query.KEY, *ranking_query.COLUMNS)
 
 
 def keep(session: Session, board_id: int, now: datetime) -> bool:
@@ -54,9 +54,9 @@ def set_freeze(session: Session, board_id: int, at: datetime | None) -> None:
 
 
 def choose_best(session: Session, *, board_id: int, device: str, user_id: int, until: datetime) -> None:
-    """Choose a user's frozen best again, after its submission is gone."""
+    """Choose a user's frozen bests again, after a submission is gone."""
     key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
     session.execute(delete(FrozenBestRow).filter_by(**key))
-    best = ranking_query.best(session, board_id=board_id, device=device, user_id=user_id, until=until)
-    if best is not None:
-        session.execute(insert(FrozenBestRow).values(**key, **best))
+    mine = (SubmissionRow.user_id == user_id, JobRow.device == device, RunRow.finished_at <= until)
+    kept = ranking_query.bests(session, board_id, *mine)
+    session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), kept))

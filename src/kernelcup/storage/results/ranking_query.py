@@ -1,16 +1,20 @@
-"""Which runs may rank for their users: one rule for live and frozen standings."""
+"""Which runs may rank for their users, and in which ranking: one rule for live and frozen standings.
+
+A ranking is of one (leaderboard, device, class of machines). Classes that were shown to agree rank together.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, case, func, not_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select, true
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import PUT_ASIDE, DuelOutcome, Run, Score, TrustRule
 from kernelcup.scoring import placed
+from kernelcup.storage.machines import agreements
+from kernelcup.storage.machines.agreements import Groups
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import TrustLevel
 
@@ -45,6 +49,9 @@ WAITS = and_(_MAY_RANK, not_(JUDGED_ALIKE))
 SCORE = tuple(each.name for each in dataclasses.fields(Score))
 """The columns of a score."""
 
+KEY = ("leaderboard_id", "device", "user_id", "host_class")
+"""The key of a best."""
+
 COLUMNS = ("run_id", "submission_id", *SCORE, "duel")
 """The columns of a best, in addition to its key.
 
@@ -52,39 +59,48 @@ They repeat what a ranking shows of a run: SQLite would have to read the whole r
 """
 
 
-def best(
-    session: Session, *, board_id: int, device: str, user_id: int, until: datetime | None = None
-) -> dict[str, Any] | None:
-    """Return the values of a user's best among runs until a given time, None if none of their runs ranks."""
-    ended = () if until is None else (RunRow.finished_at <= until,)
-    query = (
-        ranking(board_id)
-        .where(SubmissionRow.user_id == user_id, JobRow.device == device, *ended)
-        .order_by(RANKED_S, JobRow.submission_id)
-        .limit(1)
-    )
-    found = session.execute(query).first()
-    return None if found is None else {name: getattr(found, name) for name in COLUMNS}
+def host_class(groups: Groups) -> ColumnElement[str]:
+    """Return the expression of the class among whose results a run ranks."""
+    grouped = [
+        (and_(JobRow.device == device, RunRow.host_class == each), group)
+        for (device, each), group in groups.items()
+    ]
+    return case(*grouped, else_=RunRow.host_class) if grouped else RunRow.host_class.expression
 
 
-def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, ...]]:
-    """Return the query of all bests of a leaderboard: leaderboard, device and user, then :data:`COLUMNS`.
+def class_of(session: Session, machine_class: str, device: str) -> str:
+    """Return the class among whose results a run on such a machine ranks."""
+    return agreements.groups(session).get((device, machine_class), machine_class)
+
+
+def bests(
+    session: Session, board_id: int, *where: ColumnElement[bool], every_version: bool = False
+) -> Select[*tuple[Any, ...]]:
+    """Return the query of users' bests in the rankings of a leaderboard: :data:`KEY`, then :data:`COLUMNS`.
 
     Args:
+        session: The transaction.
+        board_id: The leaderboard.
+        where: Conditions for the runs.
         every_version: Also what stood for its user before the task changed.
     """
+    its_class = host_class(agreements.groups(session))
     place = (
         func.row_number()
         .over(
-            partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging),
+            partition_by=(JobRow.device, SubmissionRow.user_id, its_class, RunRow.judging),
             order_by=(RANKED_S, JobRow.submission_id),
         )
         .label("place")
     )
-    whose = (SubmissionRow.leaderboard_id, JobRow.device, SubmissionRow.user_id)
-    each = ranking(board_id, every_version=every_version).add_columns(*whose, place).subquery()
-    names = ("leaderboard_id", "device", "user_id", *COLUMNS)
-    return select(*(each.c[name] for name in names)).where(each.c.place == 1)
+    whose = (
+        SubmissionRow.leaderboard_id,
+        JobRow.device,
+        SubmissionRow.user_id,
+        its_class.label("host_class"),
+    )
+    each = ranking(board_id, every_version=every_version).add_columns(*whose, place).where(*where).subquery()
+    return select(*(each.c[name] for name in (*KEY, *COLUMNS))).where(each.c.place == 1)
 
 
 def values_of(run: Run, submission_id: int) -> dict[str, Any]:

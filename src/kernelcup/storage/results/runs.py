@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import and_, delete, or_, select, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
@@ -25,7 +25,7 @@ from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
-from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, UserRow, table_of
+from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, UserRow, table_of
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -155,6 +155,7 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
     before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
     best = ranking_query.values_of(run, submission.id)
     key = _key(submission.leaderboard_id, device, submission.user_id)
+    key["host_class"] = ranking_query.class_of(session, run.host_class, device)
     row = upsert(session, BestRow).values(**key, **best)
     better = or_(
         row.excluded.score_s < BestRow.score_s,
@@ -164,12 +165,12 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
     improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
     if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:
         return False
-    _record(session, key, best, now)
+    _record(session, _key(submission.leaderboard_id, device, submission.user_id), best, now)
     return True
 
 
 def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
-    """Choose a user's best again, after one of their runs stopped ranking or was replaced. It may be worse."""
+    """Choose a user's bests again, after one of their runs stopped ranking or was replaced. They may be worse."""
     before_change(session, board_id=board_id, user_id=user_id, now=now)
     _choose(session, _key(board_id, device, user_id), now)
     _choose_moved(
@@ -184,13 +185,15 @@ def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], 
 
 
 def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
-    best = _set_best(session, key)
-    if best is None:
-        return
-    # It may have been slower than a result that does not rank any more, so that no record was made of it.
-    has_record = select(RecordRow.id).where(RecordRow.run_id == best["run_id"]).limit(1)
-    if session.execute(has_record).first() is None:
-        _record(session, key, best, now)
+    session.execute(delete(BestRow).filter_by(**key))
+    mine = (SubmissionRow.user_id == key["user_id"], JobRow.device == key["device"])
+    for row in session.execute(ranking_query.bests(session, key["leaderboard_id"], *mine)).all():
+        best = row._asdict()
+        session.execute(insert_into(BestRow).values(**best))
+        # It may have been slower than a result that does not rank any more, so that no record was made of it.
+        has_record = select(RecordRow.id).where(RecordRow.run_id == best["run_id"]).limit(1)
+        if session.execute(has_record).first() is None:
+            _record(session, key, best, now)
 
 
 def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
@@ -198,8 +201,8 @@ def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
     frozen_standings.keep(session, board_id, now)
     duel_placement.place_again(session, board_id=board_id)
     session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
-    names = ["leaderboard_id", "device", "user_id", *ranking_query.COLUMNS]
-    session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(board_id)))
+    names = [*ranking_query.KEY, *ranking_query.COLUMNS]
+    session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(session, board_id)))
 
 
 def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
@@ -225,26 +228,10 @@ def offer_remaining(
 _NO_SYNC = {"synchronize_session": False}
 
 
-def _set_best(session: Session, key: dict[str, Any]) -> dict[str, Any] | None:
-    best = ranking_query.best(
-        session, board_id=key["leaderboard_id"], device=key["device"], user_id=key["user_id"]
-    )
-    if best is None:
-        session.execute(delete(BestRow).where(*_is(key)))
-        return None
-    row = upsert(session, BestRow).values(**key, **best)
-    session.execute(row.on_conflict_do_update(index_elements=list(key), set_=best))
-    return best
-
-
 def _record(session: Session, key: dict[str, Any], best: dict[str, Any], now: datetime) -> None:
     kept = {name: best[name] for name in ("run_id", "submission_id", "score_s")}
     session.add(RecordRow(**key, **kept, at=now))
     session.flush()
-
-
-def _is(key: dict[str, Any]) -> list[ColumnElement[bool]]:
-    return [getattr(BestRow, name) == value for name, value in key.items()]
 
 
 def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
@@ -263,6 +250,7 @@ def _run(row: Any, report: RunReport) -> Run:
         finished_at=row.finished_at,
         harness_hash=row.harness_hash,
         machine=row.machine,
+        host_class=row.host_class,
         report=report,
         rank_s=row.rank_s,
         duel=DuelOutcome(row.duel),

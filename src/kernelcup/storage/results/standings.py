@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome
 from kernelcup.scoring import Entry, Placed
+from kernelcup.storage.machines import agreements
 from kernelcup.storage.results import standings_queries
 from kernelcup.storage.results.ranking_query import RANKS, WAITS
 from kernelcup.storage.results.standings_queries import entry_of
@@ -39,6 +40,7 @@ class Best:
     """The submission that is a user's best, and the values that decide its rank."""
 
     user_id: int
+    host_class: str
     submission_id: int
     placed: Placed
 
@@ -71,6 +73,8 @@ class State:
     scores: float
     submissions: int
     newest: int
+    classes: tuple[str, str]
+    """The first and the last class: rankings may be joined or split with the same results."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,35 +90,63 @@ class Record:
     at: datetime
 
 
+class Key(TypedDict):
+    """What identifies a ranking."""
+
+    board_id: int
+    device: str
+    host_class: str
+
+
 def entries(
     session: Session,
     *,
     board_id: int,
     device: str,
+    host_class: str | None = None,
     frozen: bool = False,
     user_id: int | None = None,
     submission_id: int | None = None,
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Ranked]:
-    """Return the bests of one (leaderboard, device), or only one user's or one submission's, fastest first."""
+    """Return the bests of one (leaderboard, device, class), or only one user's or one submission's, fastest first.
+
+    Without a class they are the bests of all classes, one after the other.
+    """
     wanted = {"board_id": board_id, "device": device, "user_id": user_id, "submission_id": submission_id}
     page = {"limit": standings_queries.ALL if limit is None else limit, "offset": offset}
-    query = standings_queries.entries(frozen, of_user=user_id is not None, of_one=submission_id is not None)
+    query = standings_queries.entries(
+        frozen,
+        of_class=host_class is not None,
+        of_user=user_id is not None,
+        of_one=submission_id is not None,
+    )
+    wanted["host_class"] = host_class
     return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query, wanted | page)]
 
 
-def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ranked]:
-    """Return a user's current bests, by leaderboard and device."""
-    return {
-        (row.leaderboard_id, row.device): Ranked(user_id=row.user_id, entry=entry_of(row))
-        for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id})
-    }
+def classes(session: Session, *, board_id: int, device: str, frozen: bool = False) -> list[str]:
+    """Return the classes of machines that have a ranking of their own, in their order; none without a result."""
+    wanted = {"board_id": board_id, "device": device}
+    first, last = session.execute(standings_queries.ends_of_classes(frozen), wanted).one()
+    if first == last:
+        return [] if first is None else [first]
+    return list(session.scalars(standings_queries.classes(frozen), wanted))
+
+
+def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], list[Ranked]]:
+    """Return a user's current bests, one for each class, by leaderboard and device."""
+    found: dict[tuple[int, str], list[Ranked]] = {}
+    for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id}):
+        its = found.setdefault((row.leaderboard_id, row.device), [])
+        its.append(Ranked(user_id=row.user_id, entry=entry_of(row)))
+    return found
 
 
 def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
-    """Return each user's best among results of a level that the leaderboard does not rank, fastest first."""
-    query = standings_queries.unranked(board_id, device).limit(limit)
+    """Return each user's best in each class among results of a level that the leaderboard does not rank."""
+    query = standings_queries.unranked(board_id, device, agreements.groups(session)).limit(limit)
     return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
 
 
@@ -148,16 +180,18 @@ def scores(
     *,
     board_id: int,
     device: str,
+    host_class: str,
     frozen: bool = False,
     part: Part = WHOLE,
     limit: int | None = None,
 ) -> list[Placed]:
-    """Return the scores that decide about ties of one (leaderboard, device), in the order of the ranking.
+    """Return the scores that decide about ties of a ranking, in its order.
 
     Args:
         session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
+        host_class: The class of machines.
         frozen: As it was when the leaderboard froze.
         part: Only this part of it.
         limit: At most that many.
@@ -165,6 +199,7 @@ def scores(
     wanted = {
         "board_id": board_id,
         "device": device,
+        "host_class": host_class,
         "limit": standings_queries.ALL if limit is None else limit,
     }
     found = session.execute(standings_queries.scores(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
@@ -172,14 +207,19 @@ def scores(
 
 
 def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
-    """Return the current best of each user of one (leaderboard, device), in the order of the ranking."""
+    """Return the current bests of users of one (leaderboard, device): class by class, in the order of the ranking."""
     query = (
         select(BestRow)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
-        .order_by(BestRow.score_s, BestRow.submission_id)
+        .order_by(BestRow.host_class, BestRow.score_s, BestRow.submission_id)
     )
     return [
-        Best(user_id=row.user_id, submission_id=row.submission_id, placed=_placed(row))
+        Best(
+            user_id=row.user_id,
+            host_class=row.host_class,
+            submission_id=row.submission_id,
+            placed=_placed(row),
+        )
         for row in session.scalars(query)
     ]
 
@@ -189,32 +229,52 @@ def count(
     *,
     board_id: int,
     device: str,
+    host_class: str | None = None,
     frozen: bool = False,
     above: tuple[float, int] | None = None,
 ) -> int:
-    """Return how many users have a place in one (leaderboard, device).
+    """Return how many places a ranking has, or without a class all rankings of the device.
 
     Args:
         session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
+        host_class: The class of machines.
         frozen: As it was when the leaderboard froze.
         above: Count only places above this one: the time that it is ranked by, and its submission.
     """
-    wanted: dict[str, Any] = {"board_id": board_id, "device": device}
+    wanted: dict[str, Any] = {"board_id": board_id, "device": device, "host_class": host_class}
     if above is not None:
         wanted |= {"score_s": above[0], "submission_id": above[1]}
-    found: int = session.execute(standings_queries.count(frozen, above is not None), wanted).scalar_one()
+    query = standings_queries.count(frozen, host_class is not None, above is not None)
+    found: int = session.execute(query, wanted).scalar_one()
     return found
 
 
-def state(session: Session, *, board_id: int, device: str, frozen: bool = False, part: Part = WHOLE) -> State:
-    """Return the state of a ranking or of a part of it, from sums that the database computes quickly."""
-    wanted = {"board_id": board_id, "device": device} | dataclasses.asdict(part)
-    entries, scores, total, newest = session.execute(
-        standings_queries.state(frozen, *_ends(part)), wanted
+def state(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    host_class: str | None = None,
+    frozen: bool = False,
+    part: Part = WHOLE,
+) -> State:
+    """Return the state of a ranking or of a part of it, from sums that the database computes quickly.
+
+    Without a class it is the state of all rankings of the device.
+    """
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class} | dataclasses.asdict(part)
+    entries, scores, total, newest, first, last = session.execute(
+        standings_queries.state(frozen, host_class is not None, *_ends(part)), wanted
     ).one()
-    return State(entries=entries, scores=scores or 0.0, submissions=int(total or 0), newest=newest or 0)
+    return State(
+        entries=entries,
+        scores=scores or 0.0,
+        submissions=int(total or 0),
+        newest=newest or 0,
+        classes=(first or "", last or ""),
+    )
 
 
 def _ends(part: Part) -> tuple[bool, bool]:
@@ -224,7 +284,7 @@ def _ends(part: Part) -> tuple[bool, bool]:
 
 def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
     """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
-    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id)
+    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id).distinct()
     found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
     return [(row.leaderboard_id, row.device) for row in found]
 
@@ -247,13 +307,21 @@ def _placed(row: Any) -> Placed:
     return Placed(score_s=row.score_s, low_s=row.low_s, high_s=row.high_s, is_below=is_below)
 
 
-def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
-    """Return the current leader of one (leaderboard, device), None while no result is ranked."""
-    found = session.execute(standings_queries.leader(), {"board_id": board_id, "device": device}).first()
+def leader(session: Session, *, board_id: int, device: str, host_class: str) -> Leader | None:
+    """Return the current leader of one (leaderboard, device, class), None while no result is ranked."""
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class}
+    found = session.execute(standings_queries.leader(), wanted).first()
     if found is None:
         return None
     user_id, submission_id, ranked_s = found
     return Leader(user_id=user_id, submission_id=submission_id, ranked_s=ranked_s)
+
+
+def leaders(session: Session, *, board_id: int, device: str) -> list[Leader]:
+    """Return the current leaders of one (leaderboard, device), one for each class of machines."""
+    every = classes(session, board_id=board_id, device=device)
+    found = [leader(session, board_id=board_id, device=device, host_class=each) for each in every]
+    return [each for each in found if each is not None]
 
 
 def history(

@@ -21,6 +21,7 @@ from sqlalchemy import (
 from kernelcup import scoring
 from kernelcup.domain import DuelOutcome, Score
 from kernelcup.scoring import Entry
+from kernelcup.storage.machines.agreements import Groups
 from kernelcup.storage.results import ranking_query
 from kernelcup.storage.tables import (
     BestRow,
@@ -37,20 +38,20 @@ ALL = 2**31 - 1
 
 
 @cache
-def entries(frozen: bool, *, of_user: bool, of_one: bool) -> Select[Any]:
-    """Return the query of a page of a ranking, or of one user's or one submission's entry."""
+def entries(frozen: bool, *, of_class: bool, of_user: bool, of_one: bool) -> Select[Any]:
+    """Return the query of a page of a ranking, or of one user's or one submission's entries."""
     best, sent = _bests(frozen).c, table_of(SubmissionRow).c
-    page = select(_bests(frozen)).where(*_in_one(frozen))
+    page = select(_bests(frozen)).where(*(_in_one(frozen) if of_class else _on_device(frozen)))
     if of_user:
         page = page.where(best.user_id == bindparam("user_id"))
     if of_one:
         # Filter by its user, who is part of the key: no index has submissions.
         owner = select(sent.user_id).where(sent.id == bindparam("submission_id")).scalar_subquery()
         page = page.where(best.user_id == owner, best.submission_id == bindparam("submission_id"))
-    page = page.order_by(best.score_s, best.submission_id)
+    page = page.order_by(best.host_class, best.score_s, best.submission_id)
     # Select the page first: joining at once would read all rows above it, too.
     top = page.limit(bindparam("limit", type_=Integer)).offset(bindparam("offset", type_=Integer)).subquery()
-    return _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
+    return _with_runs(top).order_by(top.c.host_class, top.c.score_s, top.c.submission_id)
 
 
 @cache
@@ -69,6 +70,7 @@ def _with_runs(top: Subquery) -> Select[Any]:
     moved: list[Any] = [top.c[name] for name in ranking_query.SCORE if name != "score_s"]
     return (
         select(*whose)
+        .add_columns(top.c.host_class)
         .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.comparable)
         .add_columns(runs.c.lent, runs.c.score_s, *moved, top.c.duel)
         .join(users, users.c.id == top.c.user_id)
@@ -77,16 +79,17 @@ def _with_runs(top: Subquery) -> Select[Any]:
     )
 
 
-def unranked(board_id: int, device: str) -> Select[Any]:
+def unranked(board_id: int, device: str, groups: Groups) -> Select[Any]:
     """Return the query of each user's best among results of a level that the leaderboard does not rank, with the same
-    columns, fastest first."""
+    columns, class by class, fastest first."""
     mine = SubmissionRow.user_id
     order = (ranking_query.RANKED_S, JobRow.submission_id)
-    place = func.row_number().over(partition_by=mine, order_by=order).label("place")
+    its_class = ranking_query.host_class(groups)
+    place = func.row_number().over(partition_by=(mine, its_class), order_by=order).label("place")
     each = ranking_query.ranking(board_id, taken=False).where(JobRow.device == device)
-    best = each.add_columns(mine.label("user_id"), place).subquery()
+    best = each.add_columns(mine.label("user_id"), its_class.label("host_class"), place).subquery()
     top = select(best).where(best.c.place == 1).subquery()
-    return _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
+    return _with_runs(top).order_by(top.c.host_class, top.c.score_s, top.c.submission_id)
 
 
 def entry_of(row: Any) -> Entry:
@@ -103,6 +106,7 @@ def entry_of(row: Any) -> Entry:
         trust=row.trust,
         comparable=row.comparable,
         lent=row.lent,
+        host_class=row.host_class,
         rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
         duel=DuelOutcome(row.duel),
     )
@@ -121,10 +125,11 @@ def scores(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
 
 
 @cache
-def count(frozen: bool, is_above: bool) -> Select[Any]:
-    """Return the query of how many entries there are, or above a place."""
+def count(frozen: bool, of_class: bool, is_above: bool) -> Select[Any]:
+    """Return the query of how many entries there are on a device, or above a place of a ranking."""
     best = _bests(frozen)
-    query = select(func.count()).select_from(best).where(*_in_one(frozen))
+    where = _in_one(frozen) if of_class else _on_device(frozen)
+    query = select(func.count()).select_from(best).where(*where)
     if not is_above:
         return query
     place = tuple_(bindparam("score_s", type_=Double), bindparam("submission_id", type_=Integer))
@@ -132,13 +137,30 @@ def count(frozen: bool, is_above: bool) -> Select[Any]:
 
 
 @cache
-def state(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
-    """Return the query of the sums that tell a ranking's state."""
+def state(frozen: bool, of_class: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of the sums that tell the state of a ranking, or of all of a device."""
     best = _bests(frozen)
-    its, score = best.c.submission_id, best.c.score_s
-    mine = (*_in_one(frozen), *_inside(frozen, from_below, from_above))
+    its, score, host_class = best.c.submission_id, best.c.score_s, best.c.host_class
+    mine = _in_one(frozen) if of_class else _on_device(frozen)
+    mine = [*mine, *_inside(frozen, from_below, from_above)]
     sums: list[Any] = [func.count(), func.sum(score), func.sum(its), func.max(its)]
+    sums += [func.min(host_class), func.max(host_class)]
     return select(*sums).select_from(best).where(*mine)
+
+
+@cache
+def ends_of_classes(frozen: bool) -> Select[Any]:
+    """Return the query of the first and the last class of a device's rankings, each one look into an index."""
+    of = _bests(frozen).c.host_class
+    mine = select(of).where(*_on_device(frozen)).limit(1)
+    return select(mine.order_by(of).scalar_subquery(), mine.order_by(of.desc()).scalar_subquery())
+
+
+@cache
+def classes(frozen: bool) -> Select[Any]:
+    """Return the query of the classes that have a ranking on a device."""
+    of = _bests(frozen).c.host_class
+    return select(of).where(*_on_device(frozen)).distinct().order_by(of)
 
 
 @cache
@@ -154,6 +176,10 @@ def _bests(frozen: bool) -> Table:
 
 
 def _in_one(frozen: bool) -> list[ColumnElement[bool]]:
+    return [*_on_device(frozen), _bests(frozen).c.host_class == bindparam("host_class")]
+
+
+def _on_device(frozen: bool) -> list[ColumnElement[bool]]:
     best = _bests(frozen).c
     return [best.leaderboard_id == bindparam("board_id"), best.device == bindparam("device")]
 

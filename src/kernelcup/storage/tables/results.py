@@ -65,13 +65,15 @@ class RunRow(Base):
 
 
 class _Best:
-    """The columns of a user's best on one (leaderboard, device)."""
+    """The columns of a user's best in a ranking: of one (leaderboard, device, class of machines)."""
 
     leaderboard_id: Mapped[int] = mapped_column(
         ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
     )
     device: Mapped[str] = mapped_column(primary_key=True)
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    host_class: Mapped[str] = mapped_column(primary_key=True, default="", server_default="")
+    """The class of the run's machine, or all classes that agree with it."""
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
@@ -84,21 +86,28 @@ class _Best:
 
 
 class BestRow(_Best, Base):
-    """The best run of a user on one (leaderboard, device).
+    """The best run of a user in a ranking.
 
     It is derived from the runs and written in the transaction that stores them. Without it the standings would
     have to read every run that was ever made.
     """
 
     __tablename__ = "bests"
-    __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
+    __table_args__ = (
+        Index(None, "leaderboard_id", "device", "host_class", "score_s", "submission_id"),
+        # The fastest of a device, whatever the class.
+        Index(None, "leaderboard_id", "device", "score_s", "submission_id"),
+    )
 
 
 class FrozenBestRow(_Best, Base):
     """A row of ``bests`` as of its leaderboard's freeze."""
 
     __tablename__ = "frozen_bests"
-    __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
+    __table_args__ = (
+        Index(None, "leaderboard_id", "device", "host_class", "score_s", "submission_id"),
+        Index(None, "leaderboard_id", "device", "score_s", "submission_id"),
+    )
 
 
 class FinalRow(Base):

@@ -34,7 +34,7 @@ from kernelcup.services.boards import boards, changes
 from kernelcup.services.boards.changes import UpdatePreview, as_json
 from kernelcup.services.boards.rank_changes import RankChanges, rank_changes
 from kernelcup.services.boards.renaming import rename_board
-from kernelcup.services.results import finals, rejudge, standings
+from kernelcup.services.results import finals, freezes, rejudge
 from kernelcup.services.rules import pauses
 from kernelcup.storage.rules.pauses import PauseScope
 
@@ -138,14 +138,14 @@ def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response
 @router.post("/{name}/unveil")
 def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Show everybody the ranking as it is."""
-    standings.unveil(db, actor, name, now=now)
+    freezes.unveil(db, actor, name, now=now)
     return RedirectResponse(address("/admin/boards", name), 303)
 
 
 @router.post("/{name}/freeze")
 def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Freeze the ranking that others see, now."""
-    standings.freeze(db, actor, name, now, now=now)
+    freezes.freeze(db, actor, name, now, now=now)
     return RedirectResponse(address("/admin/boards", name), 303)
 
 

@@ -20,7 +20,7 @@ from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import duration, rank_text
 from kernelcup.services.boards import boards
-from kernelcup.services.results import standings
+from kernelcup.services.results import freezes, standings
 
 router = APIRouter(route_class=PageRoute)
 
@@ -50,16 +50,17 @@ def show_badge(
 
 @router.get("/b/{name}/card.png")
 def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery = None) -> Response:
-    """Send a picture of the first five, which other sites show beside a link."""
+    """Send a picture of the first five, of the first class of machines if there are several."""
     board = boards.get_board(db, name, viewer=NOBODY)
     chosen = standings.board_device(board, device or board.devices[0])
-    places = standings.standings(db, board.name, chosen, viewer=NOBODY, limit=SHOWN)
+    its_class = next(iter(standings.classes(db, board.name, chosen, viewer=NOBODY)), None)
+    places = standings.standings(db, board.name, chosen, host_class=its_class, viewer=NOBODY, limit=SHOWN)
     scale = TimeScale.of(each.score_s for each in places)
-    since = standings.frozen_since(db, board.name, viewer=NOBODY, now=now)
+    since = freezes.frozen_since(db, board.name, viewer=NOBODY, now=now)
     card = Card(
         board=board.name,
-        device=chosen,
-        count=standings.count_places(db, board.name, chosen, viewer=NOBODY),
+        device=chosen if its_class is None else f"{chosen}, {its_class}",
+        count=standings.count_places(db, board.name, chosen, host_class=its_class, viewer=NOBODY),
         lines=tuple(
             Line(
                 rank=_rank(each),

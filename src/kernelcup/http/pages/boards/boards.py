@@ -22,10 +22,9 @@ from kernelcup.http.pages.files import in_pieces
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.finals import meeting_sentence, state_text
-from kernelcup.reporting.phrases import duel_remark, rejudge_command, waiting_text
+from kernelcup.reporting.phrases import classes_text, duel_remark, rejudge_command, waiting_text
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
-from kernelcup.services.machines.agreement import unlike_classes
 from kernelcup.services.machines.placement import is_lent_only
 from kernelcup.services.results import duel_list, finals, overview, standings
 from kernelcup.services.results.facts import facts_of
@@ -43,6 +42,7 @@ RECENT = 10
 router = APIRouter(route_class=PageRoute)
 
 DeviceName = Annotated[str, Query(max_length=100)]
+ClassName = Annotated[str, Query(alias="class", max_length=1000)]
 Offset = Annotated[int, Query(ge=0, le=10_000_000)]
 
 
@@ -87,8 +87,15 @@ class Head:
     frozen_since: datetime | None
     lent_only: bool
     """Whether the device is ranked on lent machines, without hidden cases."""
-    unlike: list[str]
-    """Classes of machines that its times are from, if they were not shown to agree."""
+    classes: list[str]
+    """The classes of machines that rank for themselves; none while the device has one ranking."""
+    host_class: str | None
+    """The one whose ranking is shown; None for all."""
+
+    @property
+    def split(self) -> str:
+        """Why classes of machines rank for themselves, if they do."""
+        return classes_text(self.device) if self.classes else ""
 
     @property
     def board(self) -> Leaderboard:
@@ -101,7 +108,9 @@ class Head:
         return f"{path}?{urlencode(query)}" if query else path
 
 
-def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetime) -> Head:
+def head_of(
+    db: Database, name: str, device: str, *, viewer: Actor, now: datetime, host_class: str = ""
+) -> Head:
     """Return the head that all pages of a leaderboard share.
 
     Raises:
@@ -120,7 +129,8 @@ def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetim
         manages=access.manages_board(viewer, board),
         frozen_since=since if since is not None and since <= now else None,
         lent_only=is_lent_only(db, board.id, chosen),
-        unlike=unlike_classes(db, board.id, chosen),
+        classes=standings.classes(db, board.name, chosen, viewer=viewer),
+        host_class=host_class or None,
     )
 
 
@@ -132,15 +142,18 @@ def show_board(
     actor: ActorDep,
     now: Now,
     device: DeviceName = "",
+    host_class: ClassName = "",
     after: Offset = 0,
 ) -> Response:
-    """Show the ranking of one of a leaderboard's devices."""
-    head = head_of(db, name, device, viewer=actor, now=now)
+    """Show the ranking of one of a leaderboard's devices, or one for each class of its machines."""
+    head = head_of(db, name, device, viewer=actor, now=now, host_class=host_class)
     # Before the ranking is read: a change in between is then told to the page, if only once too often.
     state = standings.state(db, head.board.name, head.device, viewer=actor)
     own = _own_place(db, head, actor)
-    table = _table(db, head, actor, own, after)
-    entries = next(each.entries for each in head.summary.devices if each.device == head.device)
+    tables = _tables(db, head, actor, own, after)
+    table = next((each for each in tables if own is None or each.host_class == own.host_class), None)
+    one_class = head.host_class or (own.host_class if own is not None else "")
+    entries = standings.count_places(db, name, head.device, host_class=one_class or None, viewer=actor)
     found = overview.improvements(db, head.board.name, head.device, viewer=actor)
     points = _points(found, actor, wanted=300)
     return render(
@@ -149,12 +162,13 @@ def show_board(
         head=head,
         current="ranking",
         live=head.url("live", device=head.device, since=state_name(state)),
-        table=table,
+        tables=tables,
         entries=entries,
         after=after,
         page=PAGE,
         own=own,
-        gap=_gap(db, head, actor, own, table, after),
+        gap=_gap(db, head, actor, own),
+        scale=table.scale if table else None,
         rival=_rival(db, head, actor, own),
         latest=_latest(db, head, actor, own),
         unranked=()
@@ -164,7 +178,8 @@ def show_board(
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor),
         final_state=state_text,
         meeting_sentence=meeting_sentence,
-        plot=best_over_time(points[0], before_s=points[1]),
+        # Times of several classes are not on one line.
+        plot="" if head.classes else best_over_time(points[0], before_s=points[1]),
     )
 
 
@@ -187,12 +202,14 @@ def download_standings(
 def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["rank", "user", "seconds", "low_s", "high_s", "submission", "submitted_at", "trust"])
+    writer.writerow(
+        ["rank", "user", "seconds", "low_s", "high_s", "submission", "submitted_at", "trust", "class"]
+    )
     for each in standings.standings(db, head.board.name, head.device, viewer=viewer, limit=MOST_IN_CSV):
         # A name that begins with a sign of a formula stays text in a spreadsheet.
         user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
         row = [each.rank, user, each.score_s, each.score.low_s, each.score.high_s, each.submission_id]
-        writer.writerow([*row, each.submitted_at.isoformat(), each.trust])
+        writer.writerow([*row, each.submitted_at.isoformat(), each.trust, each.host_class])
     return text.getvalue().encode()
 
 
@@ -211,12 +228,12 @@ def show_history(
         "history.html",
         head=head,
         current="history",
-        plot=best_over_time(points, before_s=before_s, width=860, height=280),
-        strips=strips(
-            [Strip(name=each.user, seconds=each.seconds, own=each.own) for each in times], width=860
-        ),
+        plot="" if head.classes else best_over_time(points, before_s=before_s, width=860, height=280),
+        strips=""
+        if head.classes
+        else strips([Strip(name=each.user, seconds=each.seconds, own=each.own) for each in times], width=860),
         records=records[after : after + RECORDS],
-        leading={each.id for each in _leading(found)},
+        leading=set() if head.classes else {each.id for each in _leading(found)},
         scale=TimeScale.of(each.score_s for each in records),
         after=after,
         page=RECORDS,
@@ -255,21 +272,40 @@ def show_duel(
     )
 
 
-def _table(db: Database, head: Head, viewer: Actor, own: Standing | None, after: int) -> Table | None:
-    board, device = head.board.name, head.device
-    places = standings.standings(db, board, device, viewer=viewer, limit=PAGE + 1, offset=after)
-    if not places:
-        return None
-    shown, follows = places[:PAGE], places[PAGE] if len(places) > PAGE else None
-    first = shown[0] if after == 0 else standings.standings(db, board, device, viewer=viewer, limit=1)[0]
-    return table_of(
-        shown,
-        facts_of(db, board, device, shown, viewer=viewer),
-        first=first,
-        own_submission=None if own is None else own.submission_id,
-        reference_s=next(each.reference_s for each in head.summary.devices if each.device == device),
-        follows=follows,
-    )
+def _tables(db: Database, head: Head, viewer: Actor, own: Standing | None, after: int) -> list[Table]:
+    """Return a page of a ranking, or the first pages of all classes of machines."""
+    board, device, tables = head.board.name, head.device, []
+    if head.host_class is None:
+        pages = standings.rankings(db, board, device, viewer=viewer, limit=PAGE + 1, offset=after)
+    else:
+        of = head.host_class
+        pages = [
+            standings.standings(db, board, device, host_class=of, viewer=viewer, limit=PAGE + 1, offset=after)
+        ]
+    for places in pages:
+        if not places:
+            continue
+        shown, follows = places[:PAGE], places[PAGE] if len(places) > PAGE else None
+        first = shown[0] if after == 0 else _first(db, head, viewer, shown[0].host_class or None)
+        tables.append(
+            table_of(
+                shown,
+                facts_of(db, board, device, shown, viewer=viewer),
+                first=first,
+                own_submission=None if own is None else own.submission_id,
+                reference_s=None
+                if head.classes
+                else next(each.reference_s for each in head.summary.devices if each.device == device),
+                follows=follows,
+            )
+        )
+    return tables
+
+
+def _first(db: Database, head: Head, viewer: Actor, host_class: str | None) -> Standing:
+    return standings.standings(
+        db, head.board.name, head.device, host_class=host_class, viewer=viewer, limit=1
+    )[0]
 
 
 def _waiting(db: Database, head: Head, viewer: Actor) -> str:
@@ -282,19 +318,24 @@ def _waiting(db: Database, head: Head, viewer: Actor) -> str:
 def _own_place(db: Database, head: Head, viewer: Actor) -> Standing | None:
     if viewer.user_id is None:
         return None
-    return standings.personal_best(db, head.board.name, head.device, viewer.name, viewer=viewer)
+    return standings.personal_best(
+        db, head.board.name, head.device, viewer.name, host_class=head.host_class, viewer=viewer
+    )
 
 
-def _gap(
-    db: Database, head: Head, viewer: Actor, own: Standing | None, table: Table | None, after: int
-) -> Standing | None:
+def _gap(db: Database, head: Head, viewer: Actor, own: Standing | None) -> Standing | None:
     """Return the place right above the reader's band, None at the top."""
     if own is None or own.rank < 2:
         return None
-    at = own.rank - 2
-    if table is not None and after <= at < after + len(table.rows):
-        return table.rows[at - after].place
-    above = standings.standings(db, head.board.name, head.device, viewer=viewer, limit=1, offset=at)
+    above = standings.standings(
+        db,
+        head.board.name,
+        head.device,
+        host_class=own.host_class or None,
+        viewer=viewer,
+        limit=1,
+        offset=own.rank - 2,
+    )
     return above[0] if above else None
 
 
@@ -302,7 +343,9 @@ def _rival(db: Database, head: Head, viewer: Actor, own: Standing | None) -> Sta
     """Return whom the reader's result is offered to be compared with: the first, or who comes next of one's own."""
     if own is None:
         return None
-    top = standings.standings(db, head.board.name, head.device, viewer=viewer, limit=2)
+    top = standings.standings(
+        db, head.board.name, head.device, host_class=own.host_class or None, viewer=viewer, limit=2
+    )
     return next((each for each in top if each.submission_id != own.submission_id), None)
 
 

@@ -9,6 +9,7 @@ from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.phrases import classes_text
 from kernelcup.services.boards.board_events import boards_of_event
 from kernelcup.services.results import standings
 
@@ -22,7 +23,11 @@ def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
     """Show the leaderboards of an event with who is first on each device."""
     found = boards_of_event(db, name, actor)
     firsts = {
-        (board.name, device): standings.standings(db, board.name, device, viewer=actor, limit=SHOWN)
+        (board.name, device): [
+            place
+            for each in standings.rankings(db, board.name, device, viewer=actor, limit=SHOWN)
+            for place in each
+        ]
         for board in found
         for device in board.devices
     }
@@ -33,6 +38,7 @@ def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
         event=found[0].event,
         boards=found,
         firsts=firsts,
+        classes_text=classes_text,
         scale=TimeScale.of(times),
         now=now,
     )

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
+from zlib import crc32
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
@@ -123,7 +124,8 @@ async def _changes(
 
 def state_name(state: State) -> str:
     """Return what pages and streams call a state of a ranking."""
-    return f"{state.entries}-{state.newest}-{state.submissions}-{state.scores!r}"
+    classes = crc32("\n".join(state.classes).encode())
+    return f"{state.entries}-{state.newest}-{state.submissions}-{state.scores!r}-{classes:x}"
 
 
 def _looks(request: Request) -> Looks:

@@ -52,6 +52,13 @@ class Table:
     first_s: float
     """The time that is first in the whole ranking."""
     reference_s: float | None
+    more: bool
+    """Whether there are further places."""
+
+    @property
+    def host_class(self) -> str:
+        """The class of machines of its ranking; empty while the device has one ranking."""
+        return self.rows[0].place.host_class
 
     # Each row asks these.
     @cached_property
@@ -108,4 +115,10 @@ def table_of(
         for number, (each, after) in enumerate(zip(places, behind, strict=True))
     ]
     times = [first.score_s, *(each.score_s for each in places), reference_s]
-    return Table(rows=rows, scale=TimeScale.of(times), first_s=first.score_s, reference_s=reference_s)
+    return Table(
+        rows=rows,
+        scale=TimeScale.of(times),
+        first_s=first.score_s,
+        reference_s=reference_s,
+        more=follows is not None,
+    )
