@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -621,6 +622,8 @@ def test_the_tasks_that_ship_and_the_one_to_start_from_accept_no_null(name, tmp_
         new_task(tmp_path / "new")
     place = shipped_tasks().get(name, tmp_path / "new")
     task = load_task(place)
+    # Tests and one benchmark meet all that a checker does; the other benchmarks are as much again, only larger.
+    task = dataclasses.replace(task, benchmarks=task.benchmarks[:1])
     spec = build_job_spec(
         task, job_id="lint", submission=SourceTree.of(""), mode=Mode.LEADERBOARD, backend=Backend.EMULATED
     )
