@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.errors import Conflict
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.people.users import name_key
 from kernelcup.storage.tables import (
     BestRow,
@@ -198,15 +199,7 @@ class Door:
 
 def doors(session: Session) -> list[Door]:
     """Return the visibility settings of all leaderboards, without reading everything else."""
-    return [
-        Door(
-            id=row.id,
-            creator_id=row.creator_id,
-            visibility=Visibility(row.visibility),
-            pseudonymous=row.pseudonymous,
-        )
-        for row in session.execute(_DOORS)
-    ]
+    return [made_of(row, Door) for row in session.execute(_DOORS)]
 
 
 _DOORS = select(*(table_of(LeaderboardRow).c[name] for name in Door.__slots__))
@@ -353,17 +346,4 @@ def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
 
 def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
     settings = {name: _setting(kind, getattr(board, name)) for name, kind in SETTING_TYPES.items()}
-    return Leaderboard(
-        id=board.id,
-        name=board.name,
-        task_hash=board.task_hash,
-        devices=tuple(devices),
-        harness=HarnessKind(board.harness),
-        created_at=board.created_at,
-        creator=board.creator,
-        creator_id=board.creator_id,
-        judging=board.judging,
-        notice=board.notice,
-        seeds_below=board.seeds_below,
-        **settings,
-    )
+    return made_of(board, Leaderboard, devices=tuple(devices), **settings)

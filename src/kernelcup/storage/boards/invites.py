@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import Select, delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import InviteBoardRow, InviteRow, LeaderboardRow, UserRow
 
 
@@ -102,15 +103,8 @@ def _load(session: Session, query: Select[InviteRow, str | None]) -> list[Invite
         for code, name in session.execute(names):
             opened.setdefault(code, []).append(name)
     return [
-        Invite(
-            code=row.code,
-            label=row.label,
-            pseudonym=row.pseudonym,
-            boards=tuple(opened.get(row.code, ())),
-            created_at=row.created_at,
-            claimed_by=user,
-            claimed_by_id=row.claimed_by,
-            claimed_at=row.claimed_at,
+        made_of(
+            row, Invite, boards=tuple(opened.get(row.code, ())), claimed_by=user, claimed_by_id=row.claimed_by
         )
         for row, user in rows
     ]

@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import CanaryRow, DeviceCalibrationRow, RunRow
 from kernelcup_harness.protocol import calibration, from_json, to_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration
@@ -184,13 +185,4 @@ def _of_place(machine: str, gpu: str, device: str) -> Select[DeviceCalibrationRo
 
 
 def _record(row: DeviceCalibrationRow) -> CalibrationRecord:
-    return CalibrationRecord(
-        id=row.id,
-        machine=row.machine,
-        gpu=row.gpu,
-        device=row.device,
-        at=row.at,
-        fits=row.fits,
-        fresh=row.fresh,
-        found=from_json(DeviceCalibration, row.found),
-    )
+    return made_of(row, CalibrationRecord, found=from_json(DeviceCalibration, row.found))

@@ -13,6 +13,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import split_count
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import MachineCallRow
 
 
@@ -154,5 +155,4 @@ def _change(session: Session, call_id: str, among: Collection[CallState], **valu
 
 
 def _call(row: MachineCallRow) -> AgentCall:
-    values = {name: getattr(row, name) for name in AgentCall.__slots__}
-    return AgentCall(**values | {"state": CallState(row.state)})
+    return made_of(row, AgentCall)

@@ -10,6 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import DispatcherRow
 
 
@@ -51,5 +52,4 @@ def remove_silent(session: Session, *, before: datetime) -> None:
 def seen_since(session: Session, moment: datetime) -> list[DispatcherInfo]:
     """Return the dispatchers with a heartbeat since a given time."""
     query = select(DispatcherRow).where(DispatcherRow.seen_at >= moment).order_by(DispatcherRow.owner)
-    names = DispatcherInfo.__slots__
-    return [DispatcherInfo(**{name: getattr(row, name) for name in names}) for row in session.scalars(query)]
+    return [made_of(row, DispatcherInfo) for row in session.scalars(query)]

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import slots_for, split_count
 from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import BoardMachineRow, MachineRow
 
 
@@ -138,4 +139,4 @@ def set_ranking(session: Session, board_id: int, names: Collection[str]) -> None
 
 
 def _machine(row: MachineRow) -> Machine:
-    return Machine(**{name: getattr(row, name) for name in Machine.__slots__})
+    return made_of(row, Machine)

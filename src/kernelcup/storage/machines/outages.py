@@ -9,6 +9,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import DeviceFaultRow
 
 
@@ -56,4 +57,4 @@ def remove_overdue(session: Session, *, before: datetime) -> None:
 def all_faults(session: Session) -> list[DeviceFault]:
     """Return the GPUs that are out of service, sorted by machine and GPU."""
     rows = session.scalars(select(DeviceFaultRow).order_by(DeviceFaultRow.machine, DeviceFaultRow.gpu))
-    return [DeviceFault(**{name: getattr(row, name) for name in DeviceFault.__slots__}) for row in rows]
+    return [made_of(row, DeviceFault) for row in rows]

@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import LeaderboardRow, ReservationRow
 
 
@@ -66,14 +67,6 @@ def since(session: Session, moment: datetime) -> list[Reservation]:
         .order_by(ReservationRow.begins_at, ReservationRow.machine, ReservationRow.id)
     )
     return [
-        Reservation(
-            id=row.id,
-            machine=row.machine,
-            board_id=row.leaderboard_id,
-            board=board,
-            begins_at=row.begins_at,
-            ends_at=row.ends_at,
-            reason=row.reason,
-        )
+        made_of(row, Reservation, board_id=row.leaderboard_id, board=board)
         for row, board in session.execute(query)
     ]

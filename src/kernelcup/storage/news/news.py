@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, f
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.storage.engine.database import insert_or_none
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.results.ranking_query import IS_SHOWN
 from kernelcup.storage.tables import (
     JobRow,
@@ -250,22 +251,6 @@ def _shown() -> Select[NewsRow, str, str | None, str | None]:
 
 def _load(session: Session, query: Select[NewsRow, str, str | None, str | None]) -> list[News]:
     return [
-        News(
-            id=row.id,
-            kind=NewsKind(row.kind),
-            at=row.at,
-            board_id=row.leaderboard_id,
-            board=board,
-            device=row.device,
-            submission_id=row.submission_id,
-            user_id=row.user_id,
-            user=user or "",
-            score_s=row.score_s,
-            tied=row.tied,
-            other_id=row.other_id,
-            other=other or "",
-            recipient_id=row.recipient_id,
-            moment=row.moment,
-        )
+        made_of(row, News, board_id=row.leaderboard_id, board=board, user=user or "", other=other or "")
         for row, board, user, other in session.execute(query)
     ]

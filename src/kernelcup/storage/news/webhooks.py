@@ -12,6 +12,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import LeaderboardRow, WebhookDeliveryRow, WebhookRow
 
 _Delivery = WebhookDeliveryRow
@@ -101,17 +102,7 @@ def claim(
     if webhook_id is not None:
         query = query.where(_Delivery.webhook_id == webhook_id)
     found = session.execute(query.with_for_update(of=_Delivery, skip_locked=True)).all()
-    leases = [
-        DeliveryLease(
-            webhook_id=row.webhook_id,
-            news_id=row.news_id,
-            token=secrets.token_hex(16),
-            url=row.url,
-            secret=row.secret,
-            failures=row.failures,
-        )
-        for row in found
-    ]
+    leases = [made_of(row, DeliveryLease, token=secrets.token_hex(16)) for row in found]
     for lease in leases:
         of_it = (_Delivery.webhook_id == lease.webhook_id, _Delivery.news_id == lease.news_id)
         values = {"lease_token": lease.token, "lease_until": until}
@@ -191,17 +182,6 @@ def _webhooks() -> Select[WebhookRow, str, int]:
 
 def _load(session: Session, query: Select[WebhookRow, str, int]) -> list[Webhook]:
     return [
-        Webhook(
-            id=row.id,
-            leaderboard=board,
-            url=row.url,
-            created_by=row.created_by,
-            created_at=row.created_at,
-            failures=row.failures,
-            last_error=row.last_error,
-            succeeded_at=row.succeeded_at,
-            disabled_at=row.disabled_at,
-            waiting=waiting,
-        )
+        made_of(row, Webhook, leaderboard=board, waiting=waiting)
         for row, board, waiting in session.execute(query)
     ]

@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.domain import Actor
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import AuditRow, LeaderboardRow
 
 
@@ -80,9 +81,4 @@ def page(
         wanted = wanted.where(
             AuditRow.target.in_(mine), AuditRow.id >= func.coalesce(made_since.scalar_subquery(), 0)
         )
-    return [
-        AuditEntry(
-            id=row.id, at=row.at, actor=row.actor, action=row.action, target=row.target, detail=row.detail
-        )
-        for row in session.scalars(wanted)
-    ]
+    return [made_of(row, AuditEntry) for row in session.scalars(wanted)]

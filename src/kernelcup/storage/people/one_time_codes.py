@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Scope
 from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.people.tokens import read_scopes, scope_text
 from kernelcup.storage.tables import OneTimeCodeRow, UserRow
 
@@ -139,14 +140,7 @@ def find_polled(session: Session, hashed: str) -> PolledLogin | None:
     row = session.scalar(select(OneTimeCodeRow).where(*_device(hashed)))
     if row is None:
         return None
-    return PolledLogin(
-        client=row.client or "",
-        scopes=read_scopes(row.scopes or ""),
-        expires_at=row.expires_at,
-        polled_at=row.polled_at,
-        user_id=row.user_id,
-        denied=row.denied,
-    )
+    return made_of(row, PolledLogin, client=row.client or "", scopes=read_scopes(row.scopes or ""))
 
 
 def note_poll(session: Session, hashed: str, *, now: datetime) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, upda
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Role, Scope
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import TokenRow, UserRow, table_of
 
 SESSION = "session"
@@ -149,13 +150,4 @@ def _alive(now: datetime) -> tuple[ColumnElement[bool], ...]:
 
 
 def _token(row: Any) -> Token:
-    return Token(
-        id=row.id,
-        kind=row.kind,
-        name=row.name,
-        scopes=read_scopes(row.scopes),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-        revoked_at=row.revoked_at,
-    )
+    return made_of(row, Token, scopes=read_scopes(row.scopes))

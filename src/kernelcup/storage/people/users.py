@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.storage.engine.database import insert_if_absent, upsert
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.people import identities
 from kernelcup.storage.people.identities import Identity
 from kernelcup.storage.tables import UserRow
@@ -163,16 +164,4 @@ def _one(session: Session, row: UserRow | None) -> User | None:
 
 def _users(session: Session, rows: Sequence[UserRow]) -> list[User]:
     known = identities.of_users(session, [row.id for row in rows])
-    return [
-        User(
-            id=row.id,
-            name=row.name,
-            role=Role(row.role),
-            banned_at=row.banned_at,
-            ban_reason=row.ban_reason,
-            created_at=row.created_at,
-            identities=known.get(row.id, ()),
-            direct_messages=row.direct_messages,
-        )
-        for row in rows
-    ]
+    return [made_of(row, User, identities=known.get(row.id, ())) for row in rows]

@@ -36,6 +36,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.errors import StaleLease
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import JobRow, SubmissionRow, table_of
 from kernelcup_harness.protocol import Mode
 
@@ -384,17 +385,4 @@ def _lease(row: JobRow) -> Lease:
 
 
 def _job(row: Any) -> Job:
-    return Job(
-        id=row.id,
-        submission_id=row.submission_id,
-        task_hash=row.task_hash,
-        device=row.device,
-        mode=Mode(row.mode),
-        state=JobState(row.state),
-        attempt=row.attempt,
-        reason=row.reason,
-        user_id=row.user_id,
-        priority=Priority(row.priority),
-        first_attempt=row.first_attempt,
-        queued_at=row.queued_at,
-    )
+    return made_of(row, Job)

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import insert, null, or_, select, union_all
 from sqlalchemy.orm import Session
 
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import (
     DeletedReviewRow,
     JobRow,
@@ -126,17 +127,9 @@ def _reviewed(row: Any) -> Reviewed:
         if row.freeze_at is None or (row.deleted_at or row.freeze_at) <= row.freeze_at
         else None
     )
-    return Reviewed(
-        review_id=row.review_id,
-        leaderboard_id=row.leaderboard_id,
-        submission_id=row.submission_id,
-        user_id=row.user_id,
-        user=row.user,
-        device=row.device,
-        score_s=row.score_s,
-        opened_at=row.opened_at,
-        opened_by=row.opened_by,
-        reason=row.reason,
+    return made_of(
+        row,
+        Reviewed,
         decision=row.decision if known else None,
         decided_at=row.decided_at if known else None,
         deleted_at=gone,

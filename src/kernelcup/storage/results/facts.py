@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, JobState
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
@@ -112,14 +113,4 @@ def duels(
     )
     if until is not None:
         query = query.where(newest.c.at <= until)
-    return [
-        DuelRow(
-            run_id=row.run_id,
-            user_id=row.user_id,
-            submission_id=row.submission_id,
-            rival_id=row.rival_id,
-            outcome=DuelOutcome(row.duel),
-            at=row.at,
-        )
-        for row in session.execute(query)
-    ]
+    return [made_of(row, DuelRow, outcome=DuelOutcome(row.duel)) for row in session.execute(query)]

@@ -11,6 +11,7 @@ from sqlalchemy import Select, and_, func, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState, Meeting
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import FinalDuelRow, FinalRow, JobRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import DuelResult, Mode, Verdict, from_json, to_json
 
@@ -179,14 +180,9 @@ def count_unjudged(session: Session, *, board_id: int, device: str) -> int:
 
 
 def _final(row: FinalRow) -> StoredFinal:
-    return StoredFinal(
-        id=row.id,
-        leaderboard_id=row.leaderboard_id,
-        device=row.device,
+    return made_of(
+        row,
+        StoredFinal,
         contestants=from_json(list[Finalist], row.contestants, "contestants"),
-        error=row.error,
-        started_by=row.started_by,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
         outcome=None if row.outcome is None else from_json(Outcome, row.outcome),
     )

@@ -12,6 +12,7 @@ from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.results.ranking_query import RANKS
 from kernelcup.storage.tables import (
     BestRow,
@@ -51,13 +52,7 @@ def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list
     if not board_ids:
         return []
     return [
-        Head(
-            board_id=row.leaderboard_id,
-            device=row.device,
-            entries=row.entries,
-            run_id=row.run_id,
-            score_s=row.score_s,
-        )
+        made_of(row, Head, board_id=row.leaderboard_id)
         for row in session.execute(_heads(frozen=frozen), {"board_ids": list(board_ids)})
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
 
 
@@ -136,23 +137,14 @@ def _reviews() -> Select[ReviewRow, int, str, str, str, float | None]:
 
 def _load(session: Session, query: Select[ReviewRow, int, str, str, str, float | None]) -> list[Review]:
     return [
-        Review(
-            id=row.id,
-            job_id=row.job_id,
-            run_id=row.run_id,
+        made_of(
+            row,
+            Review,
             submission_id=submission_id,
             leaderboard=board,
             device=device,
             user=user,
             score_s=score_s,
-            opened_at=row.opened_at,
-            opened_by=row.opened_by,
-            reason=row.reason,
-            evidence=row.evidence,
-            decision=row.decision,
-            decided_at=row.decided_at,
-            decided_by=row.decided_by,
-            note=row.note,
         )
         for row, submission_id, board, device, user, score_s in session.execute(query)
     ]

@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, sele
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import JobState, Priority, Submission
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.rules.gpu_uses import LONGEST_WAIT, UNKNOWN_PACE_S, Use, first_runs, lasted_s
 from kernelcup.storage.tables import (
     DeletedUseRow,
@@ -335,19 +336,7 @@ def _load(
     values: Mapping[str, object] | None = None,
 ) -> list[Limit]:
     return [
-        Limit(
-            id=row.id,
-            board_id=row.leaderboard_id,
-            board=row.board,
-            user_id=row.user_id,
-            user=row.person,
-            device=row.device,
-            mode_group=None if row.mode_group is None else ModeGroup(row.mode_group),
-            per_user=row.per_user,
-            quantity=Quantity(row.quantity),
-            amount=row.amount,
-            window_s=row.window_s,
-        )
+        made_of(row, Limit, board_id=row.leaderboard_id, user=row.person)
         for row in session.execute(query, values)
     ]
 

@@ -11,6 +11,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.tables import PauseRow, table_of
 
 
@@ -53,7 +54,7 @@ def every(session: Session, keys: Sequence[tuple[PauseScope, str]] | None = None
     """Return all pauses, or those with the given keys, in a fixed order."""
     wanted = None if keys is None else {(scope.value, key) for scope, key in keys}
     return [
-        Pause(scope=PauseScope(row.scope), key=row.key, reason=row.reason, since=row.since, by=row.by)
+        made_of(row, Pause)
         for row in session.execute(_EVERY)
         if wanted is None or (row.scope, row.key) in wanted
     ]

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import Job, JobState, Leaderboard, Priority, Submission
 from kernelcup.errors import NotFound
 from kernelcup.storage.engine.database import insert_if_absent
+from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.people.users import name_key
 from kernelcup.storage.queue import jobs
 from kernelcup.storage.tables import (
@@ -298,17 +299,7 @@ def _load(session: Session, query: Select[Any]) -> list[Submission]:
 
 
 def _submission(row: Any, devices: Sequence[str]) -> Submission:
-    return Submission(
-        id=row.id,
-        leaderboard=row.board,
-        leaderboard_id=row.leaderboard_id,
-        user=row.user,
-        user_id=row.user_id,
-        mode=Mode(row.mode),
-        devices=tuple(devices),
-        file_name=row.file_name,
-        code_hash=row.code_hash,
-        created_at=row.created_at,
-        client=row.client,
-        profile=None if row.profile is None else from_json(ProfileOptions, row.profile),
+    profile = None if row.profile is None else from_json(ProfileOptions, row.profile)
+    return made_of(
+        row, Submission, leaderboard=row.board, devices=tuple(devices), profile=profile, new_jobs=()
     )
