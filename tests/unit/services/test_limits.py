@@ -221,6 +221,43 @@ def test_deleting_a_free_internal_error_makes_the_next_no_free_one(db) -> None:
     assert refused(db, user=ada, now=NOW + 4 * MINUTE)
 
 
+def lose(db, *, start, device: str = "H100") -> None:
+    """Lose each attempt at the first waiting job."""
+    for minute in range(lifecycle.MAX_ATTEMPTS):
+        at = start + minute * MINUTE
+        lease = lifecycle.claim_next(db, owner="me", lease_s=9999, devices=[device], now=at)
+        lifecycle.fail_attempt(db, lease, reason="the machine is gone", now=at + MINUTE)
+
+
+@pytest.mark.parametrize("text", ["1/day", "5 gpu-seconds/day"])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_submission_that_no_machine_could_judge_is_given_back(db, text: str, *, is_deleted: bool) -> None:
+    make_board(db)
+    limit(db, text)
+    ada = make_actor(db, "ada")
+    for minute in (0, 10, 20):
+        lost = make_submission(db, user=ada, now=NOW + minute * MINUTE)
+        assert refused(db, user=ada, now=NOW + minute * MINUTE)  # while it may still be judged it counts
+        lose(db, start=NOW + minute * MINUTE)
+        if is_deleted:
+            delete_submission(db, lost.id, by=ada, now=NOW + (minute + 5) * MINUTE)
+    make_submission(db, user=ada, now=NOW + 30 * MINUTE)
+    judge(db, start=NOW + 30 * MINUTE, seconds=60)
+    assert refused(db, user=ada, now=NOW + 32 * MINUTE)
+
+
+def test_a_submission_counts_if_one_of_its_devices_judged_it(db) -> None:
+    make_board(db, devices=["H100", "A100"])
+    limit(db, "1/day", device="A100")
+    ada = make_actor(db, "ada")
+    make_submission(db, user=ada, devices=["H100", "A100"])
+    judge(db, start=NOW, seconds=1)
+    lose(db, start=NOW, device="A100")
+    make_submission(db, user=ada, devices=["A100"], now=NOW + 5 * MINUTE)
+    limit(db, "2/day")
+    assert refused(db, user=ada, devices=["H100"], now=NOW + 5 * MINUTE)
+
+
 def test_gpu_seconds_of_deleted_submissions_count(db) -> None:
     make_board(db)
     limit(db, "50 gpu-seconds/hour")

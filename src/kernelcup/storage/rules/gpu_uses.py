@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.domain import split_count
@@ -33,22 +33,34 @@ class Use:
         return replace(self, amount=self.amount * split_count(device)[1])
 
 
+NO_MACHINE = and_(RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.machine == "")
+"""The condition for runs that ended a job after its last attempt was lost: no machine could judge it."""
+
+IS_LOST = (
+    select(RunRow.id).where(RunRow.job_id == JobRow.id, RunRow.counted, NO_MACHINE).correlate(JobRow).exists()
+)
+"""The condition for jobs that we lost: they are given back to all limits."""
+
 _OTHER = aliased(RunRow)
 _IS_FIRST = RunRow.id == select(func.min(_OTHER.id)).where(_OTHER.job_id == RunRow.job_id).scalar_subquery()
 """The condition for the first run of a job."""
 
 
 def first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
-    """Return the first run of each job; later runs are rejudges. A user's first internal error of a day is free."""
+    """Return the first run of each job; later runs are rejudges.
+
+    Free are a job that we lost, and a user's first other internal error of a day.
+    """
     found: dict[int, Use] = {}
     failed: list[int] = []
     for start in range(0, len(job_ids), 500):
-        query = select(RunRow.job_id, RunRow.started_at, RunRow.finished_at, RunRow.verdict).where(
-            RunRow.job_id.in_(job_ids[start : start + 500]), _IS_FIRST
-        )
-        for job_id, started_at, finished_at, verdict in session.execute(query):
-            found[job_id] = Use(at=finished_at, amount=lasted_s(started_at, finished_at))
-            if verdict == Verdict.INTERNAL_ERROR.value:
+        query = select(
+            RunRow.job_id, RunRow.started_at, RunRow.finished_at, RunRow.verdict, NO_MACHINE
+        ).where(RunRow.job_id.in_(job_ids[start : start + 500]), _IS_FIRST)
+        for job_id, started_at, finished_at, verdict, is_lost in session.execute(query):
+            amount = 0.0 if is_lost else lasted_s(started_at, finished_at)
+            found[job_id] = Use(at=finished_at, amount=amount)
+            if verdict == Verdict.INTERNAL_ERROR.value and not is_lost:
                 failed.append(job_id)
     for job_id in _free(session, failed):
         if job_id in found:
@@ -78,7 +90,7 @@ def _free(session: Session, failed: Sequence[int]) -> list[int]:
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .where(SubmissionRow.user_id.in_(users), SubmissionRow.created_at > since - LONGEST_WAIT)
-        .where(RunRow.verdict == Verdict.INTERNAL_ERROR.value, _IS_FIRST)
+        .where(RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.machine != "", _IS_FIRST)
         .order_by(RunRow.finished_at, RunRow.id)
     )
     free = []

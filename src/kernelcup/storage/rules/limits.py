@@ -1,7 +1,7 @@
 """Rate limits and their use.
 
 The use by a deleted submission is kept in a table of its own: deleting a submission gives nothing back. The duels of
-a final count against no limit, since the leaderboard asked for them.
+a final count against no limit, since the leaderboard asked for them, and neither do jobs that no machine could judge.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import JobState, Priority, Submission
 from kernelcup.storage.engine.rows import made_of
-from kernelcup.storage.rules.gpu_uses import LONGEST_WAIT, UNKNOWN_PACE_S, Use, first_runs, lasted_s
+from kernelcup.storage.rules.gpu_uses import IS_LOST, LONGEST_WAIT, UNKNOWN_PACE_S, Use, first_runs, lasted_s
 from kernelcup.storage.tables import (
     DeletedUseRow,
     FinalDuelRow,
@@ -221,7 +221,7 @@ def keep_uses(session: Session, submission: Submission, *, now: datetime) -> Non
     """Keep the uses of a submission that is about to be deleted."""
     if session.execute(_duels_of_finals(submission.id).limit(1)).first() is not None:
         return
-    query = select(JobRow).where(JobRow.submission_id == submission.id).order_by(JobRow.id)
+    query = select(JobRow).where(JobRow.submission_id == submission.id, ~IS_LOST).order_by(JobRow.id)
     jobs = session.scalars(query).all()
     runs = first_runs(session, [job.id for job in jobs])
     for number, job in enumerate(jobs):
@@ -253,9 +253,10 @@ def _arrivals(session: Session, limit: Limit, user_id: int | None, since: dateti
         .order_by(SubmissionRow.created_at.desc())
     )
     if limit.device is None:
-        return query
+        counts = select(JobRow.id).where(JobRow.submission_id == SubmissionRow.id, ~IS_LOST)
+        return query.where(counts.correlate(SubmissionRow).exists())
     jobs = query.join(JobRow, JobRow.submission_id == SubmissionRow.id)
-    return jobs.where(func.lower(JobRow.device) == limit.device.lower())
+    return jobs.where(func.lower(JobRow.device) == limit.device.lower(), ~IS_LOST)
 
 
 def _deleted_arrivals(limit: Limit, user_id: int | None, since: datetime) -> Select[datetime]:
