@@ -248,6 +248,7 @@ def make_dispatcher(
         launchers=launchers,
         on_progress=on_progress,
         calibrate_every=config.calibrate_every,
+        profile_share=config.profile_share,
         look=second_opinion(config),
     )
 

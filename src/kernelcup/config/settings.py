@@ -77,6 +77,7 @@ class _Calibration(_Section):
 
 class _Judging(_Section):
     stage_budget_s: float = Field(default=60, ge=6, le=3600)
+    profile_share: float = Field(default=0.1, ge=0, le=0.5)
 
 
 class _Local(_Section):
@@ -190,6 +191,8 @@ class Config:
     """How often a service calibrates its devices; None for never."""
     stage_budget_s: float = 60
     """Longest budget of a ranked stage of a task with slow references; slower tasks get no leaderboard."""
+    profile_share: float = 0.1
+    """The share of a device's jobs that are profiles, as far as some wait, while others wait too."""
     warm: int | None = None
     """The number of warm runners for each slot; None means one for each GPU slot and none for others."""
     refill_beside: bool | None = None
@@ -233,6 +236,7 @@ class Config:
             sandbox_environment=tuple(settings.sandbox.environment),
             calibrate_every=timedelta(hours=settings.calibration.every_hours) or None,
             stage_budget_s=settings.judging.stage_budget_s,
+            profile_share=settings.judging.profile_share,
             warm=settings.local.warm,
             refill_beside={"auto": None, "after": False, "beside": True}[settings.local.refill],
             launcher_options=settings.launchers,

@@ -123,6 +123,39 @@ def test_the_launcher_is_given_the_job_that_was_submitted(stage) -> None:
     assert spec.job_id == f"{stage.job(submission).id}.1"
 
 
+def modes_as_begun(stage: Stage, profile_share: float) -> list[Mode]:
+    """Work the queue off on one slot, and return the modes of the jobs in the order of their starts."""
+    one = (make_device(),)
+    stage.dispatcher(FakeLauncher(), devices=one, profile_share=profile_share).run_until_idle()
+    return [each.job.mode for each in stage.progress if isinstance(each, JobStarted)]
+
+
+def test_profiles_have_a_share_of_a_busy_queue(stage) -> None:
+    for mode in [Mode.PROFILE] * 2 + [Mode.LEADERBOARD] * 9:
+        stage.submit(mode=mode)
+    begun = modes_as_begun(stage, profile_share=0.25)
+    assert [number for number, mode in enumerate(begun) if mode is Mode.PROFILE] == [3, 7]
+
+
+def test_without_a_share_profiles_wait_until_nothing_else_does(stage) -> None:
+    for mode in [Mode.PROFILE] * 2 + [Mode.LEADERBOARD, Mode.TEST] * 4:
+        stage.submit(mode=mode)
+    assert modes_as_begun(stage, profile_share=0)[-2:] == [Mode.PROFILE] * 2
+
+
+def test_a_share_that_no_profile_needed_is_not_saved_up(stage) -> None:
+    for mode in [Mode.LEADERBOARD] * 6:
+        stage.submit(mode=mode)
+    dispatcher = stage.dispatcher(FakeLauncher(), devices=(make_device(),), profile_share=0.25)
+    dispatcher.run_until_idle()
+    stage.progress.clear()
+    for mode in [Mode.PROFILE] * 3 + [Mode.LEADERBOARD] * 3:
+        stage.submit(mode=mode)
+    dispatcher.run_until_idle()
+    begun = [each.job.mode for each in stage.progress if isinstance(each, JobStarted)]
+    assert begun[:3] == [Mode.LEADERBOARD, Mode.PROFILE, Mode.LEADERBOARD]
+
+
 def test_progress_is_told_in_order(stage) -> None:
     submission = stage.submit()
     stage.dispatcher(FakeLauncher()).run_until_idle()

@@ -54,6 +54,7 @@ class Dispatcher:
         lease_s: How long a job stays ours without a heartbeat.
         heartbeat_s: How often we send one, and so how soon a cancellation is noticed.
         tick_s: How often we look for waiting jobs and for jobs of dead dispatchers.
+        profile_share: The share of each device's jobs that are profiles, while others wait too.
         look: A second opinion on each submission, for reviewers.
         calibrate_every: How often :meth:`run_forever` calibrates the devices; None for never.
     """
@@ -72,6 +73,7 @@ class Dispatcher:
         tick_s: float = 0.5,
         max_attempts: int = lifecycle.MAX_ATTEMPTS,
         calibrate_every: timedelta | None = None,
+        profile_share: float = 0.0,
         look: Look | None = None,
     ) -> None:
         _check_launchers(devices, launchers)
@@ -104,7 +106,14 @@ class Dispatcher:
             clock=clock,
         )
         self._starts = Starts(
-            db, devices, self._rooms, begin=self._start, owner=self._owner, lease_s=lease_s, clock=clock
+            db,
+            devices,
+            self._rooms,
+            begin=self._start,
+            owner=self._owner,
+            lease_s=lease_s,
+            clock=clock,
+            profile_share=profile_share,
         )
 
     def run_until_idle(self) -> None:

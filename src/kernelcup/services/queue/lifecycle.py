@@ -14,11 +14,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobKind, JobState, Run, Score, split_count
+from kernelcup.domain import Job, JobKind, JobState, Priority, Run, Score, split_count
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
@@ -59,10 +60,11 @@ def claim_next(
     now: datetime,
     up_to_submission: int | None = None,
     but: Sequence[JobKind] = (),
+    prefer: Priority | None = None,
 ) -> Lease | None:
     """Take the first waiting job for one of the devices, None if there is none.
 
-    Jobs of the kinds ``but`` wait on.
+    Jobs of the kinds ``but`` wait on. Jobs of the class ``prefer`` go before all others.
     """
     until = now + timedelta(seconds=lease_s)
     # Look before writing: SQLite has only one writer, and most looks find nothing.
@@ -77,7 +79,8 @@ def claim_next(
     if not some:
         return None
     with db.write() as session:
-        lease = jobs.claim(
+        claim = partial(
+            jobs.claim,
             session,
             owner=owner,
             until=until,
@@ -86,6 +89,7 @@ def claim_next(
             up_to_submission=up_to_submission,
             but=but,
         )
+        lease = (claim(only=prefer) if prefer is not None else None) or claim()
         if lease is not None:
             job = lease.job
             events.record(session, job.submission_id, "started", {"attempt": job.attempt}, job.id, now)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from kernelcup.domain import Device, JobKind
+from kernelcup.domain import Device, JobKind, Priority
 from kernelcup.errors import LaunchError
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.rooms import Rooms
@@ -23,6 +23,8 @@ class Starts:
         begin: Begins a claimed job, on none of some machines; returns whether its launcher could take another one.
         owner: The holder of the leases.
         lease_s: How long they last without a heartbeat.
+        profile_share: The share of the jobs of a device that are profiles, as far as some wait, although others of
+            an earlier class do.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Starts:
         owner: str,
         lease_s: float,
         clock: Callable[[], datetime],
+        profile_share: float = 0.0,
     ) -> None:
         self._db = db
         self._devices = {device.name: device for device in devices}
@@ -42,6 +45,9 @@ class Starts:
         self._begin = begin
         self._owner, self._lease_s, self._clock = owner, lease_s, clock
         self._families = families(devices)
+        self._profile_share = profile_share
+        self._since_profile = dict.fromkeys(self._devices, 0)
+        """How many jobs each device has begun since it was a profile's turn."""
         self._sharing = [device for family in self._families for device in family.devices]
 
     def look(self, devices: Sequence[str], up_to_submission: int | None, *, is_due: bool) -> None:
@@ -93,7 +99,8 @@ class Starts:
                 absent = passed
 
     def _claim(self, device: Device, up_to_submission: int | None, but: Sequence[JobKind]) -> Lease | None:
-        return lifecycle.claim_next(
+        is_profiles_turn = (self._since_profile[device.name] + 1) * self._profile_share >= 1
+        lease = lifecycle.claim_next(
             self._db,
             owner=self._owner,
             lease_s=self._lease_s,
@@ -101,4 +108,10 @@ class Starts:
             now=self._clock(),
             up_to_submission=up_to_submission,
             but=but,
+            prefer=Priority.PROFILE if is_profiles_turn else None,
         )
+        if lease is not None:
+            # A turn for which no profile waits is over: waiting saves up none.
+            was_turn = is_profiles_turn or lease.job.priority is Priority.PROFILE
+            self._since_profile[device.name] = 0 if was_turn else self._since_profile[device.name] + 1
+        return lease

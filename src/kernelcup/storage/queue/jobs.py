@@ -141,14 +141,15 @@ def claim(
     now: datetime,
     up_to_submission: int | None = None,
     but: Sequence[JobKind] = (),
+    only: Priority | None = None,
 ) -> Lease | None:
     """Claim the first job in the queues of the devices, None if there is none.
 
-    Jobs of the kinds ``but`` wait.
+    Jobs of the kinds ``but`` wait, and all that are not of the class ``only``.
     """
     for device in _by_turn(session, devices, up_to_submission):
         first = (
-            _first(device, up_to_submission, but)
+            _first(device, up_to_submission, but, only)
             .with_for_update(skip_locked=True)  # SQLite ignores this; it has only one writer anyway
             .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
         )
@@ -321,8 +322,15 @@ _NO_SYNC = {"synchronize_session": False, "populate_existing": True}
 ORDER = (JobRow.priority, JobRow.turn, JobRow.id)
 
 
-def _first(device: str, up_to_submission: int | None, but: Sequence[JobKind] = ()) -> Select[int]:
+def _first(
+    device: str,
+    up_to_submission: int | None,
+    but: Sequence[JobKind] = (),
+    only: Priority | None = None,
+) -> Select[int]:
     waiting = _waiting(device, up_to_submission)
+    if only is not None:
+        waiting.append(JobRow.priority == int(only))
     ranked = JobRow.mode == Mode.LEADERBOARD.value
     for is_it, boards in (
         (ranked, [kind.board_id for kind in but if kind.is_ranked]),
