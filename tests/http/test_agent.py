@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
+import gzip
+import hashlib
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,13 +17,24 @@ from agent_bench import AgentBench
 from builders import make_device
 from kernelcup.agent.connection import Errand
 from kernelcup.client.core import NotReached
-from kernelcup.errors import Conflict, InvalidValue, LaunchLost, NoRoom, SignInNeeded
+from kernelcup.errors import (
+    Conflict,
+    FileTooLarge,
+    InvalidValue,
+    LaunchLost,
+    NoRoom,
+    NotFound,
+    SignInNeeded,
+)
 from kernelcup.http.capacity import THREADS
 from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import harness_hash, write_bundle
-from kernelcup.services.machines import machines
+from kernelcup.services.machines import agents, machines
 from kernelcup.services.machines.machines import SILENT, MachineState
+from kernelcup.services.results import profile_files
+from kernelcup.storage.machines import calls
+from kernelcup.storage.machines.calls import AgentCall
 from kernelcup_harness.protocol import Backend
 from launcher_conformance import PATIENCE_S, LauncherConformance, make_order, report_for
 from machine_bench import MachineBench
@@ -282,6 +297,84 @@ def test_a_harness_that_nobody_has_is_a_failed_launch(bench: AgentBench) -> None
     call = bench.launcher.start(order, wake=lambda: None)
     outcome = RULES.outcome(bench.launcher, call, order)
     assert "no harness with this hash" in str(outcome)
+
+
+def files_for(*bodies: bytes) -> list[dict[str, Any]]:
+    """Files as a harness reports them."""
+    return [
+        {
+            "name": f"{number}.bin",
+            "nbytes": len(body),
+            "sha256": hashlib.sha256(body).hexdigest(),
+            "gz64": base64.b64encode(gzip.compress(body)).decode(),
+        }
+        for number, body in enumerate(bodies)
+    ]
+
+
+def outcome_row(bench: AgentBench, call: str) -> AgentCall:
+    with bench.platform.db.read() as session:
+        found = calls.find(session, call)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits far below what the pipe to a test's harness holds."""
+    monkeypatch.setattr("kernelcup.agent.agent.UPLOADED_ABOVE", 8000)
+    monkeypatch.setattr("kernelcup.storage.engine.file_store.LARGEST_IN_ROW_BYTES", 8000)
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize(("size", "is_beside"), [(16_000, True), (1000, False)])
+def test_large_files_go_beside_their_report(bench: AgentBench, size: int, is_beside: bool) -> None:
+    body = os.urandom(size)
+    order, call = begin(bench)
+    bench.report(call, report_for(order, files=files_for(body, b"small")))
+    result = RULES.outcome(bench.launcher, call, order)
+    assert isinstance(result, LaunchResult), result
+    assert [not each.gz64 for each in result.report.files] == [is_beside, is_beside]
+    assert outcome_row(bench, call).outcome is not None
+    db = bench.platform.db
+    kept = profile_files.keep(db, result.report, uploads=result.uploads)
+    assert [profile_files.content(db, kept, f"{n}.bin") for n in (0, 1)] == [body, b"small"]
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_large_report_goes_past_the_database(bench: AgentBench) -> None:
+    order, call = begin(bench)
+    long = "x" * 16_000
+    bench.report(call, report_for(order, message=long))
+    assert RULES.accepted(bench.launcher, call, order).message == long
+    row = outcome_row(bench, call)
+    assert row.outcome is None
+    bench.launcher.cancel(call)
+    assert bench.platform.db.files.get(str(row.outcome_file)) is None
+
+
+def test_an_address_for_an_upload_limits_what_and_when(bench: AgentBench, client) -> None:
+    _, call = begin(bench)
+    digest = hashlib.sha256(b"x").hexdigest()
+    body = {"files": {digest: 100}}
+    urls = bench.agent._connection._client.request("POST", f"/agent/calls/{call}/uploads", json=body)["urls"]
+    url = urls[digest]
+    assert client.put(url, content=bytes(101)).status_code == 413
+    assert client.put(url.replace("most=100", "most=101"), content=bytes(101)).status_code == 401
+    assert client.put(url, content=bytes(100)).status_code == 204
+    bench.platform.clock.advance(agents.UPLOAD_WITHIN.total_seconds() + 1)
+    assert client.put(url, content=bytes(100)).status_code == 401
+
+
+def test_files_are_taken_for_ones_own_running_calls_only(bench: AgentBench) -> None:
+    _, call = begin(bench)
+    thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()))
+    with pytest.raises(NotFound):
+        thief._connection.upload(call, {"0" * 64: b"x"})
+    with pytest.raises(FileTooLarge):
+        bench.agent._connection._client.request(
+            "POST", f"/agent/calls/{call}/uploads", json={"files": {"0" * 64: 65 << 20}}
+        )
 
 
 def test_a_machine_needs_a_name(bench: AgentBench) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from datetime import timedelta
@@ -14,13 +15,15 @@ from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import profile_files
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
+from kernelcup.storage.engine.file_store import LARGEST_IN_ROW_BYTES
 from kernelcup.storage.queue import jobs
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results import runs
 from kernelcup.storage.tables import JobRow, RunRow
-from kernelcup_harness.protocol import Backend, Verdict
+from kernelcup_harness.protocol import Backend, CapturedOutput, Verdict
 
 H100 = ["H100"]
 
@@ -92,6 +95,29 @@ def test_a_finished_job_has_its_run(db, clock, board) -> None:
     assert run.report == make_report()
     assert (run.started_at, run.finished_at) == (NOW, clock())
     assert run.score_s == pytest.approx(1e-6)
+
+
+def test_a_large_report_is_in_a_file_that_goes_with_its_submission(db, clock, board) -> None:
+    submission = submit(db)
+    report = make_report(stdout=CapturedOutput(text="x" * LARGEST_IN_ROW_BYTES, total_bytes=9), message="why")
+    run = finish(db, clock, claim(db, clock), report=profile_files.keep(db, report))
+    with db.read() as session:
+        assert runs.find(session, run.id).report == report
+        row = session.get_one(RunRow, run.id)
+        assert len(json.dumps(row.report)) < 10_000
+        assert db.files.get(row.report_file) is not None
+    delete_submission(db, submission.id, by=actor_of(db, "ada"), now=clock())
+    assert db.files.get(row.report_file) is None
+
+
+def test_of_a_large_report_whose_file_is_gone_the_beginning_is_left(db, clock, board) -> None:
+    submit(db)
+    report = make_report(stdout=CapturedOutput(text="x" * LARGEST_IN_ROW_BYTES), message="why")
+    run = finish(db, clock, claim(db, clock), report=report)  # it was not kept
+    with db.read() as session:
+        found = runs.find(session, run.id).report
+    assert (found.verdict, found.message, found.trust) == (report.verdict, "why", report.trust)
+    assert (found.stages, found.stdout) == ([], CapturedOutput())
 
 
 def test_a_job_is_finished_once(db, clock, board) -> None:

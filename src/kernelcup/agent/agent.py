@@ -6,6 +6,7 @@ service does not answer, jobs go on, and their outcomes wait.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import logging
 import threading
@@ -25,6 +26,7 @@ from kernelcup.errors import (
     Conflict,
     FileTooLarge,
     LaunchError,
+    NotFound,
     RateLimited,
     ServerUnavailable,
 )
@@ -38,6 +40,8 @@ TELL_AFTER_S = 0.2
 """How long events wait for others, so that a job of a second does not send ten messages."""
 WAIT_S = 25.0
 """How long the service may keep a question that it has no job for."""
+UPLOADED_ABOVE = 1 << 20
+"""Files that are larger together, in characters, are sent beside their report."""
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 """While it does not answer."""
 
@@ -212,12 +216,25 @@ class Agent:
         return dataclasses.replace(found, name=name, slots=found.slots // gpus)
 
     def _report(self, call: str, outcome: dict[str, Any], events: list[Event]) -> None:
+        self._upload(call, outcome)
         try:
             taken = self._connection.report(call, outcome, events)
         except FileTooLarge as error:
             taken = self._connection.report(call, outcomes.encode(BadReport(f"too large: {error}")), [])
         if not taken:
             logger.info("%s: the service did not want its report any more", call)
+
+    def _upload(self, call: str, outcome: dict[str, Any]) -> None:
+        """Send large files of a report beside it, and leave out of it what was taken."""
+        files = {each["sha256"]: each for each in outcomes.files_of(outcome) if each["gz64"]}
+        if sum(len(each["gz64"]) for each in files.values()) <= UPLOADED_ABOVE:
+            return
+        try:
+            packed = {digest: base64.b64decode(each["gz64"]) for digest, each in files.items()}
+            for digest in self._connection.upload(call, packed):
+                files[digest]["gz64"] = ""
+        except (NotFound, FileTooLarge, ValueError) as error:
+            logger.info("%s: its files are not taken: %s", call, error)
 
     def _connect(self, stop: threading.Event) -> None:
         slots = {name: device.slots for name, device in self._devices.items()}

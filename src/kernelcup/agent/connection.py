@@ -12,6 +12,7 @@ from kernelcup.client.transport import Client
 from kernelcup.errors import ServerUnavailable
 
 HARNESS_S = 120.0
+UPLOAD_S = 120.0
 ANSWER_S = 10.0
 """How long the service may take to answer, beyond the time for which the answer may wait."""
 
@@ -72,6 +73,15 @@ class Connection:
         path = f"/agent/calls/{call}/outcome"
         body = self._client.request("POST", path, json={"outcome": dict(outcome), "events": list(events)})
         return body["taken"] is True
+
+    def upload(self, call: str, files: Mapping[str, bytes]) -> list[str]:
+        """Send gzip files of a call's report beside it; return the SHA-256 of the content of those that were taken.
+
+        Raise also ``FileTooLarge``, and ``NotFound`` for a call that the service does not want any more.
+        """
+        sizes = {digest: len(packed) for digest, packed in files.items()}
+        urls = self._client.request("POST", f"/agent/calls/{call}/uploads", json={"files": sizes})["urls"]
+        return [each for each in files if self._client.put(urls[each], files[each], timeout_s=UPLOAD_S)]
 
     def fetch_harness(self, wanted: str) -> bytes:
         """Return the zip of a harness."""

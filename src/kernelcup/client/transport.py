@@ -74,6 +74,21 @@ class Client:
             core.read_answer(self.server, answer)
         return answer.content
 
+    def put(self, url: str, content: bytes, *, timeout_s: float = TIMEOUT_S) -> bool:
+        """Put a file to an address that the server has signed; return False if a host elsewhere did not take it.
+
+        Raise like :meth:`request`.
+        """
+        if not url.startswith("/"):
+            with suppress(httpx.HTTPError):  # without our token, which is not for others
+                return httpx.put(url, content=content, timeout=timeout_s).is_success
+            return False
+        with self._reaching():
+            answer = self._http.put(url, content=content, timeout=timeout_s)
+        if not answer.is_success:
+            core.read_answer(self.server, answer)
+        return True
+
     def stream(self, path: str, *, last_id: int) -> Iterator[StreamEvent]:
         """Yield the events of a stream until the server ends it. Raise like :meth:`request`."""
         lines = core.EventLines()

@@ -29,6 +29,8 @@ class LaunchResult:
     """A fault of the GPUs after the run that does not affect the report."""
     facts: DeviceFacts | None = None
     """The device's figures from the calibration in force; None if there is none."""
+    uploads: str = ""
+    """The name under which its machine has uploaded files of the report; empty if it has not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,6 +155,11 @@ class LauncherSettings(Protocol):
     @property
     def database_url(self) -> str:
         """The database of the service."""
+        ...
+
+    @property
+    def files_url(self) -> str | None:
+        """The bucket for files beside the database; None for a folder."""
         ...
 
     @property

@@ -30,6 +30,12 @@ def encode(outcome: LaunchResult | Exception) -> dict[str, Any]:
     return {"error": kind if kind in _ERRORS else "LaunchError", "text": str(outcome)}
 
 
+def files_of(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the files in an encoded outcome, for changes in place."""
+    report = body.get("report") or {}
+    return [*report.get("files", ()), *(report.get("counters") or {}).get("files", ())]
+
+
 def decode(body: Any, *, machine: str) -> LaunchResult | Exception:
     """Return the outcome that a machine sent; one that cannot be read is a ``BadReport``."""
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -12,12 +14,14 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import httpx
 import pytest
 
 from kernelcup.cli import wiring
 from kernelcup.cli.operate import serve
 from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
+from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.blobs import Blobs, Bucket, Folder, opened
 from kernelcup.storage.engine.file_store import FileStore
 
@@ -46,6 +50,9 @@ class S3(BaseHTTPRequestHandler):
         else:
             self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
 
+    def do_HEAD(self) -> None:
+        self.answer(200, self.stored[self.key])
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         keys = re.findall("<Key>(.*?)</Key>", body)
@@ -66,7 +73,8 @@ class S3(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: bytes = b"", kind: str = "application/octet-stream") -> None:
         """Send an answer, and note a request without a signature."""
-        if "AWS4-HMAC-SHA256" not in self.headers.get("Authorization", ""):
+        signed = self.headers.get("Authorization", "") + urlsplit(self.path).query
+        if "AWS4-HMAC-SHA256" not in signed:
             self.unsigned.append(self.path)
         self.send_response(status)
         for name, value in {
@@ -77,7 +85,8 @@ class S3(BaseHTTPRequestHandler):
         }.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -136,6 +145,30 @@ def test_bytes_are_kept_replaced_listed_and_deleted(place: str, request: pytest.
 def test_names_in_a_bucket_begin_with_its_prefix(bucket: Blobs) -> None:
     bucket.put("ab/one", b"1")
     assert S3.stored == {"kernelcup/ab/one": b"1"}
+
+
+def test_an_upload_goes_straight_to_a_bucket_by_a_signed_address(bucket: Blobs) -> None:
+    store = FileStore(bucket)
+    body = b"a profile" * 100
+    digest = hashlib.sha256(body).hexdigest()
+    url = store.upload_url("call", digest, timedelta(minutes=10))
+    assert url is not None
+    assert "X-Amz-Expires=600" in url
+    assert httpx.put(url, content=gzip.compress(body)).is_success
+    assert store.get(digest) is None
+    assert store.adopt("call", digest)
+    assert store.get(digest) == body
+
+
+def test_an_upload_to_a_bucket_that_is_too_large_is_not_read(
+    bucket: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_store, "LARGEST_UPLOAD_BYTES", 100)
+    store = FileStore(bucket)
+    body = os.urandom(200)
+    digest = hashlib.sha256(body).hexdigest()
+    store.take_in("call", digest, gzip.compress(body))
+    assert not store.adopt("call", digest)
 
 
 @pytest.mark.parametrize("url", ["/var/files", "http://files", "s3:files"])

@@ -98,11 +98,48 @@ def test_old_files_are_deleted_and_their_absence_says_why(db: Database) -> None:
         profile_files.content(db, kept, "profile.ncu-rep")
 
 
+def test_a_file_that_was_uploaded_before_its_report_is_kept(db: Database) -> None:
+    file = dataclasses.replace(file_of(BODY), gz64="")
+    db.files.take_in("call", file.sha256, gzip.compress(BODY))
+    assert profile_files.files_of(profile_files.keep(db, report_with(file))) == []
+    kept = profile_files.keep(db, report_with(file), uploads="call")
+    assert profile_files.content(db, kept, file.name) == BODY
+    again = profile_files.keep(
+        db, report_with(file), uploads="call"
+    )  # the first try may not have been stored
+    assert profile_files.files_of(again) == [file]
+
+
+def test_a_hash_shows_no_sender_what_another_one_has_stored(db: Database) -> None:
+    profile_files.keep(db, report_with(file_of(BODY)))
+    db.files.take_in("theirs", file_of(BODY).sha256, gzip.compress(BODY))
+    claimed = dataclasses.replace(file_of(BODY), gz64="")
+    assert profile_files.files_of(profile_files.keep(db, report_with(claimed), uploads="mine")) == []
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "../" + "0" * 61, ""])
+def test_an_upload_of_another_content_than_its_hash_is_left_out(db: Database, digest: str) -> None:
+    db.files.take_in("call", "0" * 64, gzip.compress(BODY))
+    claimed = KeptFile(name="sass.txt", nbytes=1, sha256=digest)
+    assert profile_files.files_of(profile_files.keep(db, report_with(claimed), uploads="call")) == []
+
+
+def test_an_upload_is_deleted_after_a_day(tmp_path: Path) -> None:
+    store = FileStore(Folder(tmp_path))
+    store.take_in("call", "0" * 64, gzip.compress(BODY))
+    (path,) = tmp_path.glob("*/*")
+    long_ago, stored = NOW - timedelta(days=90), NOW.timestamp()
+    os.utime(path, (stored, stored))
+    assert store.prune(long_ago, uploaded_before=NOW - timedelta(seconds=1)) == 0
+    assert store.prune(long_ago, uploaded_before=NOW + timedelta(seconds=1)) == 1
+
+
 def test_the_oldest_go_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(Folder(tmp_path))
     digests = [store.put(gzip.compress(os.urandom(1000))) for _ in range(3)]
     for number, digest in enumerate(digests):
         os.utime(tmp_path / file_store.name_of(str(digest)), (number + 1, number + 1))
     monkeypatch.setattr(file_store, "MOST_BYTES", 2500)
-    assert store.prune(NOW - timedelta(days=36500)) == 1
+    long_ago = NOW - timedelta(days=36500)
+    assert store.prune(long_ago, uploaded_before=long_ago) == 1
     assert [store.get(str(each)) is not None for each in digests] == [False, True, True]

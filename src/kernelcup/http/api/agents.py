@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
@@ -12,12 +14,12 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.responses import FileResponse
 
-from kernelcup.errors import NotFound
+from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http.api.forms import Form, Shown
 from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events.asking import LONGEST_WAIT_S
-from kernelcup.http.middleware import allow_body
+from kernelcup.http.middleware import API, allow_body
 from kernelcup.http.state import Platform
 from kernelcup.launchers.bundle import kept_bundle
 from kernelcup.launchers.outcomes import LARGEST_REPORT_BYTES
@@ -55,6 +57,9 @@ async def get_machine(request: Request) -> Machine:
 
 
 MachineDep = Annotated[Machine, Depends(get_machine)]
+# Signed addresses need no token: a bucket that is in the server's place must not see one.
+files_router = APIRouter(prefix="/agent-files", include_in_schema=False)
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Session = Annotated[str, Field(min_length=8, max_length=100)]
 
 
@@ -117,6 +122,20 @@ class ReportIn(Form):
     events: list[dict[str, Any]] = Field(default_factory=list, description="Its last ones.")
 
 
+class UploadsIn(Form):
+    """Files of a report that an agent wants to send beside it."""
+
+    files: dict[Hash, Annotated[int, Field(ge=1)]] = Field(
+        max_length=100, description="The sizes of gzip files in bytes, by the SHA-256 of their content."
+    )
+
+
+class UploadsOut(BaseModel):
+    """Where to put them, within minutes: signed addresses, some of them of this server."""
+
+    urls: dict[str, str]
+
+
 class TakenOut(BaseModel):
     """Whether a report was taken; a late or second one is not."""
 
@@ -153,6 +172,42 @@ def news(body: NewsIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
     """Send events of jobs, and why the machine takes none."""
     agents.take_news(db, machine, agent=body.session, events=body.events, trouble=body.trouble, now=now)
     return HelloOut(machine=machine.name)
+
+
+@router.post("/calls/{call}/uploads")
+def uploads(call: str, body: UploadsIn, machine: MachineDep, platform: PlatformDep) -> UploadsOut:
+    """Receive addresses for files of a report, so that they go past the database."""
+    found = agents.upload_urls(platform.db, machine, call, body.files)
+    until = round(platform.clock().timestamp() + agents.UPLOAD_WITHIN.total_seconds())
+    return UploadsOut(
+        urls={
+            each: url or _own_url(platform.secret, call, each, most=body.files[each], until=until)
+            for each, url in found.items()
+        }
+    )
+
+
+def _own_url(secret: str, call: str, digest: str, *, most: int, until: int) -> str:
+    signature = _signature(secret, call, digest, most, until)
+    return f"{API}/agent-files/{call}/{digest}?most={most}&until={until}&signature={signature}"
+
+
+def _signature(secret: str, *parts: object) -> str:
+    text = "/".join(["agent-files", *map(str, parts)])
+    return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+@files_router.put("/{call}/{digest}", status_code=204)
+async def upload(
+    call: str, digest: str, most: int, until: int, signature: str, request: Request, platform: PlatformDep
+) -> None:
+    """Take a file of a report. Its address is signed, and limits its size and its time."""
+    expected = _signature(platform.secret, call, digest, most, until)
+    if not hmac.compare_digest(expected, signature) or until < platform.clock().timestamp():
+        raise SignInNeeded("This address is not valid, or not any more.")
+    allow_body(request.scope, most_bytes=most)
+    packed = await request.body()
+    await run_in_threadpool(platform.db.files.take_in, call, digest, packed)
 
 
 @router.post("/calls/{call}/outcome")

@@ -37,4 +37,5 @@ routers = [
     linking.router,
     machines.router,
     agents.router,
+    agents.files_router,
 ]

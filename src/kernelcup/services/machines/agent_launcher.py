@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,9 +13,10 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import outcomes
-from kernelcup.launchers.base import LauncherSettings, MachineReading, Order, Polled, limit_s
+from kernelcup.launchers.base import LauncherSettings, LaunchResult, MachineReading, Order, Polled, limit_s
 from kernelcup.services.machines.call_watch import CallWatch
 from kernelcup.services.machines.machines import AGENT, MachineState, state_of
+from kernelcup.storage.engine import blobs
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calls, machines
 from kernelcup.storage.machines.calls import AgentCall, CallState
@@ -87,19 +89,34 @@ class AgentLauncher:
                 news[name] = Polled(outcome=LaunchLost("its machine was removed, or the call is unknown"))
                 continue
             call = self._ended_by_us(call, known[call.machine])
-            outcome = None if call.outcome is None else outcomes.decode(call.outcome, machine=call.machine)
+            outcome = self._outcome(call) if call.state is CallState.ENDED else None
             news[name] = Polled(events=events.get(name, []), outcome=outcome, machine=call.machine)
         return news
 
     def cancel(self, call: str) -> None:
         """Have the agent end a call; forget one that has ended or was not fetched."""
         self._watch.forget(call)
+        found = None
         with self._db.write() as session:
             running = [CallState.RUNNING]
             if not calls.move(session, call, to=CallState.CANCELLED, among=running):
                 found = calls.find(session, call)
                 if found is not None and found.state is not CallState.CANCELLED:
                     calls.remove(session, call)
+        if found is not None and found.outcome_file is not None:
+            self._db.files.delete(found.outcome_file)
+
+    def _outcome(self, call: AgentCall) -> LaunchResult | Exception:
+        body: object = call.outcome
+        if call.outcome_file is not None:
+            whole = self._db.files.get(call.outcome_file)
+            if whole is None:
+                return LaunchLost(f"the report of {call.machine} was deleted")
+            body = json.loads(whole)
+        outcome = outcomes.decode(body, machine=call.machine)
+        if isinstance(outcome, LaunchResult):
+            return dataclasses.replace(outcome, uploads=call.id)
+        return outcome
 
     def probe(self, devices: Sequence[Device]) -> list[MachineReading]:
         """Return the machines that are up."""
@@ -135,7 +152,7 @@ class AgentLauncher:
 
     def _ended_by_us(self, call: AgentCall, machine: Machine) -> AgentCall:
         """Return the call, ended if its machine fell silent or its limit is over."""
-        if call.outcome is not None:
+        if call.state is CallState.ENDED:
             return call
         now = self._clock()
         error: Exception
@@ -147,9 +164,11 @@ class AgentLauncher:
             return call
         with self._db.write() as session:
             calls.end(session, call.id, outcomes.encode(error))
-            return calls.find(session, call.id) or dataclasses.replace(call, outcome=outcomes.encode(error))
+            ended = dataclasses.replace(call, state=CallState.ENDED, outcome=outcomes.encode(error))
+            return calls.find(session, call.id) or ended
 
 
 def make(settings: LauncherSettings) -> AgentLauncher:
     """Return the launcher for agents."""
-    return AgentLauncher(Database.open(settings.database_url))
+    files = blobs.opened(settings.files_url, settings.data_dir / "files")
+    return AgentLauncher(Database.open(settings.database_url, files=files))

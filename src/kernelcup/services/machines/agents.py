@@ -6,6 +6,7 @@ agent lists it as running, so that an answer may get lost. Only the clock of the
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,11 +14,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup.errors import Conflict, LaunchLost, SignInNeeded
+from kernelcup.errors import Conflict, FileTooLarge, LaunchLost, NotFound, SignInNeeded
 from kernelcup.launchers import outcomes
 from kernelcup.services.machines.machines import SILENT, log_changes
 from kernelcup.services.people import secret_values
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.engine.file_store import LARGEST_UPLOAD_BYTES, large_json
 from kernelcup.storage.machines import calls, machines
 from kernelcup.storage.machines.calls import CallState
 from kernelcup.storage.machines.machines import Machine
@@ -34,9 +36,12 @@ __all__ = [
     "take_news",
     "take_report",
     "to_wake",
+    "upload_urls",
 ]
 
 VOID = "This agent's token is not valid; its machine may have been removed."
+UPLOAD_WITHIN = timedelta(minutes=10)
+"""How long an address for an upload holds."""
 NOTED_EVERY = timedelta(seconds=5)
 """How often an agent's sign of life is stored at most."""
 
@@ -195,6 +200,8 @@ def take_report(
 
     Return False for one that is not this machine's, or has ended.
     """
+    whole = large_json(outcome)
+    file = None if whole is None else db.files.put(gzip.compress(whole))
     with db.write(durable=True) as session:
         call = calls.find(session, call_id)
         if call is None or call.machine != machine.name:
@@ -204,7 +211,31 @@ def take_report(
             return False
         if events:
             calls.add_events(session, call_id, events)
-        return calls.end(session, call_id, outcome)
+        return calls.end(session, call_id, None if file else outcome, file)
+
+
+def upload_urls(
+    db: Database, machine: Machine, call_id: str, files: Mapping[str, int]
+) -> dict[str, str | None]:
+    """Return where an agent may put files of a call by itself, None for the server itself; by their hashes.
+
+    Args:
+        db: The database.
+        machine: The agent's machine.
+        call_id: The call.
+        files: The sizes in bytes of gzip files, by the SHA-256 of their content.
+
+    Raises:
+        NotFound: The machine has no such call.
+        FileTooLarge: Their sizes are beyond what a machine may send.
+    """
+    with db.read() as session:
+        call = calls.find(session, call_id)
+    if call is None or call.machine != machine.name or call.state is not CallState.RUNNING:
+        raise NotFound("This machine has no such call.")
+    if sum(files.values()) > LARGEST_UPLOAD_BYTES:
+        raise FileTooLarge(f"The files of a report may have {LARGEST_UPLOAD_BYTES:,} bytes.")
+    return {each: db.files.upload_url(call_id, each, UPLOAD_WITHIN) for each in files}
 
 
 def _check_session(session: Session, machine: Machine, agent: str) -> None:

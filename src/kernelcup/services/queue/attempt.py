@@ -300,7 +300,7 @@ class Attempt:
         return lifecycle.finish(
             self._db,
             self.lease,
-            report=profile_files.keep(self._db, launched.report),
+            report=profile_files.keep(self._db, launched.report, uploads=launched.uploads),
             harness_hash=launched.harness_hash,
             machine=launched.machine,
             now=self._clock(),

@@ -5,22 +5,38 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import gzip
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kernelcup.errors import NotFound
+from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.database import Database
-from kernelcup_harness.protocol import KeptFile, RunReport
+from kernelcup_harness.protocol import KeptFile, RunReport, to_json
 
 KEPT_FOR = timedelta(days=90)
+UPLOADS_KEPT_FOR = timedelta(days=1)
+"""Until the report that names them was stored, also by a dispatcher that was down meanwhile."""
 
 
-def keep(db: Database, report: RunReport) -> RunReport:
-    """Store the files of a report, and return it without their content. Damaged ones are left out."""
+def keep(db: Database, report: RunReport, *, uploads: str = "") -> RunReport:
+    """Store the files of a report, and the report itself if it is too large for a row.
+
+    Return it without the content of its files. Damaged ones are left out.
+
+    Args:
+        db: The database.
+        report: The report.
+        uploads: The sender of files that were uploaded before.
+    """
     found = report.counters
     if found is not None:
-        found = dataclasses.replace(found, files=_all_kept(db, found.files))
-    return dataclasses.replace(report, counters=found, files=_all_kept(db, report.files))
+        found = dataclasses.replace(found, files=_all_kept(db, found.files, uploads))
+    kept = dataclasses.replace(report, counters=found, files=_all_kept(db, report.files, uploads))
+    whole = file_store.large_json(to_json(kept))
+    if whole is not None:
+        db.files.put(gzip.compress(whole))
+    return kept
 
 
 def files_of(report: RunReport) -> list[KeptFile]:
@@ -28,11 +44,13 @@ def files_of(report: RunReport) -> list[KeptFile]:
     return [*report.files, *(report.counters.files if report.counters is not None else [])]
 
 
-def _all_kept(db: Database, files: Sequence[KeptFile]) -> list[KeptFile]:
-    return [kept for kept in (_kept(db, each) for each in files) if kept is not None]
+def _all_kept(db: Database, files: Sequence[KeptFile], uploads: str) -> list[KeptFile]:
+    return [kept for kept in (_kept(db, each, uploads) for each in files) if kept is not None]
 
 
-def _kept(db: Database, file: KeptFile) -> KeptFile | None:
+def _kept(db: Database, file: KeptFile, uploads: str) -> KeptFile | None:
+    if not file.gz64:
+        return file if uploads and db.files.adopt(uploads, file.sha256) else None
     try:
         digest = db.files.put(base64.b64decode(file.gz64, validate=True))
     except (binascii.Error, ValueError):
@@ -53,4 +71,4 @@ def content(db: Database, report: RunReport, name: str) -> bytes:
 
 def prune(db: Database, now: datetime) -> int:
     """Delete files that are too old; return how many."""
-    return db.files.prune(now - KEPT_FOR)
+    return db.files.prune(now - KEPT_FOR, uploaded_before=now - UPLOADS_KEPT_FOR)

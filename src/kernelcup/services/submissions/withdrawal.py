@@ -53,11 +53,14 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
             detail = {"user": submission.user, "board": submission.leaderboard}
             audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
         docket.keep_of_submission(session, submission_id, now)
+        files = runs.report_files(session, [job.id for job in found])
         submissions.delete_submission(session, submission_id)
         submissions.delete_unused_code(session, code_hash=submission.code_hash)
         for task_hash in {job.task_hash for job in found} - {board.task_hash}:
             task_versions.delete_unused(session, task_hash)
         _choose_bests(session, submission, board, now)
+    for each in files:
+        db.files.delete(each)
 
 
 def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,8 +33,11 @@ class Blobs(Protocol):
     def put(self, name: str, content: bytes) -> None:
         """Store bytes: all or nothing, in the place of earlier ones of that name."""
 
-    def get(self, name: str) -> bytes | None:
-        """Return stored bytes, None if there are none."""
+    def get(self, name: str, *, most_bytes: int | None = None) -> bytes | None:
+        """Return stored bytes, None if there are none, or more than that."""
+
+    def upload_url(self, name: str, within: timedelta) -> str | None:
+        """Return an address to which one may put bytes without a key; None if the place has none."""
 
     def delete(self, name: str) -> None:
         """Delete stored bytes, if they are there."""
@@ -62,12 +65,16 @@ class Folder:
             file.write(content)
         os.replace(unfinished, path)
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, *, most_bytes: int | None = None) -> bytes | None:
         """Return a file's content."""
+        path = self.path / name
         try:
-            return (self.path / name).read_bytes()
+            return None if most_bytes is not None and path.stat().st_size > most_bytes else path.read_bytes()
         except OSError:
             return None
+
+    def upload_url(self, name: str, within: timedelta) -> None:
+        """Return None: the server takes what goes into a folder."""
 
     def delete(self, name: str) -> None:
         """Delete a file."""
@@ -100,15 +107,24 @@ class Bucket:
 
         obstore.put(self._store, name, content)
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, *, most_bytes: int | None = None) -> bytes | None:
         """Return an object's content."""
         import obstore
 
         try:
+            if most_bytes is not None and obstore.head(self._store, name)["size"] > most_bytes:
+                return None
             found: bytes = obstore.get(self._store, name).bytes().to_bytes()
         except FileNotFoundError:
             return None
         return found
+
+    def upload_url(self, name: str, within: timedelta) -> str:
+        """Return a signed address. It limits no size: look at that before the object is read."""
+        import obstore
+
+        signed: str = obstore.sign(self._store, "PUT", name, within)
+        return signed
 
     def delete(self, name: str) -> None:
         """Delete an object."""

@@ -60,6 +60,7 @@ class Database:
         self.engine = engine
         self.files = FileStore(files or Folder(Path(f"{engine.url.database}-files")))
         """What is too large for a row."""
+        self._info = {"files": self.files}
         self._trouble: tuple[float, str] | None = None
         self._writer = engine.execution_options(kernelcup_writes=True)
         self._hasty = engine.execution_options(kernelcup_writes=True, kernelcup_hasty=True)
@@ -94,7 +95,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a read-only session. On SQLite it sees one consistent state of the database."""
-        with _translated(), Session(self._reader) as session:
+        with _translated(), Session(self._reader, info=self._info) as session:
             yield session
 
     @contextmanager
@@ -106,7 +107,12 @@ class Database:
                 PostgreSQL always does so.
         """
         with self._noted():
-            with self._turn(), _translated(), Session(self._writer) as session, session.begin():
+            with (
+                self._turn(),
+                _translated(),
+                Session(self._writer, info=self._info) as session,
+                session.begin(),
+            ):
                 yield session
             if durable and self._disk is not None:
                 self._disk.wait()
@@ -229,6 +235,12 @@ def database_of(session: Session) -> str:
     The URL would not do: a database that was emptied or restored counts its rows from one again.
     """
     return _DATABASES.setdefault(session.get_bind().engine, uuid4().hex)
+
+
+def files_of(session: Session) -> FileStore:
+    """Return the files beside a session's database."""
+    files: FileStore = session.info["files"]
+    return files
 
 
 def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> bool:

@@ -6,14 +6,21 @@ import gzip
 import hashlib
 import re
 import zlib
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
+from kernelcup.clean_text import dump_json
 from kernelcup.storage.engine.blobs import Blobs
 
 LARGEST_BYTES = 512 << 20
 """Of one file, unpacked."""
 MOST_BYTES = 20 << 30
 """Of all files, packed: the oldest go first."""
+LARGEST_UPLOAD_BYTES = 64 << 20
+"""Of one file that a machine uploads, packed."""
+LARGEST_IN_ROW_BYTES = 1 << 20
+"""Of a report: a larger one lies here, and its row has its hash."""
+INCOMING = "incoming/"
 _CHUNK = 1 << 20
 
 
@@ -37,7 +44,7 @@ class FileStore:
 
     def get(self, digest: str) -> bytes | None:
         """Return the content with this hash, None if it was deleted."""
-        if not re.fullmatch("[0-9a-f]{64}", digest):
+        if not is_hash(digest):
             return None
         try:
             packed = self._blobs.get(name_of(digest))
@@ -45,13 +52,44 @@ class FileStore:
         except (OSError, EOFError, zlib.error):
             return None
 
-    def prune(self, before: datetime) -> int:
-        """Delete files that were stored before a moment, and the oldest beyond :data:`MOST_BYTES`; return how many."""
+    def delete(self, digest: str) -> None:
+        """Delete the content with this hash, if it is there."""
+        self._blobs.delete(name_of(digest))
+
+    def upload_url(self, sender: str, digest: str, within: timedelta) -> str | None:
+        """Return where a sender may put a gzip file by itself; None if only :meth:`take_in` can."""
+        return self._blobs.upload_url(_incoming(sender, digest), within)
+
+    def take_in(self, sender: str, digest: str, packed: bytes) -> None:
+        """Store what a sender uploads. Until :meth:`adopt` it is what the sender says it is, and counts as nothing."""
+        self._blobs.put(_incoming(sender, digest), packed)
+
+    def adopt(self, sender: str, digest: str) -> bool:
+        """Store a file that its sender has uploaded; return False if there is none, or it has another hash.
+
+        A sender can only name what it has uploaded itself: a hash alone shows nobody the content.
+        """
+        if not is_hash(digest):
+            return False
+        packed = self._blobs.get(_incoming(sender, digest), most_bytes=LARGEST_UPLOAD_BYTES)
+        if packed is None or _digest(packed) != digest:
+            return False
+        self._blobs.put(name_of(digest), packed)
+        return True
+
+    def prune(self, before: datetime, *, uploaded_before: datetime) -> int:
+        """Delete old files, and the oldest beyond :data:`MOST_BYTES`; return how many.
+
+        Args:
+            before: Files that were stored before this moment.
+            uploaded_before: Uploads from before this moment: they have been adopted, or nobody wants them.
+        """
         found = sorted(self._blobs.every(), key=lambda each: each.stored_at, reverse=True)
         total, removed = 0, 0
         for each in found:
             total += each.nbytes
-            if each.stored_at < before or total > MOST_BYTES:
+            is_old = each.stored_at < (uploaded_before if each.name.startswith(INCOMING) else before)
+            if is_old or total > MOST_BYTES:
                 self._blobs.delete(each.name)
                 removed += 1
         return removed
@@ -60,6 +98,21 @@ class FileStore:
 def name_of(digest: str) -> str:
     """Return the name of the file with this hash."""
     return f"{digest[:2]}/{digest}.gz"
+
+
+def is_hash(digest: str) -> bool:
+    """Return whether a text has the form of a hash."""
+    return re.fullmatch("[0-9a-f]{64}", digest) is not None
+
+
+def large_json(body: Any) -> bytes | None:
+    """Return a value as JSON if it is too large for a row, None if it is not."""
+    text = dump_json(body).encode()
+    return text if len(text) > LARGEST_IN_ROW_BYTES else None
+
+
+def _incoming(sender: str, digest: str) -> str:
+    return f"{INCOMING}{sender}-{digest}"
 
 
 def _digest(packed: bytes) -> str | None:

@@ -43,6 +43,8 @@ class AgentCall:
     limit_s: float
     state: CallState
     outcome: dict[str, Any] | None
+    outcome_file: str | None = None
+    """The hash of a large outcome in the file store."""
     created_at: datetime
 
 
@@ -106,10 +108,11 @@ def move(session: Session, call_id: str, *, to: CallState, among: Collection[Cal
     return _change(session, call_id, among, state=to.value)
 
 
-def end(session: Session, call_id: str, outcome: dict[str, Any]) -> bool:
-    """Store the outcome of a call that waits or runs; return whether it did."""
+def end(session: Session, call_id: str, outcome: dict[str, Any] | None, file: str | None = None) -> bool:
+    """Store the outcome of a call that waits or runs, or the hash of its file; return whether it did."""
     going_on = (CallState.WAITING, CallState.RUNNING)
-    return _change(session, call_id, going_on, state=CallState.ENDED.value, outcome=outcome)
+    values = {"outcome": outcome, "outcome_file": file}
+    return _change(session, call_id, going_on, state=CallState.ENDED.value, **values)
 
 
 def add_events(session: Session, call_id: str, events: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, JobState
 from kernelcup.storage.engine.rows import made_of
+from kernelcup.storage.results import runs
 from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
@@ -23,7 +24,7 @@ from kernelcup.storage.tables import (
     SubmissionRow,
     UserRow,
 )
-from kernelcup_harness.protocol import RunReport, from_json
+from kernelcup_harness.protocol import RunReport
 
 MOST_RECORDS = 2000
 """Duels are searched among this many of the newest improvements of a ranking."""
@@ -67,11 +68,9 @@ def behind(
 
 def reports(session: Session, run_ids: Collection[int]) -> dict[int, tuple[str, RunReport]]:
     """Return the task version and the report of each run."""
-    query = select(RunRow.id, RunRow.task_hash, RunRow.report).where(RunRow.id.in_(run_ids))
-    return {
-        run_id: (task_hash, from_json(RunReport, report))
-        for run_id, task_hash, report in session.execute(query)
-    }
+    query = select(RunRow.id, RunRow.task_hash, RunRow.report, RunRow.report_file)
+    found = session.execute(query.where(RunRow.id.in_(run_ids)))
+    return {row.id: (row.task_hash, runs.report_of(session, row)) for row in found}
 
 
 def codes(session: Session, hashes: Collection[str]) -> Mapping[str, str]:

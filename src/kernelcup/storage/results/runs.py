@@ -12,6 +12,8 @@ change of the ranking rules would miss a concurrent quarantine.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -22,12 +24,14 @@ from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
 from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission
-from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.engine import file_store
+from kernelcup.storage.engine.database import files_of, upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
 from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, UserRow, table_of
 from kernelcup_harness.protocol import (
     Backend,
+    CapturedOutput,
     HarnessKind,
     Mode,
     RunReport,
@@ -36,6 +40,9 @@ from kernelcup_harness.protocol import (
     from_json,
     to_json,
 )
+
+LARGEST_MESSAGE = 10_000
+"""Characters of a large report's message in its row."""
 
 
 def insert(
@@ -58,6 +65,8 @@ def insert(
 ) -> Run:
     """Store a run, by default the one that counts for its job.
 
+    A report that is too large for a row has to be in the file store already: nothing slow happens here.
+
     Args:
         score: Its score, None if it earns none.
         rank_s: The time that it is ranked by after a duel that it did not win, in seconds.
@@ -67,6 +76,8 @@ def insert(
         lent: Whether the operator does not vouch for the machine.
         host_class: The machine's hardware and driver.
     """
+    body = to_json(report)
+    whole = file_store.large_json(body)
     row = RunRow(
         job_id=job.id,
         attempt=job.attempt,
@@ -87,7 +98,8 @@ def insert(
         machine=machine,
         lent=lent,
         host_class=host_class,
-        report=to_json(report),
+        report=body if whole is None else to_json(_beginning(report)),
+        report_file=None if whole is None else hashlib.sha256(whole).hexdigest(),
     )
     session.add(row)
     session.flush()
@@ -103,7 +115,36 @@ def uncount(session: Session, job_id: int) -> bool:
 def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     """Return the counted run of each job that has one, by the job's id."""
     rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
-    return {row.job_id: _run(row, from_json(RunReport, row.report)) for row in rows}
+    return {row.job_id: _run(row, report_of(session, row)) for row in rows}
+
+
+def report_of(session: Session, row: Any) -> RunReport:
+    """Return the report of a row with ``report`` and ``report_file``; its beginning if the file was deleted."""
+    whole = None if row.report_file is None else files_of(session).get(row.report_file)
+    return from_json(RunReport, row.report if whole is None else json.loads(whole))
+
+
+def report_files(session: Session, job_ids: Sequence[int]) -> list[str]:
+    """Return the hashes of the reports of jobs that are in files."""
+    query = select(RunRow.report_file).where(RunRow.job_id.in_(job_ids), RunRow.report_file.is_not(None))
+    return [each for each in session.scalars(query) if each is not None]
+
+
+def _beginning(report: RunReport) -> RunReport:
+    """Return what is kept of a large report in its row."""
+    message = report.message[:LARGEST_MESSAGE]
+    return dataclasses.replace(
+        report,
+        message=message,
+        stages=[],
+        stdout=CapturedOutput(),
+        stderr=CapturedOutput(),
+        counters=None,
+        ran=[],
+        files=[],
+        environment={},
+        extra={},
+    )
 
 
 def counted_without_reports(session: Session, job_ids: list[int]) -> dict[int, Run]:
@@ -147,7 +188,7 @@ def scores(session: Session, submission_ids: Sequence[int], device: str) -> dict
 def find(session: Session, run_id: int) -> Run | None:
     """Return one run, counted or not."""
     row = session.get(RunRow, run_id)
-    return None if row is None else _run(row, from_json(RunReport, row.report))
+    return None if row is None else _run(row, report_of(session, row))
 
 
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:

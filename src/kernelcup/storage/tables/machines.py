@@ -92,6 +92,8 @@ class MachineCallRow(Base):
     events: Mapped[list[Any]] = mapped_column(default=list)
     """Those that the dispatcher has not read."""
     outcome: Mapped[dict[str, Any] | None]
+    outcome_file: Mapped[str | None]
+    """The hash of a larger outcome in the file store."""
     created_at: Mapped[datetime]
 
 

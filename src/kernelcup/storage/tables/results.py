@@ -45,6 +45,9 @@ class RunRow(Base):
     host_class: Mapped[str] = mapped_column(default="", server_default="")
     """The class of the machine at that time: its hardware and driver."""
     report: Mapped[dict[str, Any]]
+    """Its beginning only if the whole of it is in a file."""
+    report_file: Mapped[str | None]
+    """The hash of the whole report's JSON in the file store; it may be deleted by now."""
     low_s: Mapped[float | None] = mapped_column("score_low_s")
     high_s: Mapped[float | None] = mapped_column("score_high_s")
     """Ends of the score's 95 % interval."""
