@@ -26,6 +26,7 @@ from database_kinds import (
 )
 from fakes import FakeClock
 from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.blobs import Folder
 from kernelcup.storage.engine.database import Database
 from quick_engines import share_statements
 from warm_harness import Run, waiting
@@ -103,9 +104,9 @@ def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def db(db_url: str) -> Iterator[Database]:
+def db(db_url: str, tmp_path: Path) -> Iterator[Database]:
     """A database with our tables."""
-    with Database.open(db_url) as database:
+    with Database.open(db_url, files=Folder(tmp_path / "files")) as database:
         yield database
 
 
