@@ -39,19 +39,22 @@ demo: $(VENV)/runner sandbox-package
 unexport PYTHONDONTWRITEBYTECODE
 COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src
 
+# A third of the time of a test is waiting for processes, databases and browsers.
+WORKERS := $(shell echo $$(($$(nproc) + 1)))
+
 # Whole jobs of known cheats: minutes by themselves.
 ATTACKS := tests/judged/test_attacks.py tests/judged/test_clock_attacks.py
 
 test: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal $(ATTACKS:%=--ignore %) --ignore tests/fleet
+	scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ATTACKS:%=--ignore %) --ignore tests/fleet
 
 quick: $(VENV)/dev
 	$(BIN)/python scripts/quick-tests
 
 attacks: $(VENV)/dev sandbox-package
 	$(COMPILED)
-	$(BIN)/pytest -n auto --dist worksteal $(ATTACKS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ATTACKS)
 
 # A real Ray cluster on this machine: 240 MB of packages, and seconds for the start of each node.
 fleet: $(VENV)/fleet
