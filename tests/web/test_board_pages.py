@@ -337,7 +337,9 @@ def test_phone_without_javascript_reaches_the_statement_by_keyboard(visitor, com
     assert "Turn an RGB image" in page.locator(".prose").inner_text()
 
 
-def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(client, db, clock) -> None:
+def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(
+    client, db, clock, person
+) -> None:
     make_board(db, devices=["H100"], event="spring")
     judge_on_two_classes(Judging(db, clock))
     page = client.get("/b/double").text
@@ -352,6 +354,9 @@ def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(cli
     event = client.get("/e/spring").text
     assert event.index(first) < event.index("ada") < event.index(second) < event.index("bob")
     assert client.get("/b/double/history").status_code == client.get("/b/double/card.png").status_code == 200
+    root = person("root", Role.ADMIN)
+    assert f"<dd>{first}</dd>" in client.get("/s/1", headers=root.headers).text
+    assert client.get("/api/v1/runs/1", headers=root.headers).json()["host_class"] == first
     form = client.get("/api/v1/leaderboards/double/standings/H100").json()
     assert form["classes"] == [first, second]
     assert [(each["rank"], each["tied"], each["host_class"]) for each in form["items"]] == [

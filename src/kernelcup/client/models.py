@@ -61,6 +61,8 @@ class JobInfo:
     report: RunReport | None
     waiting: WaitingInfo | None = None
     trust: str | None = None
+    host_class: str | None = None
+    """The class of the machine that judged it."""
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = ""
     """Why it does not rank, or ranks behind a slower result."""
@@ -84,6 +86,7 @@ class JobInfo:
             report=None if body["report"] is None else from_json(RunReport, body["report"]),
             waiting=waiting,
             trust=body.get("trust"),
+            host_class=body.get("host_class"),
             duel=DuelOutcome(body.get("duel", "")),
             remark=str(body["remark"]),
             best=None if body["best"] is None else best_of_json(body["best"]),

@@ -359,6 +359,11 @@ def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(
     shown = " ".join(command("standings", board, "--limit", "1").out.split())
     assert "not comparable between classes of machines" in shown
     assert shown.index("driver 550") < shown.index("ada") < shown.index("driver 580") < shown.index("bob")
+    mine = " ".join(command("submissions", "show", "1").out.split())
+    assert "Judged on 1 x H100; driver 550; 16 cores, 128 GiB" in mine
+    assert "among results of 1 x H100; driver 550" in mine
+    (job,) = body_of(command("submissions", "show", "1", "--json"))["jobs"]
+    assert job["host_class"] == "1 x H100; driver 550; 16 cores, 128 GiB"
     body = body_of(command("standings", board, "--json"))
     assert [(each["rank"], each["host_class"].split("; ")[1]) for each in body["standings"]["H100"]] == [
         (1, "driver 550"),

@@ -297,6 +297,7 @@ def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
         score=run.score if run is not None else None,
         report=run.report if run is not None else None,
         trust=run.report.trust.value if run is not None else None,
+        host_class=run.host_class if run is not None else None,
         duel=run.duel if run is not None else DuelOutcome.NONE,
         remark=told.remark if told is not None else "",
         best=told.best if told is not None else None,

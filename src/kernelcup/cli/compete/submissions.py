@@ -168,6 +168,8 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
             render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, held=held)
         else:
             out.print(Text(plain(state_text(job))))
+        if job.host_class:
+            out.print(Text(plain(f"Judged on {job.host_class}"), style="dim"))
         if job.remark:
             out.print(Text(plain(job.remark), style="yellow"))
 
@@ -225,6 +227,7 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
         time = phrases.with_interval(*ranking.seconds_ns(best.score))
         place = phrases.rank_text(best.rank, tied=best.tied)
         what = f"rank {place} with {time} (#{best.submission_id})"
+        what += f" among results of {best.host_class}" if best.host_class else ""
         out.print(Text(plain(f"{view.user} on {device}: {what}")))
 
 
@@ -262,6 +265,7 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
         "verdict": job.verdict.value if job.verdict is not None else None,
         **scoring.as_object(job.score),
         "trust": job.trust,
+        "host_class": job.host_class,
         "duel": job.duel.value,
         "remark": job.remark,
     }

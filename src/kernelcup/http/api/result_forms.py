@@ -72,6 +72,7 @@ class JobOut(ScoreOut):
     run: int | None = Field(default=None, description="The run that counts.")
     verdict: str | None = None
     trust: str | None = None
+    host_class: str | None = Field(default=None, description="The class of the machine that judged it.")
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = Field(default="", description="Why it does not rank, or ranks behind a slower result.")
     best: BestOut | None = Field(
@@ -110,6 +111,7 @@ class JobOut(ScoreOut):
             verdict=run.verdict.value if run is not None else None,
             **scoring.as_object(run.score if run is not None else None),
             trust=run.report.trust.value if run is not None else None,
+            host_class=run.host_class if run is not None else None,
             duel=run.duel if run is not None else DuelOutcome.NONE,
             remark=beside.remark if beside is not None else "",
             best=None if best is None else BestOut.of(best),
@@ -197,6 +199,9 @@ class RunOut(ScoreOut):
     finished_at: datetime
     harness_hash: str
     machine: str = Field(description="The host that judged; shown to admins, empty for others.")
+    host_class: str = Field(
+        description="Its class: GPUs, driver, cores and memory; empty if they are not known."
+    )
     report: dict[str, Any]
 
     @classmethod
@@ -220,6 +225,7 @@ class RunOut(ScoreOut):
             finished_at=run.finished_at,
             harness_hash=run.harness_hash,
             machine=run.machine,
+            host_class=run.host_class,
             report=to_json(run.report),
         )
 
