@@ -180,6 +180,10 @@ class FakeHands:
 
         return replay
 
+    def live(self) -> tuple[list[list[int]], int]:
+        assert self._heap is not None
+        return [list(each) for each in self._heap._used.items()], self._heap.reach
+
     def export(self) -> tuple[bytes, WhyNot | None]:
         name = f"graphs-{len(self._shared.graphs)}"
         self._shared.graphs[name] = self._captured

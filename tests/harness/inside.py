@@ -93,7 +93,8 @@ def serve(channel: Channel) -> None:
 
 def contestants_of(spec: JobSpec) -> list[str]:
     """Return the contestants of a job."""
-    needed = {"submission": True, "hidden": meets_hidden(spec), "rival": spec.rival is not None}
+    fights = spec.rival is not None and spec.rival_binary is None
+    needed = {"submission": spec.binary is None, "hidden": meets_hidden(spec), "rival": fights}
     return [role for role, is_needed in needed.items() if is_needed]
 
 

@@ -18,8 +18,8 @@ from fake_room import FakeWindow, fake_window
 from mutations import feed, hostile, too_deep
 
 from kernelcup_harness.clocks.replay import clean_room
-from kernelcup_harness.clocks.replay.clean_room import CleanRoom, described
-from kernelcup_harness.clocks.replay.replays import Case
+from kernelcup_harness.clocks.replay.clean_room import CleanRoom
+from kernelcup_harness.clocks.replay.replays import Case, described
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.contestant.window_calls import description
@@ -185,7 +185,7 @@ def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
         for at in (0, 1):
             answer = room._read(case, at)
             assert set(answer.shared_inputs) <= {0, 1}
-            room._due(case, at)
+            case.due(at)
 
     refusals = (CallFailed, BrokenProtocol, NotReplayed)
     taken, refused = feed(read, pairs, refusals, count=20_000, seed=2)

@@ -68,8 +68,11 @@ def test_own_kernels_are_disassembled_and_those_of_libraries_are_not(cubin: byte
     images = (Image(cubin, ()), Image(b"a library's", ()))
     binary = encode(Capture(images, (Function("mine", 0, {}),), (Graph((), ()),)))
     ran = [kernel(cubin), kernel(b"a library's", "cuBLAS")]
-    found = {each.name: each for each in listing.files(binary, ran, tmp_path / "a", boxed=sandbox.is_there())}
-    assert set(found) == {"binary.kcgraph", "sass.txt"}
+    found = {
+        each.name: each
+        for each in listing.files(binary, b"its memory", ran, tmp_path / "a", boxed=sandbox.is_there())
+    }
+    assert set(found) == {"binary.kcgraph", "binary.memory", "sass.txt"}
     assert found["binary.kcgraph"].sha256 == hashlib.sha256(binary).hexdigest()
     text = text_of(found["sass.txt"])
     assert text.startswith(f"// machine code {ran[0].image}, of mine\n")
@@ -77,5 +80,5 @@ def test_own_kernels_are_disassembled_and_those_of_libraries_are_not(cubin: byte
 
 
 def test_a_binary_that_cannot_be_read_is_kept_without_a_listing(tmp_path: Path) -> None:
-    found = listing.files(b"forged", [kernel(b"x")], tmp_path / "a", boxed=False)
+    found = listing.files(b"forged", b"", [kernel(b"x")], tmp_path / "a", boxed=False)
     assert [each.name for each in found] == ["binary.kcgraph"]

@@ -230,6 +230,7 @@ FULL_REPORT = to_json(
         ],
         calibration=protocol.Calibration(),
         duel=protocol.DuelResult(),
+        binaries=[protocol.BinaryUse(side="rival", run=1)],
         ran=[RAN],
         counters=protocol.Counters(
             case=0,
@@ -246,6 +247,8 @@ FULL_SPEC = to_json(
         ),
         work=[protocol.Work(flops=1.0)],
         device=protocol.DeviceFacts(copy_bytes_per_s=1.0),
+        mode=protocol.Mode.LEADERBOARD,
+        binary=protocol.KeptBinary(run=1),
     )
 )
 

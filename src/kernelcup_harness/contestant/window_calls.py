@@ -37,6 +37,8 @@ from kernelcup_harness.wire.messages import FailureKind, Message, failed
 CALLS = 3
 """Calls at each place: two to warm up and one that is captured."""
 Call = Callable[[], Any]
+NEXT_TO = 4 << 10
+"""Bytes between two stretches of memory that are reported as one."""
 
 
 class Hands(Protocol):
@@ -59,6 +61,12 @@ class Hands(Protocol):
 
     def capture(self, calls: Sequence[Call]) -> list[Any]:
         """Warm up calls and capture each; return their answers. Raise :class:`NotReplayed`."""
+
+    def live(self) -> tuple[list[list[int]], int]:
+        """Return address and size of each stretch of the heap in which tensors are in use.
+
+        Beside them, the bytes of the heap up to the end of what was ever in use.
+        """
 
     def export(self) -> tuple[bytes, WhyNot | None]:
         """Return all captured graphs as data, and the likely reason if their replay fails.
@@ -214,6 +222,15 @@ class Room:
         memory = WindowMemory(self._hands.view, WINDOW_BYTES)
         return decode.Decoder(memory, table, decode.importing_record_type, dense=False).value(tree)
 
+    def _live(self) -> tuple[list[list[int]] | None, int]:
+        try:
+            live, reach = self._hands.live()
+            return joined(live), reach
+        except Exception:
+            # Without the allocator's account the binary is not kept, and nothing else is lost.
+            traceback.print_exc()
+            return None, 0
+
     def _export(self, _message: Export) -> Exported:
         """Write all captured graphs into the judge's memory."""
         (fd,) = self._take_fds()
@@ -223,6 +240,7 @@ class Room:
             if len(data) > arena.size:
                 return Exported(why=WhyNot.MEMORY, bytes=0)
             arena.memory[: len(data)] = data
+            live, reach = self._live()
         except NotReplayed as reason:
             return Exported(why=reason.reason, bytes=0)
         except Exception:
@@ -231,7 +249,18 @@ class Room:
             return Exported(why=WhyNot.UNKNOWN, bytes=0)
         finally:
             arena.close()
-        return Exported(why=suspect, bytes=len(data))
+        return Exported(why=suspect, bytes=len(data), live=live, reach=reach)
+
+
+def joined(spans: list[list[int]]) -> list[list[int]]:
+    """Return stretches of memory, those next to each other joined; all as one if they are still too many."""
+    found: list[list[int]] = []
+    for address, nbytes in sorted(spans):
+        if found and address - sum(found[-1]) <= NEXT_TO:
+            found[-1][1] = max(found[-1][1], address + nbytes - found[-1][0])
+        else:
+            found.append([address, nbytes])
+    return found if len(found) <= messages.MOST_LIVE else [[found[0][0], sum(found[-1]) - found[0][0]]]
 
 
 def description(value: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from kernelcup_harness.clocks.replay.session import ReplayClock, Rival, Session
 from kernelcup_harness.clocks.replay.stage import StageContext
 from kernelcup_harness.clocks.sampling import Plans
 from kernelcup_harness.clocks.wall import WallClock
-from kernelcup_harness.core.call import Calls
+from kernelcup_harness.core.call import Caller, Calls
 from kernelcup_harness.core.judge import Clock
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, PlannedCase, Stage
+from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.doubt.device_state import DeviceWatch
@@ -78,7 +79,7 @@ def made_by(parts: Parts, stage: Stage, case: PlannedCase) -> Calls:
 
 def measured(parts: Parts, overheads: Overheads) -> Overheads:
     """Measure what a call costs that computes nothing. Raise ``RunEnds`` if a process of the harness fails."""
-    if parts.spec.replay is not None:
+    if parts.spec.replay is not None or parts.spec.binary is not None:
         return overheads
     try:
         with parts.runner.phase("overheads"):
@@ -96,11 +97,17 @@ def profiled(parts: Parts, session: Session, chance: random.Random) -> dict[Stag
 
 def open_session(parts: Parts, session: Session, chance: random.Random, *, clock: bool = True) -> None:
     """Place the submission's memory where its calls can be replayed."""
-    submissions = [role for role in (SUBMISSION, HIDDEN) if role in parts.callers]
+    contestants: dict[str, tuple[Caller | None, Line]] = {
+        role: (parts.callers[role], Line(parts.channels[role]))
+        for role in (SUBMISSION, HIDDEN)
+        if role in parts.callers
+    }
+    if parts.spec.binary is not None:
+        contestants = {SUBMISSION: (None, session.line_of(SUBMISSION, parts.spec.binary))}
     session.open(
-        rival=rival_of(parts),
+        rival=rival_of(parts, session),
         checks=parts.checks,
-        contestants={role: (parts.callers[role], parts.channels[role]) for role in submissions},
+        contestants=contestants,
         chance=chance,
         remaining=parts.deadline.remaining,
         record_type=parts.task.record_type,
@@ -113,15 +120,18 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
         session.lay_out(stage)
 
 
-def rival_of(parts: Parts) -> Rival | None:
-    """Return the rival's process, None without one."""
+def rival_of(parts: Parts, session: Session) -> Rival | None:
+    """Return the rival's process or its kept binary, None without one."""
     spec = parts.spec
+    if spec.rival_binary is not None:
+        line = session.line_of("rival", spec.rival_binary)
+        return Rival(caller=None, line=line, load=lambda: None, error=spec.rival_error)
     if "rival" not in parts.channels or spec.rival is None:
         return None
     channel = parts.channels["rival"]
     return Rival(
         caller=parts.callers["rival"],
-        channel=channel,
+        line=Line(channel),
         load=partial(load, channel, spec.rival.entry, spec.limits.import_s, parts.deadline.remaining),
         error=spec.rival_error,
     )

@@ -33,7 +33,9 @@ from kernelcup_harness.protocol.profile_options import ProfileOptions, ProfileWa
 from kernelcup_harness.protocol.profiles import (
     OPEN_COUNTERS,
     SASS,
+    BinaryUse,
     Counters,
+    KeptBinary,
     KeptFile,
     KernelCounters,
     RanKernel,

@@ -10,8 +10,8 @@ OPEN_COUNTERS = (
     "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/kernelcup.conf"
 )
 """Lets every user of a machine read the GPU's counters, after a reboot."""
-BINARY, SASS = "binary.kcgraph", "sass.txt"
-"""Names of what is kept of a ranked run: what was timed, and its machine code in words."""
+BINARY, MEMORY, SASS = "binary.kcgraph", "binary.memory", "sass.txt"
+"""Names of what is kept of a ranked run: what was timed, the memory that it reads, and its machine code in words."""
 MOST_FILES_BYTES = 48 << 20
 """Most bytes of a profile's files together, compressed; what is larger is left out, and the profile says so."""
 
@@ -61,6 +61,30 @@ class KeptFile:
     sha256: str
     gz64: str = ""
     """Its content, gzip and base64; empty once it is in the file store."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptBinary:
+    """The binary of an accepted ranked run, to be replayed in the place of the submission's code."""
+
+    run: int
+    """The number of that run."""
+    files: list[KeptFile] = field(default_factory=list)
+    """``binary.kcgraph`` and ``binary.memory``, with their content."""
+    why: str = ""
+    """Why it cannot be replayed, so that the code is judged; empty if it may be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BinaryUse:
+    """What became of the binary of a run that a job was given."""
+
+    side: str
+    """``submission`` or ``rival``."""
+    run: int
+    """The number of the run that it was kept of."""
+    why: str = ""
+    """Why the code was judged instead; empty if the binary was replayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

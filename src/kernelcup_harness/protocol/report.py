@@ -16,7 +16,7 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
-from kernelcup_harness.protocol.profiles import Counters, KeptFile, RanKernel
+from kernelcup_harness.protocol.profiles import BinaryUse, Counters, KeptFile, RanKernel
 from kernelcup_harness.protocol.results import CaseResult, Finding
 
 
@@ -121,8 +121,12 @@ class RunReport:
     ran: list[RanKernel] = field(default_factory=list)
     """The kernels of one timed call, where calls were replayed."""
     files: list[KeptFile] = field(default_factory=list)
-    """What is kept of an accepted ranked run: the binary that was timed (``binary.kcgraph``), and the machine code of
-    its own kernels in words (``sass.txt``)."""
+    """What is kept of an accepted ranked run: the binary that was timed (``binary.kcgraph``) with the memory that it
+    reads (``binary.memory``), and the machine code of its own kernels in words (``sass.txt``)."""
+    not_kept: str = ""
+    """Why later duels and finals judge the code of an accepted ranked run again, empty if its binary is kept."""
+    binaries: list[BinaryUse] = field(default_factory=list)
+    """The kept binaries of earlier runs that the job was given, and what became of each."""
     comparable: bool = True
     """False if there was no GPU and the processor answered in its place."""
     seed_commitment: str = ""

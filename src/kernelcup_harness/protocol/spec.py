@@ -17,6 +17,7 @@ from kernelcup_harness.protocol.enums import (
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
 from kernelcup_harness.protocol.profile_options import ProfileOptions
+from kernelcup_harness.protocol.profiles import KeptBinary
 
 FEWEST_SAMPLES = 16
 """A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
@@ -218,6 +219,10 @@ class JobSpec:
     """A second submission that is measured in turns with the first (``leaderboard`` only)."""
     rival_error: float = 0.02
     """How often a duel of equally fast submissions may find a difference: above 0, below 1."""
+    binary: KeptBinary | None = None
+    """What is replayed in the place of the submission's code (``leaderboard`` only)."""
+    rival_binary: KeptBinary | None = None
+    """The same for the rival."""
 
 
 def check_spec(spec: JobSpec) -> None:
@@ -238,6 +243,9 @@ def check_spec(spec: JobSpec) -> None:
         "profile: the kernel's pattern is no regular expression": not is_pattern(spec.profile.kernel),
         "own_share: expected more than 0 and at most 1": spec.own_share is not None
         and not 0 < spec.own_share <= 1,
+        "binary: replayed in jobs of mode leaderboard only": spec.mode is not Mode.LEADERBOARD
+        and (spec.binary or spec.rival_binary) is not None,
+        "rival_binary: without a rival": spec.rival_binary is not None and spec.rival is None,
         "rival_error: expected more than 0 and less than 1": not 0 < spec.rival_error < 1,
         "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
         <= 0,

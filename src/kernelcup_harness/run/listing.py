@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import KeptFile, RanKernel
-from kernelcup_harness.protocol.profiles import BINARY, SASS
+from kernelcup_harness.protocol.profiles import BINARY, MEMORY, SASS
 from kernelcup_harness.run.counters import packed
 from kernelcup_harness.submission.cuda import inspection
 from kernelcup_harness.submission.port import NotCompiled
@@ -31,11 +31,14 @@ MOST_OUTPUT = 32 << 20
 MEMORY_BYTES = 4 << 30
 
 
-def files(binary: bytes, ran: Sequence[RanKernel], folder: Path, *, boxed: bool) -> list[KeptFile]:
+def files(
+    binary: bytes, memory: bytes, ran: Sequence[RanKernel], folder: Path, *, boxed: bool
+) -> list[KeptFile]:
     """Return the files to keep of a run.
 
     Args:
         binary: What the timer has replayed.
+        memory: What it reads beside its inputs; empty if that is not kept.
         ran: The kernels of a call, whose images are disassembled unless they are known to be a library's.
         folder: An empty folder.
         boxed: Whether processes get a sandbox.
@@ -47,7 +50,8 @@ def files(binary: bytes, ran: Sequence[RanKernel], folder: Path, *, boxed: bool)
         for image, text in found.items()
         if image in wanted and text
     ]
-    kept = {BINARY: binary} | ({SASS: "\n".join(parts).encode()} if parts else {})
+    kept = {BINARY: binary} | ({MEMORY: memory} if memory else {})
+    kept |= {SASS: "\n".join(parts).encode()} if parts else {}
     return packed(kept)
 
 

@@ -18,6 +18,7 @@ from kernelcup_harness.isolation.origins import Origins
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
+    BinaryUse,
     Calibration,
     CapturedOutput,
     CaseResult,
@@ -34,7 +35,7 @@ from kernelcup_harness.protocol import (
     StageReport,
     Verdict,
 )
-from kernelcup_harness.wire.job_messages import Binary, Calibrated, Dueled, MachineFacts, Ran
+from kernelcup_harness.wire.job_messages import Binary, BinaryRefused, Calibrated, Dueled, MachineFacts, Ran
 from kernelcup_harness.wire.messages import (
     CaseEnds,
     Found,
@@ -76,8 +77,13 @@ class Record:
         self.counters: Counters | None = None
         self.ran: list[Ran] = []
         """The kernels of replayed calls, those of hidden cases among them."""
-        self.binary = b""
-        """What the timer has replayed of public cases."""
+        self.binary = Binary()
+        """What the timer has replayed of public cases, packed, and the memory that it reads."""
+        self.refused: BinaryRefused | None = None
+        """Set if a kept binary cannot be replayed: the job has to be judged again, without it."""
+        self.binaries: list[BinaryUse] = []
+        self.beside: Finding | None = None
+        """A finding for each ranked case."""
         self.files: list[KeptFile] = []
         self.origins: Origins | None = None
         """Whose kernels they are, None if this machine cannot say it, for :attr:`no_origins`."""
@@ -86,6 +92,13 @@ class Record:
         """Findings of audits that hold the run back, however it ends."""
         self.phases: dict[str, float] = {}
         """Seconds by phase. Parallel phases overlap."""
+
+    def again(self, spec: JobSpec) -> Record:
+        """Return an empty record for the same job, judged again on the same machine."""
+        made = Record(spec, self._commitment, self._on_event)
+        made.environment = dict(self.environment)
+        made.origins, made.no_origins = self.origins, self.no_origins
+        return made
 
     @property
     def is_good(self) -> bool:
@@ -126,7 +139,9 @@ class Record:
             case Ran():
                 self.ran.append(message)
             case Binary():
-                self.binary = unpacked(message.gz64)
+                self.binary = message
+            case BinaryRefused():
+                self.refused = message
             case Found():
                 self.found.append(message.finding)
 
@@ -152,6 +167,10 @@ class Record:
     def case(self, result: CaseResult) -> None:
         """Add the result of a case to the current stage."""
         assert self._open is not None
+        timing = result.timing
+        if self.beside is not None and timing is not None and timing.audit is not None:
+            audit = dataclasses.replace(timing.audit, findings=[*timing.audit.findings, self.beside])
+            result = dataclasses.replace(result, timing=dataclasses.replace(timing, audit=audit))
         self._open.cases.append(result)
         told = {"event": "case", "stage": self._open.name.value, "case": result.index}
         score = result.timing.score_ns if result.timing is not None else None
@@ -214,6 +233,8 @@ class Record:
             seeds_below=self._spec.seeds_below,
             ran=self.kernels(),
             files=self.files,
+            not_kept=self.binary.why if bad is None else "",
+            binaries=self.binaries,
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
@@ -251,8 +272,8 @@ class Record:
 
 
 def unpacked(gz64: str) -> bytes:
-    """Return what a judge has packed. Raise ``ValueError`` or ``zlib.error`` if it is damaged."""
-    return zlib.decompress(base64.b64decode(gz64, validate=True), wbits=31)
+    """Return what a judge has packed, nothing of nothing. Raise ``ValueError`` or ``zlib.error`` if it is damaged."""
+    return zlib.decompress(base64.b64decode(gz64, validate=True), wbits=31) if gz64 else b""
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:

@@ -28,8 +28,9 @@ from kernelcup_harness.protocol import (
     seeds,
 )
 from kernelcup_harness.run import listing, task_harness, task_program
+from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
-from kernelcup_harness.run.record import Record
+from kernelcup_harness.run.record import Record, unpacked
 from kernelcup_harness.run.standard import READY_S, StandardRun
 from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
 from kernelcup_harness.run.workers import NotStarted, Workers
@@ -69,10 +70,15 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
                 own = task_program.OwnProgram if task_program.is_program(spec) else task_harness.OwnHarness
                 own(spec, secret, folder, record, boxed=boxed).run()
             else:
-                StandardRun(spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
-                if record.is_good and record.binary:
-                    inner = folder / "listing"
-                    record.files = listing.files(record.binary, record.kernels(), inner, boxed=boxed)
+                record = standard(spec, secret, folder, record, boxed=boxed, ahead=ahead)
+                if record.is_good and record.binary.gz64:
+                    record.files = listing.files(
+                        unpacked(record.binary.gz64),
+                        unpacked(record.binary.memory_gz64),
+                        record.kernels(),
+                        folder / "listing",
+                        boxed=boxed,
+                    )
                 if spec.mode is Mode.PROFILE and spec.backend is Backend.CUDA and record.is_good:
                     inner = folder / "counters"
                     inner.mkdir()
@@ -80,6 +86,26 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)
+
+
+def standard(
+    spec: JobSpec, secret: bytes, folder: Path, record: Record, *, boxed: bool, ahead: Workers | None
+) -> Record:
+    """Judge a job with the standard harness, again without each kept binary that cannot be replayed.
+
+    Return the record of the last time.
+    """
+    binaries, first, made = Binaries(spec), record, 0
+    while True:
+        StandardRun(binaries.spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
+        if record.refused is None:
+            record.binaries = binaries.used(dueled=record.duel is not None)
+            return record
+        binaries.refuse(record.refused)
+        made += 1
+        folder, ahead, record = folder / f"again-{made}", None, first.again(binaries.spec)
+        folder.mkdir()
+        record.beside = binaries.finding
 
 
 def build_ahead(spec: JobSpec) -> RunReport | None:

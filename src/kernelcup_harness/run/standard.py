@@ -288,6 +288,8 @@ class StandardRun:
 
     def _ended(self, end: StageEnds) -> StageEnds:
         """Return the end of a stage with what only the runner knows of it."""
+        if end.role not in self._started.contestants:
+            return end  # a kept binary has no process
         child = self._started.contestants[end.role].child
         if end.lost:
             verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
@@ -330,24 +332,30 @@ class StandardRun:
         if self._workers is None:
             return
         began = time.monotonic()
-        child = self._workers.submission.child
-        code = None if self._workers.submission.is_dismissed else child.process.poll()
+        worker = self._workers.contestants.get(SUBMISSION)
+        if worker is not None and not worker.is_dismissed:
+            self._record.exit_code = worker.child.process.poll()
         self._workers.stop()
-        self._record.exit_code = code
-        assert child.stdout is not None
-        assert child.stderr is not None
-        self._record.stdout = child.stdout.finish()
-        self._record.stderr = without_dump(child.stderr.finish())
+        if worker is not None:
+            self._record.stdout, self._record.stderr = printed(worker.child)
         self._workers.log()
         self._record.phases["end"] = time.monotonic() - began
+
+
+def printed(child: processes.Child) -> tuple[CapturedOutput, CapturedOutput]:
+    """Return what a process that has ended has printed."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    return child.stdout.finish(), without_dump(child.stderr.finish())
 
 
 def roles_of(spec: JobSpec) -> tuple[str, ...]:
     """Return the contestants that a job needs."""
     fights = spec.rival is not None and spec.mode is Mode.LEADERBOARD
-    timed = captures(spec)
+    timed, code = captures(spec), spec.binary is None
+    fights = fights and spec.rival_binary is None
     watched = timed and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
-    needed = (True, meets_hidden(spec), fights and timed, timed, watched)
+    needed = (code, meets_hidden(spec), fights and timed, timed, watched)
     return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS), needed))
 
 

@@ -27,6 +27,9 @@ class Heap:
     """
 
     def __init__(self, address: int, nbytes: int) -> None:
+        self.addresses = range(address, address + nbytes)
+        self.reach = 0
+        """Bytes up to the end of the last block that was ever in use."""
         self._free = {address: nbytes}
         self._used: dict[int, int] = {}
         self.peak = 0
@@ -43,6 +46,7 @@ class Heap:
             if left:
                 self._free[address + wanted] = left
             self._used[address] = wanted
+            self.reach = max(self.reach, address + wanted - self.addresses.start)
             self.peak = max(self.peak, sum(self._used.values()))
             return address
         return 0

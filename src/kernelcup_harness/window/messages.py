@@ -15,6 +15,8 @@ from kernelcup_harness.wire.messages import Message, Text
 MOST_REPEATS, MOST_SERIES = 1_024, 4_096
 MOST_REGIONS = 4
 MOST_STRETCHES = 512
+MOST_LIVE = 256
+"""Stretches of a heap that are in use."""
 MOST_STEPS, NO_KERNEL = 64, -1
 """Steps of a cut call, and the number of a step that is a copy or a memset."""
 
@@ -113,6 +115,10 @@ class Exported(Message, name="exported"):
 
     why: WhyNot | None = None
     bytes: int
+    live: Annotated[list[list[int]], Most(MOST_LIVE)] | None = None
+    """Address and size of each stretch of its heap in which tensors are in use; None if that is not known."""
+    reach: int = 0
+    """Bytes of the heap up to the end of what was ever in use."""
 
 
 # From the judge to the timer, and its replies

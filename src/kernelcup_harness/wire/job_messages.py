@@ -91,9 +91,21 @@ class Ran(Message, name="ran"):
 
 
 class Binary(Message, name="binary"):
-    """What the timer has replayed of the contestant of public cases, gzip and base64."""
+    """What the timer has replayed of the contestant of public cases, and the memory that it reads: gzip and base64."""
 
-    gz64: Annotated[str, Most(MOST_BINARY)]
+    gz64: Annotated[str, Most(MOST_BINARY)] = ""
+    memory_gz64: Annotated[str, Most(MOST_BINARY)] = ""
+    why: Text = ""
+    """Why it cannot be replayed in later jobs."""
+
+
+class BinaryRefused(Message, name="binary_refused"):
+    """A kept binary cannot be replayed in this job, which ends here: the code has to be judged."""
+
+    side: Annotated[str, Most(20)]
+    why: Text
+    wrong: bool = False
+    """Whether it answered new inputs wrongly."""
 
 
 FROM_JUDGE: tuple[type[Message], ...] = (
@@ -107,6 +119,7 @@ FROM_JUDGE: tuple[type[Message], ...] = (
     Dueled,
     Ran,
     Binary,
+    BinaryRefused,
     Found,
     Dismiss,
     End,

@@ -11,18 +11,20 @@ import math
 import os
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping as PyMapping
 
+from kernelcup_harness.clocks.replay import kept
 from kernelcup_harness.clocks.replay.cut_replays import CutReplays
-from kernelcup_harness.clocks.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
-from kernelcup_harness.clocks.replay.replays import Case, Foreign, Source
+from kernelcup_harness.clocks.replay.keeping import memory_of
+from kernelcup_harness.clocks.replay.kept import BinaryUnfit, KeptCase, KeptLine
+from kernelcup_harness.clocks.replay.mapping import INPUTS_SHARE, Mapping, heap_of
+from kernelcup_harness.clocks.replay.replays import Case, Foreign, Source, described
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.clocks.replay.witnessed import Witness
-from kernelcup_harness.core.answer import MOST_TENSORS, CallFailed
 from kernelcup_harness.core.call import PLACES, Caller
-from kernelcup_harness.core.check import Checks, Fault, Wrong
-from kernelcup_harness.core.plan import HIDDEN, CaseCalls, PlannedCase, Stage
+from kernelcup_harness.core.check import Checks, Fault, Place, Wrong
+from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.protocol import Reason, SampleName
 from kernelcup_harness.window import layout
@@ -33,9 +35,7 @@ from kernelcup_harness.window.layout import (
     INPUTS,
     WRITABLE,
     CannotLie,
-    Described,
     Layout,
-    TooMany,
 )
 from kernelcup_harness.window.messages import (
     Access,
@@ -52,7 +52,6 @@ from kernelcup_harness.window.messages import (
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import aliasing, decode, values
 from kernelcup_harness.wire.channel import BrokenProtocol
-from kernelcup_harness.wire.messages import FailureKind
 
 OPEN_S = 60.0
 """Time for mapping regions, before and between stages."""
@@ -71,13 +70,15 @@ class CleanRoom(CutReplays):
         mapping: The judge's own view of the window.
         checks: Makes inputs and checks answers.
         contestants: Those whose calls are captured: ``submission``, beside ``hidden`` if there are hidden cases;
-            or ``rival``, for all cases. For each ordinary calls, and requests about the window.
+            or ``rival``, for all cases. For each ordinary calls, None for a kept binary, and requests about the window.
         timer: To the timer.
         chance: Random numbers from the run's secret.
         remaining: Returns the seconds left of the stage.
         record_type: Finds classes of answers by name.
         result_bytes: Most bytes that one call may return.
         witness: Watches calls; None if the device's counters cannot be read.
+        heaps: Address of the heap of each contestant.
+        keeps: Whether the memory is kept that the calls of public cases read.
     """
 
     def __init__(
@@ -85,13 +86,15 @@ class CleanRoom(CutReplays):
         mapping: Mapping,
         *,
         checks: Checks,
-        contestants: dict[str, tuple[Caller, Line]],
+        contestants: dict[str, tuple[Caller | None, Line]],
         timer: TimerLine,
         chance: random.Random,
         remaining: Callable[[], float],
         record_type: decode.RecordType,
         result_bytes: int,
         witness: Witness | None = None,
+        heaps: PyMapping[str, int] = HEAPS,
+        keeps: bool = False,
     ) -> None:
         super().__init__(
             mapping,
@@ -104,6 +107,9 @@ class CleanRoom(CutReplays):
         )
         self._sources = {role: Source(role, *each) for role, each in contestants.items()}
         self._result_bytes = result_bytes
+        self._heaps, self._keeps = heaps, keeps
+        self.memory, self.not_kept = b"", ""
+        """What the kept binary needs beside the captured calls, or why it cannot be kept."""
         self.dropped: list[str] = []
         """Attributes that the timer left out of the graphs of public cases."""
         self.has_met_hidden = False
@@ -124,11 +130,8 @@ class CleanRoom(CutReplays):
             if clock:
                 self.measure_offset()
         for source in self._sources.values():
-            address = HEAPS[source.role]
-            nbytes, fd = heap_of(self._mapping, address)
-            source.heap = range(address, address + nbytes)
-            heap = SharedRegion(address=address, bytes=nbytes, access=Access.WRITE, heap=True)
-            self._share(source, [heap], [fd])
+            if (fd := placed(self._mapping, source, self._heaps[source.role])) is not None:
+                self._share(source, [region_of(source.heap)], [fd])
 
     def close(self) -> None:
         """Free shared memory and close descriptors."""
@@ -161,7 +164,11 @@ class CleanRoom(CutReplays):
         """Lay out the inputs of all cases, once, and allocate memory for them. Raise :class:`NotReplayed`."""
         if self._cases:
             return
-        cases = {case.index: self._case(stage, case) for case in stage.cases}
+        cases = {}
+        for case in stage.cases:
+            place = self._checks.place(stage.name, case)
+            laid = laid_out(self._checks, place, self._mapping, hidden=case.hidden)
+            cases[case.index] = Case(place, laid, self._source_of(case))
         for source in self._sources.values():
             try:
                 self._lend(source, [case.layout for case in cases.values() if case.source is source])
@@ -222,22 +229,6 @@ class CleanRoom(CutReplays):
                 fds = [os.dup(fd) for _, fd in lent]
                 self._share(source, [region for region, _ in lent], fds, timer=False)
 
-    def _case(self, stage: Stage, planned: PlannedCase) -> Case:
-        place = self._checks.place(stage.name, planned)
-        data = self._checks.make_input(place, SampleName(input=FIRST_CAPTURED))
-        nbytes = max(1, layout.input_bytes(data))
-        places = min(PLACES, int(INPUTS_SHARE * self._mapping.total_bytes()) // nbytes)
-        if not places:
-            raise NotReplayed(WhyNot.MEMORY, "" if planned.hidden else f"{nbytes} bytes of input")
-        writable = self._checks.writable(place)
-        try:
-            away = HIDDEN_FROM if planned.hidden else 0
-            device = self._mapping.device
-            laid = Layout(data, places=places, writable=writable, device=device, away=away)
-        except CannotLie as error:
-            raise NotReplayed(WhyNot.HOST_INPUT) from error
-        return Case(place, laid, self._source_of(planned))
-
     def capture(self, run: CaseCalls) -> None:
         """Have the calls of a case captured, one at each place. Raise :class:`NotReplayed` or ``Wrong``."""
         case = self._cases[run.case.index]
@@ -263,6 +254,7 @@ class CleanRoom(CutReplays):
         if reply.why is not None:
             raise NotReplayed(reply.why)
         case.answers = described(case, reply.answers, form, self._mapping.device, self._result_bytes)
+        case.kept = KeptCase(kept.form_of(request), reply.answers)
         case.first = source.captured
         source.captured += laid.places
 
@@ -292,6 +284,10 @@ class CleanRoom(CutReplays):
         if reply.why is not None and not reply.bytes:
             raise NotReplayed(reply.why)
         source.foreign, source.export = Foreign(reason=reply.why), (arena, reply.bytes)
+        if isinstance(source.line, KeptLine):
+            self.memory = source.line.kept.packed()
+        elif self._keeps and source.role == SUBMISSION:
+            self.memory, self.not_kept = memory_of(self._mapping, source, self._cases.values(), reply)
 
     def _hand_over(self, source: Source) -> None:
         assert source.export is not None
@@ -328,16 +324,19 @@ class CleanRoom(CutReplays):
                 # A slow launch moves the clock's start further ahead, here and not later.
                 order += [at] * (math.isnan(answer.ns) and number < MOST_VERIFIED)
                 continue
+            caller = case.source.caller
+            if caller is None:
+                raise BinaryUnfit(f"it answers a new input wrongly: {fault.text[:500]}", wrong=True)
             untouched = self._is_untouched(case, at, pattern)
-            if not self._alone and self._is_right_when_called(case, sample):
+            if not self._alone and self._is_right_when_called(case, caller, sample):
                 why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE
                 raise case.source.foreign.cause_of(NotReplayed(why))
             raise Wrong(sample, fault)
 
-    def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
+    def _is_right_when_called(self, case: Case, caller: Caller, sample: SampleName) -> bool:
         """Return whether an ordinary call answers the same input correctly."""
         data = self._checks.make_input(case.place, sample)
-        answer = case.source.caller.call(data, self._checks.form(case.place), timeout_s=self._remaining())
+        answer = caller.call(data, self._checks.form(case.place), timeout_s=self._remaining())
         return self._checks.fault(case.place, sample, data, answer) is None
 
 
@@ -351,44 +350,39 @@ def greet(timer: TimerLine) -> None:
         raise NotReplayed(WhyNot.NO_TIMER, trouble)
 
 
-def heap_of(mapping: Mapping, address: int) -> tuple[int, int]:
-    """Create a contestant's heap, a smaller one if memory is short; return its size and a descriptor."""
-    sizes = heap_sizes(mapping.total_bytes())
-    for nbytes in sizes[:-1]:
-        try:
-            return nbytes, mapping.create(address, nbytes)
-        except NotReplayed:
-            continue
-    return sizes[-1], mapping.create(address, sizes[-1])
-
-
-def described(case: Case, answers: list[Any], form: Any, device: str, most_bytes: int) -> list[Described]:
-    """Return what a contestant says of its answers, one at each place.
-
-    Raise :class:`NotReplayed`, :class:`CallFailed`, or ``BrokenProtocol``.
-    """
-    if len(answers) != case.layout.places:
-        raise BrokenProtocol("the number of answers differs from that of places")
-    most = max(MOST_TENSORS, form.tensors if form is not None else 0)
+def laid_out(checks: Checks, place: Place, mapping: Mapping, *, hidden: bool) -> Layout:
+    """Return the layout of a case's inputs. Raise :class:`NotReplayed`."""
+    data = checks.make_input(place, SampleName(input=FIRST_CAPTURED))
+    nbytes = max(1, layout.input_bytes(data))
+    places = min(PLACES, int(INPUTS_SHARE * mapping.total_bytes()) // nbytes)
+    if not places:
+        raise NotReplayed(WhyNot.MEMORY, "" if hidden else f"{nbytes} bytes of input")
+    writable, away = checks.writable(place), HIDDEN_FROM if hidden else 0
     try:
-        return [
-            layout.described(
-                each,
-                inside=[case.source.heap, *case.layout.spans(at)],
-                device=device,
-                most_bytes=most_bytes,
-                most=most,
-            )
-            for at, each in enumerate(answers)
-        ]
+        return Layout(data, places=places, writable=writable, device=mapping.device, away=away)
     except CannotLie as error:
-        raise NotReplayed(WhyNot.HOST_OUTPUT) from error
-    except TooMany as error:
-        raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
-    except values.TooLarge as error:
-        raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
-    except values.BadTree as error:
-        raise BrokenProtocol(str(error)) from error
+        raise NotReplayed(WhyNot.HOST_INPUT) from error
+
+
+def placed(mapping: Mapping, source: Source, address: int) -> int | None:
+    """Give a contestant its heap; return a descriptor of it, None if the other side's is used by turns.
+
+    A kept binary gets the addresses that it was captured at, and what was there.
+    """
+    line = source.line
+    if not isinstance(line, KeptLine):
+        nbytes, fd = heap_of(mapping, address)
+        source.heap = range(address, address + nbytes)
+        return fd
+    source.heap = line.kept.heap
+    made = None if line.is_there else mapping.create(source.heap.start, len(source.heap))
+    source.memory = line.memory(mapping)
+    return made
+
+
+def region_of(heap: range) -> SharedRegion:
+    """Return the region of a heap, as contestant and timer map it."""
+    return SharedRegion(address=heap.start, bytes=len(heap), access=Access.WRITE, heap=True)
 
 
 def written(number: int) -> Fault:

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from kernelcup_harness.window.addresses import granules
+from kernelcup_harness.window.reasons import NotReplayed
 
 HEAP_SHARE, INPUTS_SHARE = 0.3, 0.15
 """Shares of the device's memory: for a contestant's tensors, and for all inputs that lie in the window at once. The
@@ -40,3 +41,14 @@ def heap_sizes(total_bytes: int) -> list[int]:
     while sizes[-1] // 2 >= LEAST_HEAP:
         sizes.append(granules(sizes[-1] // 2))
     return sizes
+
+
+def heap_of(mapping: Mapping, address: int) -> tuple[int, int]:
+    """Create a contestant's heap, a smaller one if memory is short; return its size and a descriptor."""
+    sizes = heap_sizes(mapping.total_bytes())
+    for nbytes in sizes[:-1]:
+        try:
+            return nbytes, mapping.create(address, nbytes)
+        except NotReplayed:
+            continue
+    return sizes[-1], mapping.create(address, sizes[-1])

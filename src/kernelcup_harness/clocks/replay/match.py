@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.clean_room import CleanRoom
@@ -63,6 +64,7 @@ class Match:
         load_rival: Has the rival imported. Raises :class:`RivalFailed` or :class:`NotHeld`.
         chance: From the run's secret.
         error: How often equal submissions may be found different.
+        refuse: Ends the job because the rival's kept binary cannot be replayed; None for a rival's process.
     """
 
     def __init__(
@@ -72,12 +74,14 @@ class Match:
         load_rival: Callable[[], None],
         chance: random.Random,
         error: float = duels.ERROR,
+        refuse: Callable[[NotReplayed], NoReturn] | None = None,
     ) -> None:
         self._mine = mine
         self._rival = rival
         self._load_rival = load_rival
         self._chance = chance
         self._error = error
+        self._refuse = refuse
         self._runs: list[CaseCalls] = []
         self._loads = 1
         """How often each side is loaded; the submission is there already."""
@@ -94,7 +98,7 @@ class Match:
         where these calls and their answers are.
         """
         self._runs = [CaseCalls(run.case) for run in runs]
-        with self._ending():
+        with self.ending():
             self._load_rival()
             self._rival.lie_as(self._mine, self._runs)
             for run in self._runs:
@@ -103,7 +107,7 @@ class Match:
 
     def _load(self) -> None:
         """Load both sides, and replay the rival's calls once. The submission's may have spoiled its memory."""
-        with self._ending():
+        with self.ending():
             self._rival.contestant_is_gone()
             try:
                 began = time.monotonic()
@@ -120,11 +124,13 @@ class Match:
                 raise NotHeld(f"its calls do not replay beside the submission's: {error}") from error
 
     @contextmanager
-    def _ending(self) -> Iterator[None]:
+    def ending(self) -> Iterator[None]:
         """End the duel with a word if the rival cannot take part."""
         try:
             yield
         except (NotReplayed, NotHeld) as reason:
+            if self._refuse is not None and isinstance(reason, NotReplayed):
+                self._refuse(reason)
             text = reason.text if isinstance(reason, NotReplayed) else str(reason)
             self._end(DuelVerdict.NOT_HELD, f"the rival: {text}")
         except (RivalFailed, Wrong, CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
+from kernelcup_harness.clocks.replay.kept import KeptCase
 from kernelcup_harness.clocks.replay.mapping import Mapping
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
 from kernelcup_harness.clocks.replay.witnessed import Witness
-from kernelcup_harness.core.answer import Answer, CallFailed, Forged, GuardBroken, decoded
+from kernelcup_harness.core.answer import MOST_TENSORS, Answer, CallFailed, Forged, GuardBroken, decoded
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.plan import SUBMISSION, CaseCalls
@@ -25,9 +26,11 @@ from kernelcup_harness.protocol import RanKernel, SampleName
 from kernelcup_harness.window import layout
 from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.layout import (
+    CannotLie,
     Described,
     Differs,
     Layout,
+    TooMany,
     overlap,
 )
 from kernelcup_harness.window.messages import (
@@ -40,6 +43,7 @@ from kernelcup_harness.window.messages import (
 )
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
+from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.messages import FailureKind, M, Message
 
 FIRST_PROFILED = 6 << 20
@@ -71,19 +75,21 @@ class Foreign:
 
 @dataclass(slots=True)
 class Source:
-    """A contestant whose calls are captured.
+    """A contestant whose calls are captured, or a kept binary.
 
     Args:
         role: The contestant.
-        caller: For ordinary calls.
+        caller: For ordinary calls; None for a kept binary.
         line: For requests about the window.
     """
 
     role: str
-    caller: Caller
+    caller: Caller | None
     line: Line
     heap: range = range(0)
     """Addresses of its own tensors."""
+    memory: list[tuple[torch.Tensor, torch.Tensor | None]] = field(default_factory=list)
+    """Parts of the heap of a kept binary, and what each has to hold before a call; None for zeros."""
     captured: int = 0
     """Number of captured calls."""
     export: tuple[values.Arena, int] | None = None
@@ -110,6 +116,8 @@ class Case:
     first: int = 0
     """The number of its first place in the timer."""
     answers: list[Described] = field(default_factory=list)
+    kept: KeptCase | None = None
+    """The case as it is kept with its binary."""
     fired_ns: list[float] = field(default_factory=list)
     """Times of all calls whose answer was checked, the clock's own share included."""
     wall_ns: list[float] = field(default_factory=list)
@@ -118,6 +126,15 @@ class Case:
     """Whether the witness cannot see these calls."""
     late: int = 0
     """Calls that were not ready in time: each was repeated with another input."""
+
+    def due(self, at: int) -> list[tuple[int, int]]:
+        """Return address and size of the parts of the answer at a place that are not part of the input."""
+        described, spans = self.answers[at], self.layout.spans(at)
+        return [
+            (address, entry["nbytes"])
+            for address, entry in zip(described.addresses, described.table, strict=True)
+            if entry["nbytes"] and not any(overlap(address, entry["nbytes"], span) for span in spans)
+        ]
 
 
 class Replays:
@@ -193,16 +210,15 @@ class Replays:
     @property
     def binary(self) -> bytes:
         """The captured calls of the contestant that has met public cases only, as it has exported them."""
-        export = next(
-            (each.source.export for each in self._cases.values() if each.source.role == SUBMISSION), None
-        )
+        cases = self._cases.values()
+        export = next((each.source.export for each in cases if each.source.role == SUBMISSION), None)
         return os.pread(export[0].fd, export[1], 0) if export is not None else b""
 
     @property
     def data_bytes(self) -> int:
         """The bytes of an input of the first case and its answer; 0 before it is captured."""
         case = next((each for each in self._cases.values() if each.answers), None)
-        return case.layout.place_bytes + sum(size for _, size in self._due(case, 0)) if case else 0
+        return case.layout.place_bytes + sum(size for _, size in case.due(0)) if case else 0
 
     def _replayed(
         self, case: Case, at: int, sample: SampleName, *, load: int = 0
@@ -243,10 +259,11 @@ class Replays:
 
     def _spread(self, case: Case, at: int, pattern: torch.Tensor) -> None:
         """Write a pattern where the answer of a place is due, and around what a call may write."""
-        for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
+        for address, nbytes in [*case.layout.bands(at), *case.due(at)]:
             guards.repeat(self._mapping.view(address, nbytes), pattern)
 
     def _write(self, case: Case, data: Any, at: int) -> None:
+        restore(case.source.memory)
         for target, source in self._copies(case, data, at):
             target.copy_(source)
 
@@ -259,22 +276,13 @@ class Replays:
                 raise TaskFault("inputs of one case differ in form: this task cannot be replayed") from error
             raise NotReplayed(WhyNot.VARIES) from error
 
-    def _due(self, case: Case, at: int) -> list[tuple[int, int]]:
-        """Return address and size of the parts of the answer that are not part of the input."""
-        described, spans = case.answers[at], case.layout.spans(at)
-        return [
-            (address, entry["nbytes"])
-            for address, entry in zip(described.addresses, described.table, strict=True)
-            if entry["nbytes"] and not any(overlap(address, entry["nbytes"], span) for span in spans)
-        ]
-
     def _check_bands(self, case: Case, at: int, pattern: torch.Tensor) -> None:
         for address, nbytes in case.layout.bands(at):
             if not guards.holds(self._mapping.view(address, nbytes), pattern):
                 raise GuardBroken("memory beside an output was written")
 
     def _is_untouched(self, case: Case, at: int, pattern: torch.Tensor) -> bool:
-        due = self._due(case, at)
+        due = case.due(at)
         return bool(due) and all(guards.holds(self._mapping.view(*each), pattern) for each in due)
 
     def _read(
@@ -320,3 +328,41 @@ class Replays:
             if refused.name is Failure.NO_WINDOW:
                 raise NotReplayed(WhyNot.NO_WINDOW, refused.text) from refused
             raise TimerFailed(f"the timer: {refused}") from refused
+
+
+def restore(memory: Sequence[tuple[torch.Tensor, torch.Tensor | None]]) -> None:
+    """Write what the heap of a kept binary has to hold before a call: earlier calls may have changed it."""
+    for target, content in memory:
+        if content is None:
+            target.zero_()
+        else:
+            target.copy_(content)
+
+
+def described(case: Case, answers: list[Any], form: Any, device: str, most_bytes: int) -> list[Described]:
+    """Return what a contestant says of its answers, one at each place.
+
+    Raise :class:`NotReplayed`, :class:`CallFailed`, or ``BrokenProtocol``.
+    """
+    if len(answers) != case.layout.places:
+        raise BrokenProtocol("the number of answers differs from that of places")
+    most = max(MOST_TENSORS, form.tensors if form is not None else 0)
+    try:
+        return [
+            layout.described(
+                each,
+                inside=[case.source.heap, *case.layout.spans(at)],
+                device=device,
+                most_bytes=most_bytes,
+                most=most,
+            )
+            for at, each in enumerate(answers)
+        ]
+    except CannotLie as error:
+        raise NotReplayed(WhyNot.HOST_OUTPUT) from error
+    except TooMany as error:
+        raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
+    except values.TooLarge as error:
+        raise CallFailed(FailureKind.TOO_LARGE, f"the call returned {error}") from error
+    except values.BadTree as error:
+        raise BrokenProtocol(str(error)) from error

@@ -6,14 +6,16 @@ import base64
 import gzip
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
+from kernelcup_harness.clocks.replay import kept
 from kernelcup_harness.clocks.replay.clean_room import OPEN_S, CleanRoom
+from kernelcup_harness.clocks.replay.kept import BinaryUnfit, KeptLine
 from kernelcup_harness.clocks.replay.match import Match
 from kernelcup_harness.clocks.replay.stage import StageContext, results
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
@@ -24,16 +26,26 @@ from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.core.call import Caller, Calls
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.judge import Judge
-from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
+from kernelcup_harness.core.plan import SUBMISSION, CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskFault
+from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device.nvidia.mapping import GpuMapping
-from kernelcup_harness.protocol import NOT_REPLAYED, CaseResult, Finding, RanKernel
+from kernelcup_harness.protocol import (
+    NOT_REPLAYED,
+    CaseResult,
+    Finding,
+    KeptBinary,
+    RanKernel,
+    Reason,
+    Verdict,
+)
+from kernelcup_harness.window.layout import HEAPS
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.job_messages import MOST_BINARY, Binary, Dueled, MachineFacts, Ran
+from kernelcup_harness.wire.job_messages import MOST_BINARY, Binary, BinaryRefused, Dueled, MachineFacts, Ran
 from kernelcup_harness.wire.messages import MAX_TEXT, Found
 
 MOST_EXPORT_KEPT = 64 << 20
@@ -54,17 +66,17 @@ NOT_IN_WINDOW = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rival:
-    """A rival's process.
+    """A rival's process, or its kept binary.
 
     Args:
-        caller: For ordinary calls.
-        channel: For requests about the window.
+        caller: For ordinary calls; None for a binary.
+        line: For requests about the window.
         load: Has the rival imported. Raises ``RivalFailed`` or ``NotHeld``.
         error: How often equal submissions may be found different.
     """
 
-    caller: Caller
-    channel: Channel
+    caller: Caller | None
+    line: Line
     load: Callable[[], None]
     error: float
 
@@ -96,7 +108,7 @@ class Session:
         self._match: Match | None = None
         self._rooms: list[CleanRoom] = []
         self._mapping: GpuMapping | None = None
-        self._every_share = self._keeps_binary = False
+        self._every_share = self._keeps_binary = self._is_binary = False
         try:
             self._mapping = GpuMapping(part)
         except NotReplayed as reason:
@@ -121,7 +133,7 @@ class Session:
         self,
         *,
         checks: Checks,
-        contestants: Mapping[str, tuple[Caller, Channel]],
+        contestants: Mapping[str, tuple[Caller | None, Line]],
         chance: random.Random,
         remaining: Callable[[], float],
         record_type: decode.RecordType,
@@ -133,7 +145,11 @@ class Session:
     ) -> None:
         """Share memory with contestants and timer, before any code of a submission runs."""
         self._every_share, self._keeps_binary = every_share, keeps_binary
+        self._is_binary = contestants[SUBMISSION][0] is None
+        heaps = places_of([line for _, line in contestants.values()], rival.line if rival else None)
         if self._mapping is None:
+            if self._is_binary and self._why is not None:
+                self._refuse(SUBMISSION, self._why)
             self._say()
             return
         make = partial(
@@ -145,22 +161,21 @@ class Session:
             remaining=remaining,
             record_type=record_type,
             result_bytes=result_bytes,
+            heaps=heaps,
         )
         self._greet_witness()
-        self._room = make(
-            contestants={role: (caller, Line(channel)) for role, (caller, channel) in contestants.items()},
-            witness=self._witness,
-        )
+        self._room = make(contestants=dict(contestants), witness=self._witness, keeps=keeps_binary)
         self._rooms.append(self._room)
         try:
             with self._runner.phase("replay/open"):
                 self._room.open(clock=clock)
             if rival is not None:
-                contestant = rival.caller, Line(rival.channel)
-                other = make(contestants={"rival": contestant}, witness=self._witness)
+                other = make(contestants={"rival": (rival.caller, rival.line)}, witness=self._witness)
                 self._rooms.append(other)
-                other.open()
-                self._match = Match(self._room, other, rival.load, chance, rival.error)
+                refuse = partial(self._refuse, "rival") if rival.caller is None else None
+                self._match = Match(self._room, other, rival.load, chance, rival.error, refuse)
+                with self._match.ending() if refuse is not None else nullcontext():
+                    other.open()
         except NotReplayed as reason:
             self._leave(reason)
         except CallFailed as failure:
@@ -245,18 +260,34 @@ class Session:
                 why = f"{error or type(error).__name__}"[:MAX_TEXT]
             self._tell(Ran(case=case.index, hidden=case.hidden, kernels=kernels, why=why))
         if self._keeps_binary:
-            self._say_binary(self._room.binary)
+            self._say_binary(self._room)
 
-    def _say_binary(self, binary: bytes) -> None:
-        """Send the calls that were replayed, unless they are too large to be kept."""
-        if len(binary) <= MOST_EXPORT_KEPT:
-            packed = base64.b64encode(gzip.compress(binary, 6, mtime=0)).decode()
-            if len(packed) <= MOST_BINARY:
-                self._tell(Binary(gz64=packed))
+    def _say_binary(self, room: CleanRoom) -> None:
+        """Send the calls that were replayed and the memory that they read, unless they are too large to be kept."""
+        why = room.not_kept
+        binary, memory = (packed(each) for each in (room.binary, room.memory))
+        if not binary or (not memory and not why):
+            why = f"it takes more than {MOST_BINARY >> 20} MiB, compressed"
+        self._tell(Binary(gz64=binary, memory_gz64=memory if binary else "", why=why))
 
     def _leave(self, why: NotReplayed) -> None:
+        if self._is_binary:
+            self._refuse(SUBMISSION, why)
         self._room, self._why = None, why
         self._say()
+
+    def line_of(self, side: str, binary: KeptBinary) -> KeptLine:
+        """Return what answers in the place of a side's process. Raise ``RunEnds`` if its binary is damaged."""
+        try:
+            return KeptLine(kept.read(binary))
+        except BinaryUnfit as why:
+            self._refuse(side, why)
+
+    def _refuse(self, side: str, why: NotReplayed) -> NoReturn:
+        """End the job because a kept binary cannot be replayed: the runner has the code judged."""
+        wrong = isinstance(why, BinaryUnfit) and why.wrong
+        self._tell(BinaryRefused(side=side, why=why.text[:MAX_TEXT], wrong=wrong))
+        raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, why.text)
 
     def close(self) -> None:
         """Free shared memory and close descriptors."""
@@ -275,6 +306,32 @@ class Session:
         self._tell(MachineFacts(environment={"clean_room": facts}))
         if self._room is not None and self._room.ran:
             self._tell(Ran(kernels=self._room.ran))
+
+
+def packed(content: bytes) -> str:
+    """Return what is to be kept, gzip and base64; empty if it is too large."""
+    if len(content) > MOST_EXPORT_KEPT + kept.MOST_MEMORY_BYTES:
+        return ""
+    found = base64.b64encode(gzip.compress(content, 6, mtime=0)).decode() if content else ""
+    return found if len(found) <= MOST_BINARY else ""
+
+
+def places_of(lines: Sequence[Line], rival: Line | None) -> dict[str, int]:
+    """Return where the heap of each contestant lies. Kept binaries lie where they were captured, others beside them.
+
+    Two that were captured at the same addresses use them by turns.
+    """
+    found = dict(HEAPS)
+    binaries = [each for each in (*lines, rival) if isinstance(each, KeptLine)]
+    if len(binaries) == 2 and binaries[0].kept.heap.start == binaries[1].kept.heap.start:
+        heap = max((each.kept.heap for each in binaries), key=len)
+        binaries[0].kept.heap = binaries[1].kept.heap = heap
+        binaries[1].is_there = True
+    elif len(binaries) == 1:
+        taken = binaries[0].kept.heap.start
+        (free,) = (each for each in kept.SLOTS if each != taken)
+        found[SUBMISSION if binaries[0] is rival else "rival"] = free
+    return found
 
 
 class ReplayClock:

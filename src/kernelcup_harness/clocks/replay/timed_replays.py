@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.clocks import trace
-from kernelcup_harness.clocks.replay.replays import Case, Replays
+from kernelcup_harness.clocks.replay.replays import Case, Replays, restore
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.replay.witnessed import Round
 from kernelcup_harness.clocks.sampling import TimedCase
@@ -195,7 +195,7 @@ class TimedReplays(Replays):
         witness, view, case = self._witness, self._mapping.view, self._cases[run.case.index]
         data, pattern = self._checks.make_input(case.place, sample), self._pattern(case)
         inputs = self._copies(case, data, at)
-        due = [view(*each) for each in [*case.layout.bands(at), *self._due(case, at)]]
+        due = [view(*each) for each in [*case.layout.bands(at), *case.due(at)]]
         described = case.answers[at]
         parts = [
             (address, entry["nbytes"])
@@ -206,6 +206,7 @@ class TimedReplays(Replays):
         self._mapping.settle()
 
         def before() -> None:
+            restore(case.source.memory)
             for target, source in inputs:
                 target.copy_(source)
             for each in due:

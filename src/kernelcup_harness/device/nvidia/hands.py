@@ -96,6 +96,18 @@ class GpuHands:
             raise NotReplayed(of_error(error)) from error
         return made
 
+    def live(self) -> tuple[list[list[int]], int]:
+        """Return address and size of each block of the heap that PyTorch has not freed, and how far blocks reached."""
+        heap = self._pool.heap
+        live = [
+            [block["address"], block["size"]]
+            for segment in torch.cuda.memory_snapshot()
+            if segment["address"] in heap.addresses
+            for block in segment["blocks"]
+            if block["state"] != "inactive"
+        ]
+        return live, heap.reach
+
     def export(self) -> tuple[bytes, WhyNot | None]:
         """Return all captured graphs as data, in the order of their capture. Raise :class:`NotReplayed`."""
         exporter = export.Exporter(self._driver, self._keeper.loaded, self._regions)
