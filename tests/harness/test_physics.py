@@ -8,7 +8,6 @@ from kernelcup_harness.doubt.floor import (
     BELOW_FLOOR,
     NEAR,
     NEAR_FLOOR,
-    attainable_share,
     finding,
     floor_ns,
     limited_by,
@@ -75,7 +74,6 @@ def test_a_rate_that_is_none_makes_no_floor(rate: float) -> None:
 
 def test_nothing_declared_makes_no_floor() -> None:
     assert floor_ns(Work(), DEVICE) is None
-    assert attainable_share(Work(), DEVICE, 5.0) is None
 
 
 def test_below_the_floor_quarantines_and_at_it_does_not() -> None:
@@ -106,9 +104,3 @@ def test_the_text_has_the_figures() -> None:
     flops = finding(Work(flops=5e11, precision="fp16"), DEVICE, 5e5)
     assert flops is not None
     assert flops.text.endswith("can do 500.000 Gflop at 500.0 Tflop/s in fp16 at best")
-
-
-def test_the_share_of_what_is_attainable_is_one_at_the_floor() -> None:
-    assert attainable_share(Work(bytes=2e6), DEVICE, 1000.0) == pytest.approx(1.0)
-    assert attainable_share(Work(bytes=2e6), DEVICE, 4000.0) == pytest.approx(0.25)
-    assert attainable_share(Work(bytes=2e6), DEVICE, 0.0) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelcup.domain import Compared, Final, FinalPlace, Meeting
-from kernelcup.reporting.phrases import duel_sentence, rank_text
+from kernelcup.reporting.phrases import duel_sentence
 from kernelcup_harness.protocol import DuelResult, DuelVerdict
 
 OFFICIAL = "official order"
@@ -23,12 +23,6 @@ def state_text(final: Final) -> str:
         f"Held on {final.ended_at:%Y-%m-%d %H:%M} UTC: {told}. All intervals hold together in at least "
         f"{100 * (1 - final.error):g} % of finals; entries that cannot be told apart share a place."
     )
-
-
-def place_text(place: FinalPlace) -> str:
-    """Return a place, its user and submission: ``2= ada #7``."""
-    user = place.user or DELETED
-    return f"{rank_text(place.place, tied=place.tied)} {user} #{place.submission}"
 
 
 def meeting_sentence(meeting: Meeting) -> str:

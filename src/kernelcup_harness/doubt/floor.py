@@ -53,12 +53,6 @@ def matrix_ns(work: Work, device: DeviceFacts) -> float | None:
     return 1e9 * work.flops / rate if rate is not None and _is_rate(rate) else None
 
 
-def attainable_share(work: Work, device: DeviceFacts, time_ns: float) -> float | None:
-    """Return the floor as a share of a time: 1 is the device's best. None if there is no floor."""
-    floor = floor_ns(work, device)
-    return floor / time_ns if floor is not None and time_ns > 0 else None
-
-
 def limited_by(work: Work, device: DeviceFacts) -> str:
     """Return the bound that decides the floor: ``memory``, ``arithmetic``, or an empty text if there is no floor."""
     memory, matrix = memory_ns(work, device) or 0.0, matrix_ns(work, device) or 0.0

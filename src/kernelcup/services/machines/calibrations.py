@@ -24,7 +24,6 @@ from kernelcup.storage.machines.calibrations import CalibrationRecord
 from kernelcup_harness.protocol import Backend, DeviceFacts, calibration, peaks
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
-EVERY = timedelta(hours=6)
 RESTED = timedelta(minutes=10)
 """When a dispatcher starts, it measures devices again whose calibration is older than this."""
 PATIENCE = timedelta(minutes=10)

@@ -8,7 +8,6 @@ import secrets
 PREFIX = "kc_"
 """The prefix of each secret, so that scanners for leaked secrets can recognize them."""
 RANDOM_BYTES = 32
-LENGTH = len(PREFIX) + 43
 
 # Twenty consonants that do not look alike and form no words. 8 of them have 34 bits.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"

@@ -90,12 +90,6 @@ def vouch(session: Session, *, machine: str, gpu: str, now: datetime) -> None:
     session.execute(update(table).where(table.id.in_(last)).values(vouched_at=now))
 
 
-def of_run(session: Session, run_id: int) -> CalibrationRecord | None:
-    """Return the calibration that was in force for a run."""
-    number = session.scalar(select(RunRow.calibration_id).where(RunRow.id == run_id))
-    return None if number is None else find(session, number)
-
-
 def find(session: Session, calibration_id: int) -> CalibrationRecord | None:
     """Return one calibration."""
     row = session.get(DeviceCalibrationRow, calibration_id)
