@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 from pathlib import Path
@@ -137,10 +138,38 @@ def test_a_missing_counter_accuses_nobody() -> None:
 def test_the_roofline_shows_roofs_and_kernels() -> None:
     picture = roofline.picture(call("matmul"))
     assert picture.count("<circle") == 1
+    assert '<text class="number"' in picture
     assert "tensor cores" in picture
     assert "FP32" in picture
     assert "nvjet_sm90" in picture
     assert "nan" not in picture.lower()
+
+
+def test_kernels_have_the_numbers_of_their_lines_in_the_table() -> None:
+    found = call("aten")
+    drawn = re.findall(
+        r'<title>([^<]*)</title></circle><text class="number" x="([\d.]+)"[^>]*>(\d)', roofline.picture(found)
+    )
+    rows = explain.rows(found)
+    assert [number for *_, number in drawn] == ["1", "2", "4"]  # the third has no operations
+    for name, _, number in drawn:
+        assert explain.short(html.unescape(name)) == rows[int(number) - 1].name
+
+
+def test_a_roof_below_the_kernels_is_in_the_picture_too() -> None:
+    picture = roofline.picture(call("matmul"))
+    (corners,) = re.findall(r'points="([^"]*)"/><text[^>]*>FP32', picture)
+    heights = [float(each.split(",")[1]) for each in corners.split()]
+    assert heights[0] > heights[1] == heights[2]
+
+
+def test_a_grid_is_told_by_the_dimensions_that_it_has() -> None:
+    assert [explain.blocks_text(each) for each in ([4096, 1, 1], [2, 64, 1], [1, 1, 8], [1, 1, 1])] == [
+        "4096",
+        "2 x 64",
+        "1 x 1 x 8",
+        "1",
+    ]
 
 
 def test_without_bytes_or_operations_there_is_no_roofline() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +42,14 @@ def test_what_the_device_did_is_drawn_by_stream() -> None:
     assert 'aria-label="2 activities on 2 streams in 30.0 µs"' in drawn
     assert "foo" in drawn
     assert ": 20.0 µs from 0.0 µs</title>" in drawn
+
+
+def test_a_name_stands_in_its_bar_as_far_as_there_is_room() -> None:
+    events = [event("reduce_kernel", 0, 40), event("k" * 50, 40, 20), event("tiny", 60, 1)]
+    labels = re.findall(r'<text class="name"[^>]*>([^<]*)<', timeline.picture(trace(*events)))
+    assert labels[0] == "reduce_kernel"
+    assert re.fullmatch("k{20,48}…", labels[1])
+    assert len(labels) == 2
 
 
 def test_where_no_device_took_part_the_outermost_work_of_the_host_is_drawn() -> None:

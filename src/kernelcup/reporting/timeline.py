@@ -21,7 +21,10 @@ MOST_BYTES = 64 << 20
 MOST_BARS = 2_000
 DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 HOST = frozenset({"cpu_op"})
-WIDTH, ROW, LEFT, TOP = 720, 22, 8, 6
+WIDTH, ROW, LEFT, TOP = 720, 24, 8, 6
+LETTER = 6.5
+"""Width of a letter of a name in a bar."""
+FEWEST_LETTERS = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,20 +47,27 @@ def picture(trace_gz64: str) -> str:
     span = max(max(each.start_us + each.lasts_us for each in bars) - begin, 1e-9)
     rows = sorted({each.row for each in bars})
     scale = (WIDTH - 2 * LEFT) / span
-    drawn = [
-        f'<rect class="mark" x="{LEFT + (each.start_us - begin) * scale:.2f}" y="{TOP + rows.index(each.row) * ROW}" '
-        f'width="{max(each.lasts_us * scale, 0.5):.2f}" height="{ROW - 6}"><title>'
-        f"{escape(explain.demangled(each.name)[:200])}: {each.lasts_us:.1f} µs from {each.start_us - begin:.1f} µs"
-        "</title></rect>"
-        for each in bars
-    ]
-    height = TOP + len(rows) * ROW + 16
+    drawn = [_bar(each, TOP + rows.index(each.row) * ROW, begin, scale) for each in bars]
+    height = TOP + len(rows) * ROW + 20
     label = f"{len(bars)} activities on {len(rows)} streams in {span:.1f} µs"
     return (
         f'<svg class="plot timeline" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">'
         f'{"".join(drawn)}<text x="{LEFT}" y="{height - 3}">0</text>'
         f'<text x="{WIDTH - LEFT}" y="{height - 3}" text-anchor="end">{span:.1f} µs</text></svg>'
     )
+
+
+def _bar(bar: Bar, y: int, begin_us: float, scale: float) -> str:
+    """Return a bar, with its name in it where there is room."""
+    x, wide = LEFT + (bar.start_us - begin_us) * scale, max(bar.lasts_us * scale, 0.5)
+    name = explain.demangled(bar.name)
+    title = escape(f"{name[:200]}: {bar.lasts_us:.1f} µs from {bar.start_us - begin_us:.1f} µs")
+    rect = f'<rect class="mark" x="{x:.2f}" y="{y}" width="{wide:.2f}" height="{ROW - 6}"><title>{title}</title></rect>'
+    short, letters = explain.short(name), int((wide - 8) / LETTER)
+    if letters < FEWEST_LETTERS:
+        return rect
+    label = short if len(short) <= letters else short[: letters - 1] + "…"
+    return f'{rect}<text class="name" x="{x + 4:.2f}" y="{y + ROW - 11}">{escape(label)}</text>'
 
 
 def events_of(trace_gz64: str) -> Sequence[Any]:

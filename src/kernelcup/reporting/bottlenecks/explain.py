@@ -123,8 +123,14 @@ def row(group: Group) -> Row:
         registers=int(seen["registers"]),
         shared_bytes=int(seen["shared_bytes"]),
         spills=int(seen["spills"]),
-        grid=" x ".join(map(str, seen.seen.grid)),
+        grid=blocks_text(seen.seen.grid),
     )
+
+
+def blocks_text(grid: Sequence[int]) -> str:
+    """Return the blocks of a grid by its dimensions, without those at the end that are 1."""
+    used = max((at for at, size in enumerate(grid, 1) if size > 1), default=1)
+    return " x ".join(map(str, grid[:used]))
 
 
 def text(found: Counters) -> str:

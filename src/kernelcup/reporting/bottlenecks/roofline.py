@@ -1,27 +1,36 @@
-"""The roofline of a profile as an SVG picture: operations a second over operations for each byte."""
+"""The roofline of a profile as an SVG picture: operations a second over operations for each byte.
+
+Kernels have the numbers of their lines in the table of kernels: names would hide each other, and on a phone there is
+no room for them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from html import escape
 
 from kernelcup.reporting.bottlenecks.explain import short
 from kernelcup.reporting.bottlenecks.launches import Group, Launch, groups
 from kernelcup_harness.protocol import Counters
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 56, 40, 16, 16
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 346, 56, 54, 34, 16
 MOST_POINTS = 5
 LEAST_SHARE = 0.05
-LINE = 13.0
-"""Height of a label."""
+SIDES = ((14, 0), (-14, 0), (0, -15), (0, 15), (12, -12), (-12, 12))
+"""Where a number may stand beside its point, the best place first."""
+ROOM = 18.0
+"""What a number keeps from other numbers and points."""
 
 
 def picture(found: Counters) -> str:
     """Return the picture; empty where no kernel has operations or bytes."""
-    shown = [each for each in groups(found.kernels) if each.share >= LEAST_SHARE and is_shown(each.longest)]
-    if not shown:
-        return ""
-    return _Picture(shown[:MOST_POINTS]).svg()
+    shown = {
+        number: each
+        for number, each in enumerate(groups(found.kernels), 1)
+        if each.share >= LEAST_SHARE and is_shown(each.longest)
+    }
+    return _Picture(dict(list(shown.items())[:MOST_POINTS])).svg() if shown else ""
 
 
 def is_shown(seen: Launch) -> bool:
@@ -32,28 +41,26 @@ def is_shown(seen: Launch) -> bool:
 class _Picture:
     """Scales are logarithmic and follow from roofs and kernels."""
 
-    def __init__(self, shown: list[Group]) -> None:
+    def __init__(self, shown: Mapping[int, Group]) -> None:
         self._shown = shown
-        self._taken: list[float] = []
-        """Heights of the labels so far."""
-        first = shown[0].longest
-        self._memory = first["dram_peak"] * first["dram_hz"]
-        self._roofs = roofs([each.longest for each in shown])
-        across = [each.longest.intensity for each in shown]
+        launches = [each.longest for each in shown.values()]
+        self._memory = launches[0]["dram_peak"] * launches[0]["dram_hz"]
+        self._roofs = roofs(launches)
+        across = [each.intensity for each in launches]
         ridges = [roof / self._memory for roof in self._roofs.values()]
-        up = [each.longest.flops / each.longest.seconds for each in shown]
-        self._x = _axis(min(across), max([*across, *ridges]))
-        self._y = _axis(min(up), max([*up, *self._roofs.values()]))
+        up = [each.flops / each.seconds for each in launches]
+        # Ridges too lie within the axes: a roof below them would be drawn along an edge.
+        self._x = _axis(min([*across, *ridges]), max([*across, *ridges]))
+        self._y = _axis(min([*up, *self._roofs.values()]), max([*up, *self._roofs.values()]))
 
     def svg(self) -> str:
         """Return the whole picture."""
-        names = "; ".join(short(each.name) for each in self._shown)
+        names = "; ".join(f"{number} {short(each.name)}" for number, each in self._shown.items())
         head = (
             f'<svg class="plot roofline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
             f'aria-label="Roofline: {escape(names)}" xmlns="http://www.w3.org/2000/svg">'
         )
-        points = [self._point(each) for each in self._shown]
-        return "".join([head, *self._grid(), *self._lines(), *points, "</svg>"])
+        return "".join([head, *self._grid(), *self._lines(), *self._points(), "</svg>"])
 
     def _at(self, intensity: float, rate: float) -> tuple[float, float]:
         x = LEFT + _place(intensity, self._x) * (WIDTH - LEFT - RIGHT)
@@ -64,7 +71,7 @@ class _Picture:
         for exponent in range(self._x[0], self._x[1] + 1):
             x, y = self._at(10.0**exponent, 10.0 ** self._y[0])
             found.append(f'<line class="axis" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{y:.1f}"/>')
-            found.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{10.0**exponent:g}</text>')
+            found.append(f'<text x="{x:.1f}" y="{y + 20:.1f}" text-anchor="middle">{10.0**exponent:g}</text>')
         for exponent in range(self._y[0], self._y[1] + 1):
             x, y = self._at(10.0 ** self._x[0], 10.0**exponent)
             found.append(f'<line class="axis" x1="{x:.1f}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>')
@@ -75,7 +82,7 @@ class _Picture:
         found.append(
             f'<text x="{middle:.0f}" y="{HEIGHT - 6}" text-anchor="middle">operations for each byte of memory</text>'
         )
-        return [*found, f'<text x="4" y="{TOP - 4}">TFLOP/s</text>']
+        return [*found, f'<text x="4" y="{TOP - 16}">TFLOP/s</text>']
 
     def _lines(self) -> list[str]:
         found = []
@@ -90,19 +97,25 @@ class _Picture:
             found.append(f'<text x="{x:.1f}" y="{y - 4:.1f}" text-anchor="end">{escape(name)}</text>')
         return found
 
-    def _point(self, group: Group) -> str:
-        seen = group.longest
-        x, y = self._at(seen.intensity, seen.flops / seen.seconds)
-        height = y + 4.0
-        while any(abs(height - each) < LINE for each in self._taken):
-            height += LINE
-        self._taken.append(height)
-        side, end = (-8, "end") if x > WIDTH / 2 else (8, "start")
-        return (
-            f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="5"><title>{escape(group.name[:200])}</title></circle>'
-            f'<text x="{x + side:.1f}" y="{height:.1f}" text-anchor="{end}">'
-            f"{escape(short(group.name)[:32])} ({group.share:.0%})</text>"
-        )
+    def _points(self) -> list[str]:
+        places = {
+            number: self._at(each.longest.intensity, each.longest.flops / each.longest.seconds)
+            for number, each in self._shown.items()
+        }
+        taken = list(places.values())
+        found = []
+        for number, (x, y) in places.items():
+            around = [(x + right, y + down) for right, down in SIDES]
+            others = [each for each in taken if each != (x, y)]
+            free = [each for each in around if all(math.dist(each, other) >= ROOM for other in others)]
+            label = (free or around)[0]
+            taken.append(label)
+            title = escape(self._shown[number].name[:200])
+            found.append(
+                f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="5"><title>{title}</title></circle>'
+                f'<text class="number" x="{label[0]:.1f}" y="{label[1] + 4:.1f}" text-anchor="middle">{number}</text>'
+            )
+        return found
 
 
 def roofs(shown: list[Launch]) -> dict[str, float]:
