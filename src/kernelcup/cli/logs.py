@@ -28,7 +28,6 @@ class OneLine(logging.Formatter):
         return f"{type(error).__name__}: {error} (details: {write_crash(error)})"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         record.exc_text = None
         return plain(super().format(record)).replace("\n", ": ", 1)
 

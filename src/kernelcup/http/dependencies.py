@@ -36,7 +36,6 @@ PlatformDep = Annotated[Platform, Depends(get_platform)]
 
 
 async def get_db(platform: PlatformDep) -> Database:
-    """Return the database."""
     return platform.db
 
 

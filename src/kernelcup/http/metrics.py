@@ -115,7 +115,6 @@ class DatabaseCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics."""
         try:
             found = stats.health(self._db, self._last_run)
         except StorageUnavailable:

@@ -38,7 +38,6 @@ class RunsInThreads(ABC):
         self._calls_lock = threading.Lock()
 
     def probe(self, devices: Sequence[Device]) -> list[MachineReading]:
-        """Return this machine."""
         slots = {device.name: device.slots for device in devices}
         return [MachineReading(name=socket.gethostname(), slots=slots, facts=facts_here())]
 

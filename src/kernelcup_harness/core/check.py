@@ -116,7 +116,6 @@ class Checks:
 
     @staticmethod
     def place(stage: StageName, case: PlannedCase) -> Place:
-        """Return the place of a case."""
         return Place(stage, case.index, case.parameters)
 
     def make_input(self, place: Place, sample: SampleName) -> Any:

@@ -61,7 +61,6 @@ class EventStopwatch:
 
 
 def stopwatch(backend: Backend) -> Stopwatch:
-    """Return the stopwatch of a backend."""
     return EventStopwatch() if backend is Backend.CUDA else HostStopwatch()
 
 

@@ -41,7 +41,6 @@ class Key:
 
     @classmethod
     def of(cls, backend: str, environment: Mapping[str, str]) -> Key:
-        """Return the key of an environment."""
         return cls(backend, tuple(sorted(environment.items())))
 
     @property

@@ -56,7 +56,6 @@ class RatioEstimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval of the ratio."""
         return math.exp(self.mean - self.half), math.exp(self.mean + self.half)
 
 

@@ -18,7 +18,6 @@ class SourceTree:
 
     @classmethod
     def of(cls, text: str, name: str = "submission.py") -> SourceTree:
-        """Return a tree of one file."""
         return cls(entry=name, files={name: text})
 
     @property

@@ -56,7 +56,6 @@ def files(
 
 
 def name_of(image: str, ran: Sequence[RanKernel]) -> str:
-    """Return the names of the kernels of an image."""
     return ", ".join(dict.fromkeys(each.name for each in ran if each.image == image))
 
 

@@ -80,7 +80,6 @@ class _Reader:
         return _name(self._value[key], f"{self.path}.{key}")
 
     def numbers(self, key: str, count: int, most: int) -> tuple[int, ...]:
-        """Return ``count`` numbers."""
         path = f"{self.path}.{key}"
         found = _list(self._value[key], path, count)
         if len(found) != count:

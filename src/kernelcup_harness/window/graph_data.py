@@ -148,7 +148,6 @@ class Capture:
 
 
 def encode(capture: Capture) -> bytes:
-    """Return a capture as bytes."""
     head = {
         "images": [
             {"bytes": len(each.code), "variables": [[v.name, v.value.hex()] for v in each.variables]}

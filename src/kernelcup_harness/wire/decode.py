@@ -60,7 +60,6 @@ class Decoder:
         self.tensors = [self._tensor(entry) for entry in table]
 
     def value(self, node: object, depth: int = 0) -> Any:
-        """Return the value of one node."""
         self._nodes += 1
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             raise BadTree("a tree that is too deep, too large, or has a node that is not an object")

@@ -10,12 +10,10 @@ Tree = app_commands.CommandTree[Any]
 
 
 def leaderboard(tree: Tree) -> app_commands.Group:
-    """Return ``/leaderboard``."""
     return _group(tree, "leaderboard", "Leaderboards: submit, view, manage")
 
 
 def admin(tree: Tree) -> app_commands.Group:
-    """Return ``/admin``."""
     return _group(tree, "admin", "For leaderboard managers and operators")
 
 

@@ -226,7 +226,6 @@ async def join(interaction: discord.Interaction, parts: Parts, code: str) -> Non
 
 
 def help_text(interaction: discord.Interaction, parts: Parts) -> str:
-    """Return the help text."""
     where = parts.guilds.submissions(interaction.guild_id or 0)
     place = f"\nSubmit in <#{where}>." if where is not None else ""
     return f"{HELP}{place}\nOn the web: <{parts.config.public_url}>"
@@ -246,7 +245,6 @@ class BoardPages(replies.View):
         return max(1, -(-len(self._boards) // BOARDS_A_PAGE))
 
     def embed(self) -> discord.Embed:
-        """Return the page."""
         embed = discord.Embed(title="Leaderboards", colour=boards_text.ACCENT)
         start = self._page * BOARDS_A_PAGE
         for board in self._boards[start : start + BOARDS_A_PAGE]:

@@ -38,7 +38,6 @@ class JobLine:
     score_s: float | None = None
 
     def text(self) -> str:
-        """Return the line."""
         device = f"**{texts.plain(self.device)}**"
         match self.state:
             case "queued":
@@ -125,7 +124,6 @@ class Live:
 
 
 def render(submission: Mapping[str, Any], live: Live, url: str) -> str:
-    """Return the message."""
     mode = MODES.get(submission["mode"], submission["mode"])
     head = f"## Submission #{submission['id']}: {texts.code(submission['file_name'])}"
     where = f"{mode} · {texts.code(submission['leaderboard'])} · <{url}>"

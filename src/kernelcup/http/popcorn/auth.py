@@ -85,7 +85,6 @@ def get_caller(request: Request, cli_id: CliId = None, web_id: WebId = None) -> 
 
 
 def get_admin(request: Request, authorization: Authorization = None) -> Actor:
-    """Return the requesting admin."""
     del authorization
     return admin_of(request)
 

@@ -33,7 +33,6 @@ class ModeConvertor(Convertor[str]):
         return value.lower()
 
     def to_string(self, value: str) -> str:
-        """Return the mode."""
         return value
 
 

@@ -40,7 +40,6 @@ LARGEST_TRACE_BYTES = 64 << 20
 
 
 def full_result(view: JobView, run: Run, db: Db) -> dict[str, Any]:
-    """Return a job as a ``FullResult``."""
     report = run.report
     return {
         "success": run.verdict is not Verdict.INTERNAL_ERROR,

@@ -101,7 +101,6 @@ class Group:
 
     @property
     def time_ns(self) -> float:
-        """The time of all its launches."""
         return sum(each["time_ns"] for each in self.launches)
 
 

@@ -95,7 +95,6 @@ class UpdatePreview:
 
     @property
     def changes_anything(self) -> bool:
-        """Return whether the update changes anything."""
         return bool(self.settings or self.files or self.cases or self.hidden)
 
 

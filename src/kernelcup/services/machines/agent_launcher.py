@@ -169,6 +169,5 @@ class AgentLauncher:
 
 
 def make(settings: LauncherSettings) -> AgentLauncher:
-    """Return the launcher for agents."""
     files = blobs.opened(settings.files_url, settings.data_dir / "files")
     return AgentLauncher(Database.open(settings.database_url, files=files))

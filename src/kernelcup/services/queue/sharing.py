@@ -50,7 +50,6 @@ class Family:
 
     @property
     def devices(self) -> list[Device]:
-        """The devices."""
         return [queue.device for queue in self._queues.values()]
 
     def update(self, waiting: Sequence[Backlog], running: Mapping[str, int]) -> None:

@@ -66,7 +66,6 @@ class Ranking:
     frozen: bool
 
     def state(self, part: Part = WHOLE) -> State:
-        """Return the state of a part."""
         return standings.state(
             self.session,
             board_id=self.board_id,
@@ -156,7 +155,6 @@ def _read(wanted: Ranking, part: Part, head: Placed | None) -> Iterator[Known]:
 
 
 def _ranks(parts: Sequence[Known]) -> Sequence[int]:
-    """Return the rank of each place."""
     ranks = array("l")
     rank = 1
     for part in parts:

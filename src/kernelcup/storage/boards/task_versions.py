@@ -37,7 +37,6 @@ def save(session: Session, task: Task, *, now: datetime) -> str:
 
 
 def load(session: Session, task_hash: str) -> Task:
-    """Return the task with this hash."""
     return Task.from_json(_column(session, TaskVersionRow.body, task_hash))
 
 

@@ -91,7 +91,6 @@ def vouch(session: Session, *, machine: str, gpu: str, now: datetime) -> None:
 
 
 def find(session: Session, calibration_id: int) -> CalibrationRecord | None:
-    """Return one calibration."""
     row = session.get(DeviceCalibrationRow, calibration_id)
     return None if row is None else _record(row)
 

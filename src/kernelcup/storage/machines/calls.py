@@ -91,7 +91,6 @@ def ended(session: Session) -> set[str]:
 
 
 def find(session: Session, call_id: str) -> AgentCall | None:
-    """Return a call."""
     row = session.get(MachineCallRow, call_id, populate_existing=True)
     return None if row is None else _call(row)
 
@@ -136,7 +135,6 @@ def take_events(session: Session, call_ids: Collection[str]) -> dict[str, list[A
 
 
 def with_events(session: Session, call_ids: Collection[str]) -> bool:
-    """Return whether one of the calls has events."""
     query = select(MachineCallRow.events).where(MachineCallRow.id.in_(call_ids))
     return any(session.scalars(query))
 

@@ -54,7 +54,6 @@ def every(session: Session) -> list[Machine]:
 
 
 def find(session: Session, name: str) -> Machine | None:
-    """Return a machine."""
     row = session.get(MachineRow, name, populate_existing=True)
     return None if row is None else _machine(row)
 

@@ -52,7 +52,6 @@ def rename(session: Session, identity: Identity) -> None:
 
 
 def remove(session: Session, user_id: int, provider: str, subject: str) -> None:
-    """Remove an identity from its user."""
     mine = (
         IdentityRow.provider == provider,
         IdentityRow.subject == subject,

@@ -77,7 +77,6 @@ def position(session: Session, job: Job) -> int | None:
 
 
 def waiting_kinds(session: Session, *, device: str) -> list[JobKind]:
-    """Return the kinds of jobs that wait for a device."""
     is_ranked = (JobRow.mode == Mode.LEADERBOARD.value).label("is_ranked")
     query = (
         select(SubmissionRow.leaderboard_id, is_ranked)

@@ -172,7 +172,6 @@ def claim(
 
 
 def has_waiting(session: Session, *, device: str, up_to_submission: int | None = None) -> bool:
-    """Return whether a job waits for a device."""
     return session.execute(_first(device, up_to_submission)).first() is not None
 
 
@@ -276,7 +275,6 @@ def lock(session: Session, job_ids: Iterable[int]) -> list[Job]:
 
 
 def running(session: Session) -> list[Lease]:
-    """Return all leases."""
     rows = session.scalars(select(JobRow).where(RUNNING)).all()  # ordered by id, SQLite would read all jobs
     return [_lease(row) for row in sorted(rows, key=lambda row: row.id)]
 

@@ -108,7 +108,6 @@ def newest(session: Session, *, board_id: int, device: str) -> StoredFinal | Non
 
 
 def find(session: Session, final_id: int) -> StoredFinal:
-    """Return a final."""
     return _final(session.scalars(select(FinalRow).where(FinalRow.id == final_id)).one())
 
 

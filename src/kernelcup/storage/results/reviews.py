@@ -48,7 +48,6 @@ def insert(
     evidence: Mapping[str, Any],
     now: datetime,
 ) -> int:
-    """Open a review and return its id."""
     code = select(SubmissionRow.code_hash).join(JobRow, JobRow.submission_id == SubmissionRow.id)
     row = ReviewRow(
         job_id=job_id,

@@ -54,7 +54,6 @@ WHY = {
 
 
 def without_comments(text: str) -> str:
-    """Return a text of C without its comments."""
     return COMMENT.sub(" ", text)
 
 

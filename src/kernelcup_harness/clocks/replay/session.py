@@ -361,7 +361,6 @@ class ReplayClock:
         return self._session.has_met_hidden
 
     def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
-        """Yield the result of each case."""
         cases = self._plans.cases(stage)
         if (yield from self._session.results(stage, cases, judge, self._around)):
             return

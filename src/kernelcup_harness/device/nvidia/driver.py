@@ -58,7 +58,6 @@ class Driver:
         return found.value
 
     def error_name(self, code: int) -> str:
-        """Return the name of an error."""
         text = ctypes.c_char_p()
         self.library.cuGetErrorName(code, ctypes.byref(text))
         return text.value.decode() if text.value else "unknown error"

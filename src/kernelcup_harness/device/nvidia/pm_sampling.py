@@ -162,7 +162,6 @@ class Sampler:
         self._call("cuptiPmSamplingStart", _Sampler.made(sampler=self._sampler))
 
     def stop(self) -> None:
-        """Stop."""
         self._call("cuptiPmSamplingStop", _Sampler.made(sampler=self._sampler))
 
     def read(self) -> list[Sample]:

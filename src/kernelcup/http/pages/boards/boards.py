@@ -99,7 +99,6 @@ class Head:
 
     @property
     def board(self) -> Leaderboard:
-        """The leaderboard."""
         return self.summary.board
 
     def url(self, part: str = "", **query: Any) -> str:
