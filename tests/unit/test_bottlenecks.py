@@ -172,6 +172,27 @@ def test_a_grid_is_told_by_the_dimensions_that_it_has() -> None:
     ]
 
 
+def test_operations_on_halves_count_and_have_their_roof() -> None:
+    """An addition of halves in CUDA C++ on an H100, of which ncu counts HFMA2 only."""
+    add = made(
+        time_ns=9728.0,
+        cycles=13_900.0,
+        hfma=113.34,
+        dram_read=33.5e6,
+        dram_written=1.0e6,
+        dram_peak=1280.0,
+        dram_hz=2.6e9,
+        ffma_peak=16_896.0,
+        hfma_peak=16_896.0,
+        hz=1.43e9,
+    )
+    launch = Launch(add)
+    assert launch.flops == pytest.approx(4 * 113.34 * 13_900)
+    assert roofline.roofs([launch])["FP16"] == 2 * roofline.roofs([launch])["FP32"]
+    assert ">FP16</text>" in roofline.picture(profile(add))
+    assert "FP16" not in roofline.picture(call("matmul"))
+
+
 def test_without_bytes_or_operations_there_is_no_roofline() -> None:
     assert roofline.picture(profile(made())) == ""
 

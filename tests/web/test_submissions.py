@@ -78,7 +78,7 @@ def test_report_has_each_case_with_time_interval_samples_and_share(db, client, a
     assert "3.92x" in page
     assert "rank 1" in page
     assert "The interval is wide" in page
-    assert "3.6 s from sending to the result" in page
+    assert "3.7 s from sending to the result" in page
     assert 'href="/api/v1/submissions/1"' in page
     assert "What to do next" in page
     assert '<span class="k">def</span>' in page

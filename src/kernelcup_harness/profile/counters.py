@@ -72,10 +72,14 @@ COLUMNS = {
     "fadd": f"{EXECUTED}_fadd_pred_on.sum.per_cycle_elapsed",
     "fmul": f"{EXECUTED}_fmul_pred_on.sum.per_cycle_elapsed",
     "ffma": f"{EXECUTED}_ffma_pred_on.sum.per_cycle_elapsed",
+    "hadd": f"{EXECUTED}_hadd_pred_on.sum.per_cycle_elapsed",
+    "hmul": f"{EXECUTED}_hmul_pred_on.sum.per_cycle_elapsed",
+    "hfma": f"{EXECUTED}_hfma_pred_on.sum.per_cycle_elapsed",
     "dadd": f"{EXECUTED}_dadd_pred_on.sum.per_cycle_elapsed",
     "dmul": f"{EXECUTED}_dmul_pred_on.sum.per_cycle_elapsed",
     "dfma": f"{EXECUTED}_dfma_pred_on.sum.per_cycle_elapsed",
     "ffma_peak": "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained",
+    "hfma_peak": "sm__sass_thread_inst_executed_op_hfma_pred_on.sum.peak_sustained",
 }
 TENSOR_FLOPS = re.compile(r"sm__ops_path_tensor_src_(?!int1\.)\w+\.sum")
 """Operations of the tensor cores by the type of their input; their sum is kept."""

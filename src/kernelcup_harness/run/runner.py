@@ -83,6 +83,7 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
                     inner = folder / "counters"
                     inner.mkdir()
                     record.counters = CountersRun(spec, secret, inner, record.environment, boxed=boxed).run()
+                    record.phases["profile/ncu"] = record.counters.seconds
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)

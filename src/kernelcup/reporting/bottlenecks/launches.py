@@ -14,6 +14,8 @@ LIMITS = {
     "limit_warps": "the size of its blocks",
     "limit_blocks": "the number of blocks that a multiprocessor holds",
 }
+FP16_OPERATIONS = {"hadd": 2, "hmul": 2, "hfma": 4}
+"""Two numbers an instruction."""
 FP32_OPERATIONS = {"fadd": 1, "fmul": 1, "ffma": 2}
 FP64_OPERATIONS = {"dadd": 1, "dmul": 1, "dfma": 2}
 
@@ -55,7 +57,7 @@ class Launch:
     @property
     def flops(self) -> float:
         """Floating-point operations of all units."""
-        plain = {**FP32_OPERATIONS, **FP64_OPERATIONS}
+        plain = {**FP16_OPERATIONS, **FP32_OPERATIONS, **FP64_OPERATIONS}
         return self["cycles"] * sum(self[name] * each for name, each in plain.items()) + self["tensor_flops"]
 
     @property

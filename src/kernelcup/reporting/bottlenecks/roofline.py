@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from html import escape
 
 from kernelcup.reporting.bottlenecks.explain import short
-from kernelcup.reporting.bottlenecks.launches import Group, Launch, groups
+from kernelcup.reporting.bottlenecks.launches import FP16_OPERATIONS, Group, Launch, groups
 from kernelcup_harness.protocol import Counters
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 346, 56, 54, 34, 16
@@ -119,11 +119,13 @@ class _Picture:
 
 
 def roofs(shown: list[Launch]) -> dict[str, float]:
-    """Return the peaks in operations a second: FP32 always, tensor cores where they were used."""
+    """Return the peaks in operations a second: FP32 always, FP16 and tensor cores where they were used."""
     found = {}
     first = shown[0]
     if first["ffma_peak"] and first["hz"]:
         found["FP32"] = 2.0 * first["ffma_peak"] * first["hz"]
+    if first["hfma_peak"] and first["hz"] and any(each[name] for each in shown for name in FP16_OPERATIONS):
+        found["FP16"] = 4.0 * first["hfma_peak"] * first["hz"]
     busy = [each for each in shown if each["tensor_pct"] >= 1.0 and each["tensor_flops"]]
     if busy:
         best = max(busy, key=lambda each: each["tensor_pct"])

@@ -286,8 +286,9 @@ def _phases(report: RunReport, waited_s: float) -> Iterator[tuple[str, float]]:
         found[told] = found.get(told, 0.0) + max(seconds, 0.0)
     if len(found) == 1:
         return
-    total = sum(found.values())
-    rest = found.pop(report_words.OTHER_PHASE, 0.0)
+    unnamed = max(report.duration_s - sum(report.phases.values()), 0.0)
+    total = sum(found.values()) + unnamed
+    rest = found.pop(report_words.OTHER_PHASE, 0.0) + unnamed
     for name, seconds in found.items():
         if seconds >= ENOUGH * total:
             yield name, seconds
