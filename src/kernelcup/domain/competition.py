@@ -134,6 +134,8 @@ class BoardSettings:
     """Whether a new first place must win a duel against the previous one, measured in turns."""
     event: str = ""
     """The event that it is part of; empty for none."""
+    share: float = 1.0
+    """Its weight among leaderboards whose jobs wait for the same GPUs; only admins set it."""
 
     @property
     def publishes_code(self) -> bool:
@@ -224,6 +226,7 @@ class Job:
     reason: str = ""
     """Why it waits or was cancelled."""
     user_id: int = 0
+    leaderboard_id: int = 0
     priority: Priority = Priority.RANKED
     first_attempt: int = 1
     """The attempt with which the current judging began: more than 1 after a rejudge."""

@@ -10,7 +10,7 @@ from builders import make_board, make_device, make_submission
 from fake_fleet import FakeEngine, FakeFleet
 from kernelcup.domain import grouped, slots_for, split_count
 from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.queue import jobs
+from kernelcup.storage.queue import claims
 from kernelcup_harness.protocol import Mode
 from launcher_conformance import report_for
 
@@ -131,4 +131,4 @@ def test_no_host_is_held_for_practice_while_ranked_jobs_wait(stage: Stage) -> No
     stage.finish("m2")
     assert stage.running == {"H100 on m1": 2, "H100 on m2": 2}
     with stage.db.read() as session:
-        assert jobs.has_waiting(session, device="H100x2")
+        assert claims.has_waiting(session, device="H100x2")

@@ -67,6 +67,14 @@ EventOption = Annotated[
 ]
 
 
+ShareOption = Annotated[
+    float | None,
+    typer.Option(
+        "--share", metavar="WEIGHT", help="Its weight among leaderboards that want the same GPUs; for admins."
+    ),
+]
+
+
 def _deadline(text: str) -> datetime | None:
     from kernelcup.services.boards.deadlines import parse_deadline
 
@@ -115,6 +123,7 @@ OPTIONS: Mapping[str, tuple[Any, str, Callable[[Any], object]]] = {
     "review_tag": (ReviewTagOption, "review_tags", lambda tags: [] if tags == [NONE] else tags),
     "trust": (TrustOption, "trust", read_trust),
     "duel": (DuelOption, "duel", bool),
+    "share": (ShareOption, "share", float),
     "event": (EventOption, "event", lambda name: "" if name == NONE else name),
 }
 """The options of a command, each with its setting and the function that reads its value."""

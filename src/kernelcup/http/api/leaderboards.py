@@ -60,6 +60,7 @@ FORMS: dict[str, Any] = {
     "freeze_at": (Moment | None, None),
     "max_file_bytes": (int | None, Field(default=None, ge=1, le=1_000_000)),
     "review_tags": (list[Annotated[str, Field(max_length=64)]] | None, Field(default=None, max_length=100)),
+    "share": (float | None, Field(default=None, description="Its weight; see the setting. Admins only.")),
     "event": (
         str | None,
         Field(default=None, max_length=100, description="The event that it belongs to; empty for none."),

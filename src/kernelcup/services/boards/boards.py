@@ -38,6 +38,7 @@ from kernelcup_harness.protocol import Backend, HarnessKind
 
 LONGEST_NAME = 64
 LARGEST_SIZE_LIMIT = 16 << 20
+SMALLEST_SHARE, LARGEST_SHARE = 0.01, 100.0
 MOST_REVIEW_TAGS = 50
 
 # First path segments of the web site's addresses: the existing client puts leaderboard names there too.
@@ -130,6 +131,8 @@ def make_board(
     """
     if isinstance(creator, Actor):
         access.require(creator, Scope.MANAGE, role=Role.CREATOR)
+        if settings.share != BoardSettings().share:
+            access.require(creator, Scope.ADMIN, role=Role.ADMIN)
     check_board_name(name)
     chosen = choose_devices(devices, known_devices)
     check_judgeable(task, chosen, known_devices)
@@ -308,6 +311,8 @@ def check_settings(settings: BoardSettings) -> None:
         raise InvalidValue("The freeze is before the opening.")
     if settings.max_file_bytes is not None and not 1 <= settings.max_file_bytes <= LARGEST_SIZE_LIMIT:
         raise InvalidValue(f"max_file_bytes {settings.max_file_bytes}: expected 1 to {LARGEST_SIZE_LIMIT:,}.")
+    if not SMALLEST_SHARE <= settings.share <= LARGEST_SHARE:
+        raise InvalidValue(f"share {settings.share:g}: expected {SMALLEST_SHARE:g} to {LARGEST_SHARE:g}.")
     if len(settings.review_tags) > MOST_REVIEW_TAGS:
         raise InvalidValue(f"review_tags: at most {MOST_REVIEW_TAGS}.")
     for tag in settings.review_tags:

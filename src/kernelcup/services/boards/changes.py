@@ -12,8 +12,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import SETTING_TYPES, Actor, Device, Leaderboard, Task
+from kernelcup.domain import SETTING_TYPES, Actor, Device, Leaderboard, Role, Scope, Task
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.services import access
 from kernelcup.services.boards import boards as board_rules
 from kernelcup.services.boards.board_events import check_event
 from kernelcup.services.boards.judgeable import check_judgeable
@@ -346,6 +347,8 @@ def _total(parts: Sequence[float | None]) -> float | None:
 def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, now: datetime) -> None:
     """Make a change that was planned in this transaction; the leaderboard is locked."""
     changed, preview = plan.board, plan.preview
+    if changed.share != board.share:  # it takes GPUs from other leaderboards
+        access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     if preview.reveals:
         told = f"{'; '.join(preview.reveals)}: {actor.name} changed that on {now:%Y-%m-%d %H:%M} UTC."
         boards.add_notice(session, board.id, f"{told[0].upper()}{told[1:]}")

@@ -27,7 +27,7 @@ from kernelcup.services.queue.under_way import UnderWay
 from kernelcup.services.submissions.screening import Look
 from kernelcup.services.submissions.submissions import has_ended, show_submission
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.queue import jobs
+from kernelcup.storage.queue import claims
 from kernelcup.storage.queue.jobs import Lease
 
 REST_S = 2.0
@@ -302,4 +302,4 @@ def _is_idle(db: Database, devices: Sequence[str]) -> bool:
     with db.read() as session:
         stopped = lifecycle.paused_devices(session)
         some = [device for device in devices if device.lower() not in stopped]
-        return not any(jobs.has_waiting(session, device=device) for device in some)
+        return not any(claims.has_waiting(session, device=device) for device in some)

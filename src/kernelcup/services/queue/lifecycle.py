@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -34,7 +33,7 @@ from kernelcup.services.submissions.review_evidence import Held
 from kernelcup.storage.boards import boards, task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import machines
-from kernelcup.storage.queue import comparisons, job_durations, jobs
+from kernelcup.storage.queue import claims, comparisons, job_durations, jobs
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results import runs
 from kernelcup.storage.rules import pauses
@@ -60,11 +59,12 @@ def claim_next(
     now: datetime,
     up_to_submission: int | None = None,
     but: Sequence[JobKind] = (),
-    prefer: Priority | None = None,
+    only: Priority | None = None,
+    board_id: int | None = None,
 ) -> Lease | None:
     """Take the first waiting job for one of the devices, None if there is none.
 
-    Jobs of the kinds ``but`` wait on. Jobs of the class ``prefer`` go before all others.
+    Jobs of the kinds ``but`` wait on, and all that are not of the class ``only`` or of the leaderboard ``board_id``.
     """
     until = now + timedelta(seconds=lease_s)
     # Look before writing: SQLite has only one writer, and most looks find nothing.
@@ -72,15 +72,14 @@ def claim_next(
         some = [
             device
             for device in devices
-            if jobs.has_waiting(session, device=device, up_to_submission=up_to_submission)
+            if claims.has_waiting(session, device=device, up_to_submission=up_to_submission)
         ]
         stopped = paused_devices(session) if some else {}
     some = [device for device in some if device.lower() not in stopped]
     if not some:
         return None
     with db.write() as session:
-        claim = partial(
-            jobs.claim,
+        lease = claims.claim(
             session,
             owner=owner,
             until=until,
@@ -88,8 +87,9 @@ def claim_next(
             now=now,
             up_to_submission=up_to_submission,
             but=but,
+            only=only,
+            board_id=board_id,
         )
-        lease = (claim(only=prefer) if prefer is not None else None) or claim()
         if lease is not None:
             job = lease.job
             events.record(session, job.submission_id, "started", {"attempt": job.attempt}, job.id, now)

@@ -75,6 +75,10 @@ class Rooms:
         """Return how many of our jobs run on a device."""
         return self._under_way.running(device)
 
+    def jobs_under_way(self) -> set[int]:
+        """Return our jobs that have not ended."""
+        return {attempt.lease.job.id for attempt in self._under_way}
+
     def free(self, device: Device) -> int:
         """Return how many jobs may start on a device now. Raise ``LaunchError``, ``OSError``."""
         if self._calibrations.holds(device) or device.launcher in self._resting:

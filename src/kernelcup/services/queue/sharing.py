@@ -1,4 +1,8 @@
-"""Devices that take several GPUs of one host share the hosts with those that take one (``H200x2`` and ``H200``).
+"""Who is next: among leaderboards, and among devices that take the GPUs of the same hosts.
+
+Leaderboards whose jobs wait for the same GPUs are given GPU time by their weights (:class:`Shares`).
+
+Devices that take several GPUs of one host share the hosts with those that take one (``H200x2`` and ``H200``).
 
 Each device of such a family gets a share of the GPUs that follows what its waiting jobs ask for: the device that has
 been given the least of its share starts the next job. If that job needs several GPUs and no host has them free, a host
@@ -10,10 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from kernelcup.domain import Device
+from kernelcup.domain import Device, Job, split_count
 from kernelcup.services.queue.rooms import Room
 from kernelcup.storage.queue.backlog import Backlog
+
+UNKNOWN_S = 30.0
+"""The expected GPU time of a leaderboard's first job."""
 
 AHEAD = 2
 """How many jobs on each host the larger device may be ahead of its turn, before its hosts are given back."""
@@ -99,6 +107,56 @@ class Family:
         queue = self._queues[device.name]
         queue.had += queue.step
         queue.waiting[priority] = max(queue.waiting.get(priority, 0) - 1, 0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Begun:
+    job: Job
+    weight: float
+    at: datetime
+    expected_s: float
+
+
+class Shares:
+    """The GPU time that leaderboards were given by this dispatcher, by start-time fair queueing.
+
+    The leaderboard with the least time by its weight is next. One whose jobs did not wait begins where the others
+    are: it saves up no time, and none can be kept waiting for longer than the others take for one job each, times
+    their weights by its own.
+    """
+
+    def __init__(self) -> None:
+        self._had: dict[tuple[str, int], float] = {}
+        """GPU-seconds by weight, by model and leaderboard."""
+        self._now_at: dict[str, float] = {}
+        """What the leaderboard had that was served last, by model."""
+        self._begun: dict[int, _Begun] = {}
+        self._usual_s: dict[int, float] = {}
+        """The GPU time of the last job of each leaderboard."""
+
+    def order(self, model: str, weights: Mapping[int, float]) -> list[int]:
+        """Return leaderboards with waiting jobs, the one whose turn it is first."""
+        return sorted(weights, key=lambda board_id: (self._at(model, board_id), board_id))
+
+    def begin(self, job: Job, weight: float, now: datetime) -> None:
+        """Note that a job was claimed; its leaderboard is charged what its last job took."""
+        model, gpus = split_count(job.device)
+        expected_s = self._usual_s.get(job.leaderboard_id, UNKNOWN_S) * gpus
+        self._now_at[model] = had = self._at(model, job.leaderboard_id)
+        self._had[model, job.leaderboard_id] = had + expected_s / weight
+        self._begun[job.id] = _Begun(job=job, weight=weight, at=now, expected_s=expected_s)
+
+    def settle(self, running: Collection[int], now: datetime) -> None:
+        """Charge the jobs that do not run any more what they took."""
+        for job_id in self._begun.keys() - set(running):
+            ended = self._begun.pop(job_id)
+            model, gpus = split_count(ended.job.device)
+            took_s = max((now - ended.at).total_seconds(), 0.0)
+            self._usual_s[ended.job.leaderboard_id] = took_s
+            self._had[model, ended.job.leaderboard_id] += (took_s * gpus - ended.expected_s) / ended.weight
+
+    def _at(self, model: str, board_id: int) -> float:
+        return max(self._had.get((model, board_id), 0.0), self._now_at.get(model, 0.0))
 
 
 def families(devices: Iterable[Device]) -> list[Family]:

@@ -10,9 +10,9 @@ from kernelcup.domain import Device, JobKind, Priority
 from kernelcup.errors import LaunchError
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.rooms import Rooms
-from kernelcup.services.queue.sharing import Family, families
+from kernelcup.services.queue.sharing import Family, Shares, families
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.queue import backlog
+from kernelcup.storage.queue import backlog, claims
 from kernelcup.storage.queue.jobs import Lease
 
 
@@ -48,6 +48,7 @@ class Starts:
         self._profile_share = profile_share
         self._since_profile = dict.fromkeys(self._devices, 0)
         """How many jobs each device has begun since it was a profile's turn."""
+        self._shares = Shares()
         self._sharing = [device for family in self._families for device in family.devices]
 
     def look(self, devices: Sequence[str], up_to_submission: int | None, *, is_due: bool) -> None:
@@ -55,6 +56,7 @@ class Starts:
 
         Raise ``LaunchError`` if a launcher cannot be asked, once the devices of the others had their turn.
         """
+        self._shares.settle(self._rooms.jobs_under_way(), self._clock())
         if is_due and self._sharing:
             with self._db.read() as session:
                 waiting = backlog.backlogs(session, devices=[device.name for device in self._sharing])
@@ -100,16 +102,31 @@ class Starts:
 
     def _claim(self, device: Device, up_to_submission: int | None, but: Sequence[JobKind]) -> Lease | None:
         is_profiles_turn = (self._since_profile[device.name] + 1) * self._profile_share >= 1
-        lease = lifecycle.claim_next(
+        with self._db.read() as session:
+            turn, weights = claims.boards_in_turn(
+                session,
+                device=device.name,
+                up_to_submission=up_to_submission,
+                but=but,
+                prefer=Priority.PROFILE if is_profiles_turn else None,
+            )
+        claim = partial(
+            lifecycle.claim_next,
             self._db,
             owner=self._owner,
             lease_s=self._lease_s,
             devices=[device.name],
-            now=self._clock(),
             up_to_submission=up_to_submission,
             but=but,
-            prefer=Priority.PROFILE if is_profiles_turn else None,
+            only=turn,
         )
+        lease = None
+        for board_id in self._shares.order(device.model, weights):
+            now = self._clock()
+            lease = claim(now=now, board_id=board_id)
+            if lease is not None:
+                self._shares.begin(lease.job, weights[board_id], now)
+                break
         if lease is not None:
             # A turn for which no profile waits is over: waiting saves up none.
             was_turn = is_profiles_turn or lease.job.priority is Priority.PROFILE

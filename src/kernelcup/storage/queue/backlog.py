@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, literal, select, tuple_
+from sqlalchemy import and_, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobKind, JobState, Priority
-from kernelcup.storage.queue.jobs import ORDER, QUEUED, RUNNING
-from kernelcup.storage.tables import JobRow, SubmissionRow
+from kernelcup.storage.queue.jobs import QUEUED, RUNNING
+from kernelcup.storage.tables import JobRow, LeaderboardRow
 from kernelcup_harness.protocol import Mode
 
 MOST_COUNTED = 1000
@@ -19,13 +20,44 @@ MOST_COUNTED = 1000
 
 
 def ahead(session: Session, job: Job) -> dict[Mode, int]:
-    """Return how many jobs are ahead of a waiting one, by mode; counting stops above ``MOST_COUNTED``."""
+    """Return how many jobs are ahead of a waiting one, by mode; counting stops above ``MOST_COUNTED``.
+
+    Of other leaderboards in its class as many are expected to go first as their shares allow meanwhile.
+    """
     turn = session.execute(select(JobRow.turn).where(JobRow.id == job.id)).scalar_one()
-    earlier = tuple_(*ORDER) < tuple_(literal(job.priority), literal(turn), literal(job.id))
-    waiting = select(JobRow.mode).where(QUEUED, JobRow.device == job.device, earlier)
-    before = waiting.limit(MOST_COUNTED + 1).subquery()
-    query = select(before.c.mode, func.count()).group_by(before.c.mode)
-    return {Mode(mode): count for mode, count in session.execute(query)}
+    here = (QUEUED, JobRow.device == job.device)
+    in_class = (JobRow.priority == int(job.priority), JobRow.leaderboard_id == job.leaderboard_id)
+    earlier = tuple_(JobRow.turn, JobRow.id) < tuple_(literal(turn), literal(job.id))
+    found: Counter[Mode] = Counter()
+    for where in (JobRow.priority < int(job.priority), and_(*in_class, earlier)):
+        before = select(JobRow.mode).where(*here, where).limit(MOST_COUNTED + 1).subquery()
+        query = select(before.c.mode, func.count()).group_by(before.c.mode)
+        found.update({Mode(mode): count for mode, count in session.execute(query)})
+    own = session.execute(
+        select(func.count()).where(*here, *in_class, earlier).select_from(JobRow)
+    ).scalar_one()
+    for mode, count in _of_other_boards(session, job, own + 0.5):
+        found[mode] += count
+    return dict(found)
+
+
+def _of_other_boards(session: Session, job: Job, own: float) -> Iterator[tuple[Mode, int]]:
+    """Yield how many jobs of each other leaderboard go while ``own`` of the job's are served, by mode."""
+    query = (
+        select(JobRow.leaderboard_id, LeaderboardRow.share, JobRow.mode, func.count().label("waiting"))
+        .join(LeaderboardRow, LeaderboardRow.id == JobRow.leaderboard_id)
+        .where(QUEUED, JobRow.device == job.device, JobRow.priority == int(job.priority))
+        .group_by(JobRow.leaderboard_id, LeaderboardRow.share, JobRow.mode)
+    )
+    rows = session.execute(query).all()
+    mine = next((row.share for row in rows if row.leaderboard_id == job.leaderboard_id), 1.0)
+    totals: Counter[int] = Counter()
+    for row in rows:
+        totals[row.leaderboard_id] += row.waiting
+    for row in rows:
+        if row.leaderboard_id != job.leaderboard_id:
+            served = min(totals[row.leaderboard_id], int(own * row.share / mine))
+            yield Mode(row.mode), round(served * row.waiting / totals[row.leaderboard_id])
 
 
 def under_way(session: Session, *, device: str) -> list[tuple[Mode, datetime]]:
@@ -78,10 +110,6 @@ def position(session: Session, job: Job) -> int | None:
 
 def waiting_kinds(session: Session, *, device: str) -> list[JobKind]:
     is_ranked = (JobRow.mode == Mode.LEADERBOARD.value).label("is_ranked")
-    query = (
-        select(SubmissionRow.leaderboard_id, is_ranked)
-        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
-        .where(QUEUED, JobRow.device == device)
-        .distinct()
-    )
+    waiting = (QUEUED, JobRow.device == device)
+    query = select(JobRow.leaderboard_id, is_ranked).where(*waiting).distinct()
     return sorted(JobKind(board_id=board, is_ranked=bool(ranked)) for board, ranked in session.execute(query))

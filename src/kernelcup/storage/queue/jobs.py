@@ -22,7 +22,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Select,
     bindparam,
     case,
     func,
@@ -34,10 +33,10 @@ from sqlalchemy import (
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobKind, JobState, Priority
+from kernelcup.domain import Job, JobState, Priority
 from kernelcup.errors import StaleLease
 from kernelcup.storage.engine.rows import made_of
-from kernelcup.storage.tables import JobRow, SubmissionRow, table_of
+from kernelcup.storage.tables import JobRow, table_of
 from kernelcup_harness.protocol import Mode
 
 
@@ -67,6 +66,7 @@ def enqueue(
     *,
     submission_id: int,
     user_id: int,
+    leaderboard_id: int,
     task_hash: str,
     device: str,
     mode: Mode,
@@ -77,6 +77,7 @@ def enqueue(
     values = {
         "submission_id": submission_id,
         "user_id": user_id,
+        "leaderboard_id": leaderboard_id,
         "task_hash": task_hash,
         "device": device,
         "mode": mode.value,
@@ -97,6 +98,7 @@ def enqueue(
         attempt=1,
         reason="",
         user_id=user_id,
+        leaderboard_id=leaderboard_id,
         priority=priority,
         first_attempt=1,
         queued_at=now,
@@ -132,49 +134,6 @@ _OF_SUBMISSION = (
 )
 
 
-def claim(
-    session: Session,
-    *,
-    owner: str,
-    until: datetime,
-    devices: Sequence[str],
-    now: datetime,
-    up_to_submission: int | None = None,
-    but: Sequence[JobKind] = (),
-    only: Priority | None = None,
-) -> Lease | None:
-    """Claim the first job in the queues of the devices, None if there is none.
-
-    Jobs of the kinds ``but`` wait, and all that are not of the class ``only``.
-    """
-    for device in _by_turn(session, devices, up_to_submission):
-        first = (
-            _first(device, up_to_submission, but, only)
-            .with_for_update(skip_locked=True)  # SQLite ignores this; it has only one writer anyway
-            .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
-        )
-        claimed = (
-            update(JobRow)
-            .where(JobRow.id == first)
-            .values(
-                state=JobState.RUNNING.value,
-                lease_owner=owner,
-                lease_token=secrets.token_hex(16),
-                lease_until=until,
-                started_at=now,
-            )
-            .returning(JobRow)
-        )
-        row = session.execute(claimed, execution_options=_NO_SYNC).scalar_one_or_none()
-        if row is not None:
-            return _lease(row)
-    return None
-
-
-def has_waiting(session: Session, *, device: str, up_to_submission: int | None = None) -> bool:
-    return session.execute(_first(device, up_to_submission)).first() is not None
-
-
 def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
     """Extend a lease. Raise ``StaleLease`` if it is gone."""
     _change(session, lease, lease_until=until)
@@ -186,7 +145,7 @@ def renew_all(session: Session, *, owner: str, until: datetime) -> set[str]:
     mine = (RUNNING, JobRow.lease_owner == owner)
     session.execute(select(JobRow.id).where(*mine).order_by(JobRow.id).with_for_update())
     renewed = update(JobRow).where(*mine).values(lease_until=until).returning(JobRow.lease_token)
-    return {token for token in session.scalars(renewed, execution_options=_NO_SYNC) if token is not None}
+    return {token for token in session.scalars(renewed, execution_options=NO_SYNC) if token is not None}
 
 
 def note_call(session: Session, lease: Lease, call: str, machine: str | None) -> None:
@@ -197,7 +156,7 @@ def note_call(session: Session, lease: Lease, call: str, machine: str | None) ->
 def adopt(session: Session, lease: Lease, *, owner: str, until: datetime) -> Lease:
     """Take over a running attempt from another holder. Raise ``StaleLease`` if it holds it no more."""
     token = secrets.token_hex(16)
-    return _lease(_change(session, lease, lease_owner=owner, lease_token=token, lease_until=until))
+    return lease_of(_change(session, lease, lease_owner=owner, lease_token=token, lease_until=until))
 
 
 def is_adopted(session: Session, lease: Lease) -> bool:
@@ -242,7 +201,7 @@ def cancel(session: Session, job_id: int, *, now: datetime, reason: str) -> bool
             **_NO_LEASE,
         )
         .returning(JobRow.id),
-        execution_options=_NO_SYNC,
+        execution_options=NO_SYNC,
     )
     return cancelled.first() is not None
 
@@ -250,7 +209,7 @@ def cancel(session: Session, job_id: int, *, now: datetime, reason: str) -> bool
 def quarantine(session: Session, job_id: int, *, reason: str) -> None:
     """Take the result of a job out of the ranking, and end a rejudge of it."""
     values = {"state": JobState.QUARANTINED.value, "reason": reason, **_NO_LEASE}
-    session.execute(update(JobRow).where(JobRow.id == job_id).values(**values), execution_options=_NO_SYNC)
+    session.execute(update(JobRow).where(JobRow.id == job_id).values(**values), execution_options=NO_SYNC)
 
 
 def reject(session: Session, job_id: int) -> None:
@@ -265,7 +224,7 @@ def release(session: Session, job_id: int) -> None:
 
 def _decide(session: Session, job_id: int, **values: str) -> None:
     quarantined = [JobRow.id == job_id, in_state(JobState.QUARANTINED)]
-    session.execute(update(JobRow).where(*quarantined).values(**values), execution_options=_NO_SYNC)
+    session.execute(update(JobRow).where(*quarantined).values(**values), execution_options=NO_SYNC)
 
 
 def lock(session: Session, job_ids: Iterable[int]) -> list[Job]:
@@ -276,13 +235,13 @@ def lock(session: Session, job_ids: Iterable[int]) -> list[Job]:
 
 def running(session: Session) -> list[Lease]:
     rows = session.scalars(select(JobRow).where(RUNNING)).all()  # ordered by id, SQLite would read all jobs
-    return [_lease(row) for row in sorted(rows, key=lambda row: row.id)]
+    return [lease_of(row) for row in sorted(rows, key=lambda row: row.id)]
 
 
 def doubtful(session: Session, *, owner: str, now: datetime) -> list[Lease]:
     """Return the leases that a holder cannot take for granted: those of others, and its own that have lapsed."""
     query = select(JobRow).where(RUNNING, or_(JobRow.lease_owner != owner, JobRow.lease_until < now))
-    return [_lease(row) for row in sorted(session.scalars(query), key=lambda row: row.id)]
+    return [lease_of(row) for row in sorted(session.scalars(query), key=lambda row: row.id)]
 
 
 def running_on(session: Session) -> dict[str, list[int]]:
@@ -316,51 +275,12 @@ def of_submissions(session: Session, submission_ids: Sequence[int]) -> dict[int,
 
 _OPEN = (JobState.QUEUED.value, JobState.RUNNING.value)
 _NO_LEASE = {"lease_owner": None, "lease_token": None, "lease_until": None, "call": None, "machine": None}
-_NO_SYNC = {"synchronize_session": False, "populate_existing": True}
-ORDER = (JobRow.priority, JobRow.turn, JobRow.id)
-
-
-def _first(
-    device: str,
-    up_to_submission: int | None,
-    but: Sequence[JobKind] = (),
-    only: Priority | None = None,
-) -> Select[int]:
-    waiting = _waiting(device, up_to_submission)
-    if only is not None:
-        waiting.append(JobRow.priority == int(only))
-    ranked = JobRow.mode == Mode.LEADERBOARD.value
-    for is_it, boards in (
-        (ranked, [kind.board_id for kind in but if kind.is_ranked]),
-        (~ranked, [kind.board_id for kind in but if not kind.is_ranked]),
-    ):
-        if boards:
-            of_them = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id.in_(boards))
-            waiting.append(or_(~is_it, JobRow.submission_id.not_in(of_them)))
-    return select(JobRow.id).where(*waiting).order_by(*ORDER).limit(1)
-
-
-def _waiting(device: str, up_to_submission: int | None) -> list[ColumnElement[bool]]:
-    waiting = [QUEUED, JobRow.device == device]
-    return waiting if up_to_submission is None else [*waiting, JobRow.submission_id <= up_to_submission]
-
-
-def _by_turn(session: Session, devices: Sequence[str], up_to_submission: int | None) -> list[str]:
-    """Return the devices sorted by their first jobs. The index is ordered only within each device."""
-    if len(devices) < 2:
-        return list(devices)
-    heads = []
-    for device in devices:
-        places = select(JobRow.priority, JobRow.turn, JobRow.id).order_by(*ORDER).limit(1)
-        head = session.execute(places.where(*_waiting(device, up_to_submission))).first()
-        if head is not None:
-            heads.append((tuple(head), device))
-    return [device for _, device in sorted(heads)]
+NO_SYNC = {"synchronize_session": False, "populate_existing": True}
 
 
 def _change(session: Session, lease: Lease, **values: object) -> JobRow:
     changed = session.execute(
-        update(JobRow).where(*_held(lease)).values(**values).returning(JobRow), execution_options=_NO_SYNC
+        update(JobRow).where(*_held(lease)).values(**values).returning(JobRow), execution_options=NO_SYNC
     )
     row = changed.scalar_one_or_none()
     if row is None:
@@ -377,7 +297,7 @@ def _held(lease: Lease) -> list[ColumnElement[bool]]:
     ]
 
 
-def _lease(row: JobRow) -> Lease:
+def lease_of(row: JobRow) -> Lease:
     assert row.lease_owner is not None
     assert row.lease_token is not None
     assert row.lease_until is not None

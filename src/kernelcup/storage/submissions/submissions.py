@@ -92,6 +92,7 @@ def insert(
             session,
             submission_id=submission_id,
             user_id=user_id,
+            leaderboard_id=board.id,
             task_hash=board.task_hash,
             device=device,
             mode=mode,

@@ -60,6 +60,8 @@ class LeaderboardRow(Base):
     seeds_below: Mapped[int | None] = mapped_column(BigInteger)
     event: Mapped[str] = mapped_column(default="", server_default="")
     """The event that it is part of; empty for none."""
+    share: Mapped[float] = mapped_column(default=1.0, server_default="1")
+    """Its weight among leaderboards whose jobs wait for the same GPUs."""
 
 
 class LeaderboardDeviceRow(Base):
