@@ -37,6 +37,7 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
 )
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 if TYPE_CHECKING:
     from kernelcup.services.submissions.screening import Look
@@ -165,6 +166,24 @@ def make_report(times_ns: Sequence[float] = (1000.0,), **overrides: Any) -> RunR
         "trust": TrustLevel.WITNESSED,
     }
     return RunReport(**(values | overrides))
+
+
+def make_calibration(canary_ns: float = 100.0, **changes: Any) -> DeviceCalibration:
+    """Return the calibration of an H100 with this canary."""
+    values: dict[str, Any] = {
+        "backend": Backend.CUDA,
+        "device_name": "NVIDIA H100",
+        "driver": "580.1",
+        "torch": "2.11",
+        "at": NOW.isoformat(),
+        "copy_bytes_per_s": 2.8e12,
+        "read_bytes_per_s": 3.0e12,
+        "matrix_flops_per_s": {"fp16": 7e14},
+        "l2_bytes": 50 << 20,
+        "launch_ns": 2000.0,
+        "canary_ns": canary_ns,
+    }
+    return DeviceCalibration(**(values | changes))
 
 
 def make_entry(**overrides: Any) -> Entry:

@@ -6,17 +6,20 @@ import gzip
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_bench import AgentBench
 
-from builders import make_device
+from builders import make_calibration, make_device, make_report
+from kernelcup.agent.calibration_book import ServiceBook
 from kernelcup.agent.connection import Errand
 from kernelcup.client.core import NotReached
+from kernelcup.domain import Device
 from kernelcup.errors import (
     Conflict,
     FileTooLarge,
@@ -30,12 +33,17 @@ from kernelcup.http.capacity import THREADS
 from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import harness_hash, write_bundle
-from kernelcup.services.machines import agents, machines
+from kernelcup.launchers.local.calibrate import Place
+from kernelcup.services.machines import agents, calibrations, machines
+from kernelcup.services.machines.calibrations import PATIENCE, Calibrations
 from kernelcup.services.machines.machines import SILENT, MachineState
+from kernelcup.services.machines.outages import outages
 from kernelcup.services.results import profile_files
+from kernelcup.storage.machines import calibrations as stored
 from kernelcup.storage.machines import calls
 from kernelcup.storage.machines.calls import AgentCall
-from kernelcup_harness.protocol import Backend
+from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 from launcher_conformance import PATIENCE_S, LauncherConformance, make_order, report_for
 from machine_bench import MachineBench
 
@@ -375,6 +383,107 @@ def test_files_are_taken_for_ones_own_running_calls_only(bench: AgentBench) -> N
         bench.agent._connection._client.request(
             "POST", f"/agent/calls/{call}/uploads", json={"files": {"0" * 64: 65 << 20}}
         )
+
+
+GPU = make_device(backend=Backend.CUDA)
+
+
+class Calibrating:
+    """A machine that connects to the service, and whose GPU is calibrated with what a test says."""
+
+    def __init__(self, bench: AgentBench) -> None:
+        self.found: DeviceCalibration | None = make_calibration()
+        self.facts: Mapping[Place, DeviceFacts] = {}
+        self.harnesses = bench.agent._harnesses
+        self.clock = bench.platform.clock
+        self.calibrations = Calibrations(
+            ServiceBook(bench.agent._connection, self.harnesses),
+            [GPU],
+            {GPU.launcher: self},
+            clock=self.clock,
+            every=timedelta(hours=6),
+            beside=lambda work: work(),
+        )
+        self.calibrations.start()
+
+    def places(self, device: Device) -> tuple[str, ...]:
+        return ("0",)
+
+    def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
+        return self.found
+
+    def use_facts(self, facts: Mapping[Place, DeviceFacts]) -> None:
+        self.facts = facts
+
+    def pass_time(self, hours: int) -> None:
+        """Let time pass, and take a look at what is due."""
+        self.clock.advance(hours * 3600)
+        self.calibrations.refresh()
+
+
+@pytest.fixture
+def calibrating(bench: AgentBench) -> Calibrating:
+    return Calibrating(bench)
+
+
+def test_an_agent_calibrates_its_devices_and_its_jobs_get_the_figures(
+    bench: AgentBench, calibrating: Calibrating
+) -> None:
+    calibrating.calibrations.refresh()
+    (record,) = calibrations.newest(bench.platform.db)
+    assert (record.machine, record.device, record.gpu) == ("lab", GPU.name, "0")
+    calibrating.calibrations.refresh()
+    facts = calibrating.facts[GPU.name, "0"]
+    assert (facts.canary_ns, facts.copy_bytes_per_s, facts.calibration_id) == (
+        100.0,
+        make_calibration().bandwidth,
+        str(record.id),
+    )
+
+
+def test_a_gpu_of_an_agent_that_drifts_takes_no_jobs(bench: AgentBench, calibrating: Calibrating) -> None:
+    calibrating.calibrations.refresh()
+    calibrating.found = make_calibration(110.0)
+    calibrating.pass_time(hours=6)
+    (fault,) = outages(bench.platform.db, now=bench.platform.clock())
+    assert (fault.machine, fault.gpu) == ("lab", "0")
+    bench.exchange()
+    (machine,) = machines.list_machines(bench.platform.db, now=bench.platform.clock())
+    assert machine.state is MachineState.OUT_OF_SERVICE
+    assert "+10.0% from its rolling median" in machine.trouble
+
+
+def test_an_agent_that_was_too_busy_to_be_calibrated_takes_no_jobs(
+    bench: AgentBench, calibrating: Calibrating
+) -> None:
+    calibrating.found = None
+    calibrating.calibrations.refresh()
+    bench.agent._calibrations = calibrating.calibrations
+    bench.agent._devices = {GPU.name: GPU}
+    bench.platform.clock.advance(PATIENCE.total_seconds())
+    bench.exchange()
+    assert bench.launcher.capacity(DEVICE) == 0
+    calibrating.found = make_calibration()
+    calibrating.calibrations.refresh()
+    bench.exchange()
+    assert bench.launcher.capacity(DEVICE) == 2
+
+
+def test_an_agent_calibrates_no_device_that_its_machine_does_not_have(bench: AgentBench) -> None:
+    with pytest.raises(InvalidValue, match="no GB300"):
+        bench.agent._connection.calibrations([], (("GB300", "0"), make_calibration()))
+
+
+def test_a_machine_cannot_move_the_canary_of_another(bench: AgentBench, calibrating: Calibrating) -> None:
+    calibrating.calibrations.refresh()
+    calibrating.calibrations.refresh()
+    facts, db, now = calibrating.facts[GPU.name, "0"], bench.platform.db, bench.platform.clock()
+    report = make_report(calibration=Calibration(canary_ns=104.0))
+    for name, median in (("other", 100.0), ("lab", 102.0)):
+        result = LaunchResult(report=report, machine=name, harness_hash="", facts=facts)
+        calibrations.note_run(db, 1, result, now=now)
+        with db.read() as session:
+            assert stored.rolling_median(session, machine="lab", gpu="0", device=GPU.name) == median
 
 
 def test_a_machine_needs_a_name(bench: AgentBench) -> None:

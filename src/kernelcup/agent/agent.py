@@ -32,6 +32,7 @@ from kernelcup.errors import (
 )
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
+from kernelcup.services.machines.calibrations import Calibrations
 from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
 
 LOOK_EVERY_S = 0.5
@@ -64,6 +65,7 @@ class Agent:
     Args:
         devices: This machine's devices, by name.
         facts: Its hardware.
+        calibrations: Calibrates its devices; None leaves them as they are.
         clock: Monotonic seconds.
     """
 
@@ -74,12 +76,14 @@ class Agent:
         devices: Mapping[str, Device],
         *,
         facts: Mapping[str, Any],
+        calibrations: Calibrations | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._harnesses = harnesses
         self._devices = devices
         self._facts = facts
+        self._calibrations = calibrations
         self._clock = clock
         self._calls: dict[str, _Running] = {}
         self._wake = threading.Event()
@@ -96,12 +100,16 @@ class Agent:
         """
         try:
             self._connect(stop)
+            if self._calibrations is not None:
+                self._calibrations.start()
             delays, rest_until = _delays(), 0.0
             asking: Future[Errand] | None = None
             while not stop.is_set():
                 self.look()
                 try:
                     if self._clock() >= rest_until:
+                        if self._calibrations is not None:
+                            self._calibrations.refresh()
                         self.send()
                         if asking is not None and asking.done():
                             answered, asking = asking, None
@@ -138,7 +146,7 @@ class Agent:
             ServerUnavailable, RateLimited: It does not answer now.
             SignInNeeded, Conflict: It does not want this agent any more.
         """
-        trouble = self._harnesses.look_again(is_idle=not self._calls)
+        trouble = self._harnesses.look_again(is_idle=not self._calls) or self._overdue()
         events = self._untold() if self._clock() >= self._tell_at else {}
         if events or trouble != self._told:
             sent = {call: len(some) for call, some in events.items()}
@@ -180,6 +188,11 @@ class Agent:
 
         threading.Thread(target=work, name="ask", daemon=True).start()
         return asking
+
+    def _overdue(self) -> str:
+        """Return that the machine has been too busy to be calibrated, empty if it has not: then it takes no jobs."""
+        held = self._calibrations is not None and any(map(self._calibrations.holds, self._devices.values()))
+        return "waits until its devices are free, to calibrate them" if held else ""
 
     def _untold(self) -> dict[str, list[Event]]:
         return {
@@ -256,6 +269,8 @@ class Agent:
         self._wake.clear()
 
     def _end(self) -> None:
+        if self._calibrations is not None:
+            self._calibrations.stop()
         for running in self._calls.values():
             if running.launcher is not None:
                 running.launcher.cancel(running.local)

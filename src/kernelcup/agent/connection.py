@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from kernelcup.client.core import TIMEOUT_S
 from kernelcup.client.transport import Client
 from kernelcup.errors import ServerUnavailable
+from kernelcup.launchers.local.calibrate import Place
+from kernelcup.services.machines.calibrations import Known
+from kernelcup_harness.protocol import DeviceFacts, ProtocolError, from_json, to_json
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 HARNESS_S = 120.0
 UPLOAD_S = 120.0
@@ -73,6 +78,26 @@ class Connection:
         path = f"/agent/calls/{call}/outcome"
         body = self._client.request("POST", path, json={"outcome": dict(outcome), "events": list(events)})
         return body["taken"] is True
+
+    def calibrations(
+        self, places: Collection[Place], found: tuple[Place, DeviceCalibration] | None = None
+    ) -> tuple[dict[Place, Known], str]:
+        """Send a calibration, if there is one; return what is known of devices, and why a GPU is not fit, if it is not.
+
+        Raise also ``InvalidValue``.
+        """
+        place, figures = found or (None, None)
+        body = self._post("/agent/calibrations", places=list(places), place=place, found=to_json(figures))
+        try:
+            known = {
+                (str(each["place"][0]), str(each["place"][1])): Known(
+                    age=timedelta(seconds=each["age_s"]), facts=from_json(DeviceFacts, each["facts"])
+                )
+                for each in body["known"]
+            }
+            return known, str(body["unfit"])
+        except (KeyError, TypeError, ProtocolError) as error:
+            raise ServerUnavailable(f"the service speaks another version: {error!r}") from error
 
     def upload(self, call: str, files: Mapping[str, bytes]) -> list[str]:
         """Send gzip files of a call's report beside it; return the SHA-256 of the content of those that were taken.

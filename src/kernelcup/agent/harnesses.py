@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import shutil
+import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchError, UnfitDevice
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
+from kernelcup.launchers.local.calibrate import Place
 from kernelcup.launchers.local.launcher import LocalLauncher
+from kernelcup_harness.protocol import DeviceFacts
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 LOOK_AGAIN_S = 60.0
 """How long a GPU that is out of service rests before it is checked again."""
@@ -40,6 +45,7 @@ class Harnesses:
     ) -> None:
         self._clock = clock
         self._unfit: dict[str, str] = {}
+        self._facts: Mapping[Place, DeviceFacts] = {}
         self._look_at = 0.0
         self._folder = folder
         self._make = make
@@ -47,7 +53,7 @@ class Harnesses:
         self._launchers: dict[str, LocalLauncher] = {}
 
     def __iter__(self) -> Iterator[LocalLauncher]:
-        return iter(self._launchers.values())
+        return iter(list(self._launchers.values()))
 
     def launcher(self, wanted: str) -> LocalLauncher:
         """Return the launcher for a harness; it is fetched if it is new.
@@ -59,13 +65,14 @@ class Harnesses:
         if wanted not in self._launchers:
             package = PACKAGE if harness_hash() == wanted else self._fetched(wanted)
             self._launchers[wanted] = self._make(package)
+            self._launchers[wanted].use_facts(self._facts)
         return self._launchers[wanted]
 
     def note(self, outcome: LaunchResult | Exception) -> None:
         """Note the GPUs that an outcome says are not fit."""
         unfit = outcome.unfit if isinstance(outcome, LaunchResult) else outcome
         if isinstance(unfit, UnfitDevice) and unfit.gpus:
-            self._unfit |= dict.fromkeys(unfit.gpus, str(unfit))
+            self._unfit = self._unfit | dict.fromkeys(unfit.gpus, str(unfit))  # from any thread
             self._look_at = self._clock() + LOOK_AGAIN_S
 
     def look_again(self, *, is_idle: bool) -> str:
@@ -83,6 +90,20 @@ class Harnesses:
             for launcher in self:
                 launcher.leave_out(frozenset(self._unfit))
         return "; ".join(self._unfit.values())
+
+    def places(self, device: Device) -> tuple[str, ...]:
+        """Return the GPUs of a device, or one empty name if it has none."""
+        return self.launcher(harness_hash()).places(device)
+
+    def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
+        """Calibrate a device by the installed harness; see :class:`LocalLauncher`."""
+        return self.launcher(harness_hash()).calibrate(device, gpu, cancelled=cancelled)
+
+    def use_facts(self, facts: Mapping[Place, DeviceFacts]) -> None:
+        """Pass these figures to the jobs of all harnesses from now on."""
+        self._facts = facts
+        for launcher in self:
+            launcher.use_facts(facts)
 
     def close(self) -> None:
         """End the warm processes of all."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from builders import NOW, make_board, make_device, make_report, make_submission
+from builders import make_board, make_calibration, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchError
@@ -25,6 +25,7 @@ from kernelcup.services.machines.calibrations import (
     RESTED,
     RETRY,
     Calibrations,
+    DatabaseBook,
 )
 from kernelcup.services.machines.outages import bring_back, outages
 from kernelcup.services.queue.dispatcher import Dispatcher
@@ -37,23 +38,6 @@ from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 SIX_HOURS = timedelta(hours=6)
 H100 = make_device()
-
-
-def made(canary_ns: float = 100.0, **changes: Any) -> DeviceCalibration:
-    values: dict[str, Any] = {
-        "backend": Backend.CUDA,
-        "device_name": "NVIDIA H100",
-        "driver": "580.1",
-        "torch": "2.11",
-        "at": NOW.isoformat(),
-        "copy_bytes_per_s": 2.8e12,
-        "read_bytes_per_s": 3.0e12,
-        "matrix_flops_per_s": {"fp16": 7e14},
-        "l2_bytes": 50 << 20,
-        "launch_ns": 2000.0,
-        "canary_ns": canary_ns,
-    }
-    return DeviceCalibration(**(values | changes))
 
 
 class Bench(FakeGpuLauncher):
@@ -70,7 +54,7 @@ class Bench(FakeGpuLauncher):
         return self.gpus if device.backend is Backend.CUDA else ("",)
 
     def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
-        found = self.found.get(gpu, made())
+        found = self.found.get(gpu, make_calibration())
         if isinstance(found, LaunchError):
             self.measured.append((device.name, gpu))
             raise found
@@ -85,7 +69,7 @@ class Bench(FakeGpuLauncher):
         facts = self.facts.get((device.name, self.gpus[0]))
         spec = dataclasses.replace(spec, device=facts)
         done = super().run(spec, device, on_event=on_event, cancelled=cancelled)
-        return dataclasses.replace(done, facts=facts)
+        return dataclasses.replace(done, facts=facts, machine="here")
 
 
 class Scene:
@@ -99,12 +83,11 @@ class Scene:
 
     def another(self, every: timedelta | None = SIX_HOURS) -> Calibrations:
         made = Calibrations(
-            self.db,
+            DatabaseBook(self.db, clock=self.clock, machine="here"),
             self.devices,
             {"fake": self.bench},
             clock=self.clock,
             every=every,
-            machine="here",
             beside=lambda work: work(),
         )
         made.start()
@@ -116,7 +99,12 @@ class Scene:
 
     def canary(self, canary_ns: float, device: str = "H100", gpu: str = "0", **changes: Any):
         return calibrations.store(
-            self.db, made(canary_ns, **changes), machine="here", gpu=gpu, device=device, now=self.clock()
+            self.db,
+            make_calibration(canary_ns, **changes),
+            machine="here",
+            gpu=gpu,
+            device=device,
+            now=self.clock(),
         )
 
     def median(self) -> float | None:
@@ -181,7 +169,7 @@ def test_a_busy_gpu_is_waited_for_and_then_given_no_new_job(scene: Scene) -> Non
     scene.pass_time(PATIENCE)
     assert scene.calibrations.holds(H100)
     assert not scene.calibrations.holds(make_device(name="cpu", backend=Backend.EMULATED))
-    scene.bench.found["0"] = made()
+    scene.bench.found["0"] = make_calibration()
     scene.calibrations.refresh()
     assert not scene.calibrations.holds(H100)
     assert len(scene.bench.measured) == 1
@@ -195,7 +183,7 @@ def test_a_gpu_that_never_becomes_free_does_not_stop_its_device_for_good(scene: 
     assert scene.calibrations.holds(H100)
     scene.pass_time(timedelta(seconds=1))
     assert not scene.calibrations.holds(H100)
-    scene.bench.found["0"] = made()
+    scene.bench.found["0"] = make_calibration()
     scene.calibrations.refresh()
     assert len(scene.bench.measured) == 1
 
@@ -217,14 +205,14 @@ def test_a_calibration_that_fails_is_tried_again_later_and_takes_nothing_out(sce
     scene.calibrations.refresh()
     assert len(scene.bench.measured) == 1
     assert outages(scene.db, now=scene.clock()) == []
-    scene.bench.found["0"] = made()
+    scene.bench.found["0"] = make_calibration()
     scene.pass_time(RETRY)
     assert len(calibrations.newest(scene.db)) == 1
 
 
 def test_a_canary_that_has_drifted_takes_the_gpu_out_and_says_why(scene: Scene) -> None:
     scene.calibrations.refresh()
-    scene.bench.found["0"] = made(106.0)
+    scene.bench.found["0"] = make_calibration(106.0)
     scene.pass_time(SIX_HOURS)
     (fault,) = outages(scene.db, now=scene.clock())
     assert (fault.machine, fault.gpu, fault.device) == ("here", "0", "H100")
@@ -264,7 +252,7 @@ def test_another_driver_or_device_makes_a_fresh_start(scene: Scene, change) -> N
 
 def test_an_operator_who_vouches_for_a_gpu_makes_a_fresh_start(scene: Scene) -> None:
     scene.calibrations.refresh()
-    scene.bench.found["0"] = made(110.0)
+    scene.bench.found["0"] = make_calibration(110.0)
     scene.pass_time(SIX_HOURS)
     scene.clock.advance(1)
     bring_back(scene.db, "H100", now=scene.clock())
@@ -278,11 +266,11 @@ def test_an_operator_who_vouches_for_a_gpu_makes_a_fresh_start(scene: Scene) -> 
 def test_jobs_are_not_told_of_what_a_gpu_could_do_while_it_had_drifted(scene: Scene) -> None:
     """Else an honest kernel would be below the floor of a slower device once the GPU is back."""
     scene.calibrations.refresh()
-    scene.bench.found["0"] = made(115.0, copy_bytes_per_s=2.4e12, read_bytes_per_s=2.5e12)
+    scene.bench.found["0"] = make_calibration(115.0, copy_bytes_per_s=2.4e12, read_bytes_per_s=2.5e12)
     scene.pass_time(SIX_HOURS)
     assert outages(scene.db, now=scene.clock())
     scene.pass_time(PUBLISH_EVERY)
-    assert scene.bench.facts["H100", "0"].copy_bytes_per_s == made().bandwidth
+    assert scene.bench.facts["H100", "0"].copy_bytes_per_s == make_calibration().bandwidth
     # Somebody who vouches for it says that this is how it is.
     bring_back(scene.db, "H100", now=scene.clock())
     scene.pass_time(PUBLISH_EVERY)
@@ -292,10 +280,10 @@ def test_jobs_are_not_told_of_what_a_gpu_could_do_while_it_had_drifted(scene: Sc
 def test_a_processor_that_drifts_is_marked_and_stays_in_service(scene: Scene) -> None:
     cpu = make_device(name="cpu", backend=Backend.CPU)
     scene.devices = [cpu]
-    scene.bench.found[""] = made(100.0, backend=Backend.CPU, canary_spread=0.05)
+    scene.bench.found[""] = make_calibration(100.0, backend=Backend.CPU, canary_spread=0.05)
     mine = scene.another()
     mine.refresh()
-    scene.bench.found[""] = made(131.0, backend=Backend.CPU, canary_spread=0.05)
+    scene.bench.found[""] = make_calibration(131.0, backend=Backend.CPU, canary_spread=0.05)
     scene.clock.advance(SIX_HOURS.total_seconds())
     mine.refresh()
     (record,) = calibrations.newest(scene.db)
@@ -305,7 +293,7 @@ def test_a_processor_that_drifts_is_marked_and_stays_in_service(scene: Scene) ->
 
 def test_a_processor_has_no_floor_because_what_was_measured_bounds_nothing(scene: Scene) -> None:
     scene.devices = [make_device(name="cpu", backend=Backend.CPU)]
-    scene.bench.found[""] = made(100.0, backend=Backend.CPU, matrix_flops_per_s={"fp32": 3.5e8})
+    scene.bench.found[""] = make_calibration(100.0, backend=Backend.CPU, matrix_flops_per_s={"fp32": 3.5e8})
     mine = scene.another()
     mine.refresh()
     mine.refresh()
@@ -316,7 +304,9 @@ def test_a_processor_has_no_floor_because_what_was_measured_bounds_nothing(scene
 
 def test_devices_of_two_machines_do_not_mix(scene: Scene) -> None:
     scene.canary(100.0)
-    calibrations.store(scene.db, made(200.0), machine="there", gpu="0", device="H100", now=scene.clock())
+    calibrations.store(
+        scene.db, make_calibration(200.0), machine="there", gpu="0", device="H100", now=scene.clock()
+    )
     assert scene.median() == 100.0
     assert [record.machine for record in calibrations.newest(scene.db)] == ["here", "there"]
 
@@ -328,7 +318,7 @@ def run_job(scene: Scene, canary_ns: float) -> int:
     scene.bench.outcomes = [make_report(calibration=Calibration(canary_ns=canary_ns))]
     scene.another(every=None).refresh()
     dispatcher = Dispatcher(scene.db, devices=[H100], launchers={"fake": scene.bench}, clock=scene.clock)
-    dispatcher._calibrations._machine = "here"
+    dispatcher._calibrations._book._machine = "here"
     dispatcher.run_until_idle()
     (view,) = show_submission(scene.db, submission.id).jobs
     assert view.run is not None
@@ -360,9 +350,8 @@ def test_a_dispatcher_that_is_told_to_stop_ends_its_calibration(scene: Scene) ->
         assert cancelled.wait(30)
 
     scene.bench.calibrate = wait  # type: ignore[method-assign,assignment]
-    mine = Calibrations(
-        scene.db, [H100], {"fake": scene.bench}, clock=scene.clock, every=SIX_HOURS, machine="here"
-    )
+    book = DatabaseBook(scene.db, clock=scene.clock, machine="here")
+    mine = Calibrations(book, [H100], {"fake": scene.bench}, clock=scene.clock, every=SIX_HOURS)
     mine.start()
     mine.refresh()
     assert begun.wait(30)

@@ -54,10 +54,14 @@ def agent(
     The agent connects out over HTTPS and runs until it is stopped; its jobs then run again elsewhere.
     """
     from kernelcup.agent.agent import Agent
+    from kernelcup.agent.calibration_book import PUBLISH_EVERY, ServiceBook
     from kernelcup.agent.connection import Connection
     from kernelcup.agent.harnesses import Harnesses
     from kernelcup.client.transport import Client
+    from kernelcup.launchers.bundle import harness_hash
     from kernelcup.launchers.machine_facts import facts_here
+    from kernelcup.services.machines.calibrations import Calibrations
+    from kernelcup.services.queue.dispatcher import utc_now
 
     if not token:
         raise InvalidValue(f"--token (or {TOKEN}): expected the machine's token")
@@ -76,7 +80,16 @@ def agent(
         )
         devices = {device.name: device for device in settings.devices_here}
         typer.echo(plain(f"judging for {client.server} on {', '.join(devices) or 'nothing'}"))
-        Agent(connection, harnesses, devices, facts=facts_here()).run(stop)
+        harnesses.launcher(harness_hash())  # so that warm processes wait for the first job
+        calibrations = Calibrations(
+            ServiceBook(connection, harnesses),
+            settings.devices_here,
+            {device.launcher: harnesses for device in settings.devices_here},
+            clock=utc_now,
+            every=settings.calibrate_every,
+            publish_every=PUBLISH_EVERY,
+        )
+        Agent(connection, harnesses, devices, facts=facts_here(), calibrations=calibrations).run(stop)
 
 
 def make_launcher(settings: Config, package: Path) -> LocalLauncher:

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.responses import FileResponse
 
-from kernelcup.errors import NotFound, SignInNeeded
+from kernelcup.errors import InvalidValue, NotFound, SignInNeeded
 from kernelcup.http.api.forms import Form, Shown
 from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
@@ -25,6 +25,8 @@ from kernelcup.launchers.bundle import kept_bundle
 from kernelcup.launchers.outcomes import LARGEST_REPORT_BYTES
 from kernelcup.services.machines import agents
 from kernelcup.services.machines.agents import Machine
+from kernelcup_harness.protocol import ProtocolError, from_json, to_json
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -115,6 +117,34 @@ class ErrandOut(BaseModel):
     cancel: list[str]
 
 
+PlaceIn = tuple[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100)]]
+"""A device and its GPU, empty if it has none."""
+
+
+class CalibrationsIn(Form):
+    """An agent that has calibrated a device, or wants to know what is known of its devices."""
+
+    session: Session
+    places: list[PlaceIn] = Field(max_length=1024)
+    place: PlaceIn | None = None
+    found: dict[str, Any] | None = Field(default=None, description="The calibration of that place.")
+
+
+class KnownOut(BaseModel):
+    """What is known of a device."""
+
+    place: PlaceIn
+    age_s: float
+    facts: dict[str, Any]
+
+
+class CalibrationsOut(BaseModel):
+    """What is known of a machine's devices."""
+
+    known: list[KnownOut]
+    unfit: str = Field(description="Why the GPU was taken out of service; empty if it was not.")
+
+
 class ReportIn(Form):
     """The outcome of a call."""
 
@@ -172,6 +202,25 @@ def news(body: NewsIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
     """Send events of jobs, and why the machine takes none."""
     agents.take_news(db, machine, agent=body.session, events=body.events, trouble=body.trouble, now=now)
     return HelloOut(machine=machine.name)
+
+
+@router.post("/calibrations")
+def calibrations(body: CalibrationsIn, machine: MachineDep, db: Db, now: Now) -> CalibrationsOut:
+    """Send the calibration of a device, and receive the figures that its jobs are given."""
+    found = None
+    if body.place is not None:
+        try:
+            found = body.place, from_json(DeviceCalibration, body.found)
+        except ProtocolError as error:
+            raise InvalidValue(f"The calibration cannot be read: {error}") from error
+    known, unfit = agents.calibrated(
+        db, machine, agent=body.session, places=body.places, found=found, now=now
+    )
+    out = [
+        KnownOut(place=place, age_s=each.age.total_seconds(), facts=to_json(each.facts))
+        for place, each in known.items()
+    ]
+    return CalibrationsOut(known=out, unfit=unfit)
 
 
 @router.post("/calls/{call}/uploads")

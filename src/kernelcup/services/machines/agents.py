@@ -14,8 +14,10 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup.errors import Conflict, FileTooLarge, LaunchLost, NotFound, SignInNeeded
+from kernelcup.errors import Conflict, FileTooLarge, InvalidValue, LaunchLost, NotFound, SignInNeeded
 from kernelcup.launchers import outcomes
+from kernelcup.launchers.local.calibrate import Place
+from kernelcup.services.machines.calibrations import DatabaseBook, Known
 from kernelcup.services.machines.machines import SILENT, log_changes
 from kernelcup.services.people import secret_values
 from kernelcup.storage.engine.database import Database
@@ -23,6 +25,7 @@ from kernelcup.storage.engine.file_store import LARGEST_UPLOAD_BYTES, large_json
 from kernelcup.storage.machines import calls, machines
 from kernelcup.storage.machines.calls import CallState
 from kernelcup.storage.machines.machines import Machine
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 __all__ = [
     "AgentJob",
@@ -31,6 +34,7 @@ __all__ = [
     "Waiting",
     "ask",
     "authenticate",
+    "calibrated",
     "connect",
     "disconnect",
     "take_news",
@@ -212,6 +216,31 @@ def take_report(
         if events:
             calls.add_events(session, call_id, events)
         return calls.end(session, call_id, None if file else outcome, file)
+
+
+def calibrated(
+    db: Database,
+    machine: Machine,
+    *,
+    agent: str,
+    places: Collection[Place],
+    found: tuple[Place, DeviceCalibration] | None,
+    now: datetime,
+) -> tuple[Mapping[Place, Known], str]:
+    """Keep a calibration of a machine, if there is one, and return what is known of its devices.
+
+    Return also why the GPU was taken out of service, empty if it was not. Raise ``Conflict`` if the agent's session
+    has ended, ``InvalidValue`` for a device that the machine does not have.
+    """
+    with db.read() as session:
+        _check_session(session, machine, agent)
+    book, unfit = DatabaseBook(db, clock=lambda: now, machine=machine.name), None
+    if found is not None:
+        place, figures = found
+        if place[0] not in machine.slots:
+            raise InvalidValue(f"This machine has no {place[0]}.")
+        unfit = book.keep(figures, place)
+    return book.look(places), "" if unfit is None else str(unfit)
 
 
 def upload_urls(

@@ -1,8 +1,8 @@
-"""Schedule the calibration of this machine's devices, store the results and act on drift.
+"""Schedule the calibration of a machine's devices, store the results and act on drift.
 
-The history is in the database. Launchers are given the figures of each device; they pass them to jobs and
-compare canaries. A GPU whose canary has drifted goes out of service like any other unfit GPU (see
-:mod:`kernelcup.services.machines.outages`); the drift of a processor is only marked.
+The history is in the database, which the agent of a machine reaches through the service. Launchers are given the
+figures of each device; they pass them to jobs and compare canaries. A GPU whose canary has drifted goes out of service
+like any other unfit GPU (see :mod:`kernelcup.services.machines.outages`); the drift of a processor is only marked.
 """
 
 from __future__ import annotations
@@ -10,12 +10,21 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from kernelcup.domain import Device
-from kernelcup.errors import LaunchCancelled, LaunchError, StorageUnavailable, UnfitDevice
-from kernelcup.launchers.base import Launcher, LaunchResult
+from kernelcup.errors import (
+    LaunchCancelled,
+    LaunchError,
+    ServerUnavailable,
+    StorageUnavailable,
+    UnfitDevice,
+    UserError,
+)
+from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.local.calibrate import Calibrates, Place, drift_text
 from kernelcup.services.machines import outages
 from kernelcup.storage.engine.database import Database
@@ -97,7 +106,8 @@ def note_run(db: Database, run_id: int, launched: LaunchResult, *, now: datetime
     number = int(facts.calibration_id)
     canary_ns = report.calibration.canary_ns if report.calibration is not None else 0.0
     with db.write() as session:
-        if calibrations.find(session, number) is None:
+        record = calibrations.find(session, number)
+        if record is None or record.machine != launched.machine:  # who owns a machine may report anything
             return
         calibrations.link(session, run_id, number)
         if canary_ns > 0:
@@ -119,34 +129,99 @@ def history(db: Database, record: CalibrationRecord, *, limit: int = 20) -> list
         )
 
 
-class Calibrations:
-    """Calibrates the devices of a dispatcher's machine.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What is known of a device."""
+
+    age: timedelta
+    """Since its latest calibration."""
+    facts: DeviceFacts
+    """The figures for jobs."""
+
+
+class Book(Protocol):
+    """Where a machine's calibrations are kept. All methods may raise ``StorageUnavailable``, ``ServerUnavailable``."""
+
+    def look(self, places: Collection[Place]) -> Mapping[Place, Known]:
+        """Return what is known of devices, as far as they were calibrated."""
+        ...
+
+    def keep(self, found: DeviceCalibration, place: Place) -> UnfitDevice | None:
+        """Keep a calibration. If the canary of a GPU has drifted, take the GPU out of service, and return why."""
+        ...
+
+
+class DatabaseBook:
+    """Calibrations in the database.
 
     Args:
+        machine: By default this host.
+    """
+
+    def __init__(self, db: Database, *, clock: Callable[[], datetime], machine: str | None = None) -> None:
+        self._db = db
+        self._clock = clock
+        self._machine = machine or socket.gethostname()
+
+    def look(self, places: Collection[Place]) -> Mapping[Place, Known]:
+        """Return what is known of devices."""
+        found, now = {}, self._clock()
+        with self._db.read() as session:
+            for device, gpu in places:
+                place = {"machine": self._machine, "gpu": gpu, "device": device}
+                last = calibrations.latest(session, **place)
+                record = calibrations.in_force(session, **place)
+                if last is None or record is None:
+                    continue
+                noise_share = calibrations.rolling_noise(session, **place)
+                median_ns = calibrations.rolling_median(session, **place)
+                facts = facts_of(record, median_ns, noise_share=noise_share)
+                found[device, gpu] = Known(age=now - last.at, facts=facts)
+        return found
+
+    def keep(self, found: DeviceCalibration, place: Place) -> UnfitDevice | None:
+        """Keep a calibration; return why its GPU was taken out of service, None if it was not."""
+        device, gpu = place
+        now = self._clock()
+        _, unfit = store(self._db, found, machine=self._machine, gpu=gpu, device=device, now=now)
+        if unfit is None:
+            return None
+        logger.warning("%s: %s", self._machine, unfit)
+        if not unfit.gpus:
+            return None
+        outages.take_out(self._db, unfit, device=device, now=now, machine=self._machine)
+        return unfit
+
+
+class Calibrations:
+    """Calibrates the devices of a machine.
+
+    Args:
+        book: Where its calibrations are kept.
         launchers: By the name that devices refer to; launchers that cannot calibrate are ignored.
         every: How often to measure; None measures nothing and only passes stored figures to jobs.
+        publish_every: How often the figures of jobs follow the book.
         beside: Runs a function in the background; tests run it at once.
     """
 
     def __init__(
         self,
-        db: Database,
+        book: Book,
         devices: Sequence[Device],
-        launchers: Mapping[str, Launcher],
+        launchers: Mapping[str, object],
         *,
         clock: Callable[[], datetime],
         every: timedelta | None = None,
-        machine: str | None = None,
+        publish_every: timedelta = PUBLISH_EVERY,
         beside: Callable[[Callable[[], None]], None] = outages.in_thread,
     ) -> None:
-        self._db = db
+        self._book = book
         self._launchers = {
             name: launcher for name, launcher in launchers.items() if isinstance(launcher, Calibrates)
         }
         # An emulated device has no times.
         self._devices = [device for device in devices if device.backend is not Backend.EMULATED]
-        self._clock, self._every = clock, every
-        self._machine = machine or socket.gethostname()
+        self._clock, self._every, self._publish_every = clock, every, publish_every
         self._beside = beside
         self._due: dict[Place, datetime] = {}
         self._next_publish: datetime | None = None
@@ -187,20 +262,20 @@ class Calibrations:
             pass
 
     def _plan(self) -> None:
-        with self._db.read() as session:
-            for device, gpu in self._places():
-                place = {"machine": self._machine, "gpu": gpu, "device": device.name}
-                last = calibrations.latest(session, **place)
-                lately = last is not None and self._clock() - last.at < RESTED
-                wait = self._every if lately and self._every is not None else timedelta()
-                self._due[device.name, gpu] = self._clock() + wait
+        known = self._book.look(self._places())
+        for place in self._places():
+            lately = place in known and known[place].age < RESTED
+            wait = self._every if lately and self._every is not None else timedelta()
+            self._due[place] = self._clock() + wait
         self._planned = True
 
-    def _places(self) -> Iterator[tuple[Device, str]]:
-        for device in self._devices:
-            if launcher := self._launchers.get(device.launcher):
-                for gpu in launcher.places(device):
-                    yield device, gpu
+    def _places(self) -> list[Place]:
+        return [
+            (device.name, gpu)
+            for device in self._devices
+            if (launcher := self._launchers.get(device.launcher)) is not None
+            for gpu in launcher.places(device)
+        ]
 
     def _due_now(self) -> list[Place]:
         now = self._clock()
@@ -214,7 +289,7 @@ class Calibrations:
                     return
         except LaunchCancelled:
             return
-        except StorageUnavailable as error:
+        except (StorageUnavailable, ServerUnavailable, UserError) as error:
             logger.warning("cannot store a calibration: %s", error)
         finally:
             self._busy.release()
@@ -235,31 +310,17 @@ class Calibrations:
         if found is None:
             return False
         assert self._every is not None
+        self._due[place] = self._clock() + RETRY  # if it cannot be kept
+        self._book.keep(found, place)
         self._due[place] = self._clock() + self._every
-        self._keep(found, place)
+        self._next_publish = None
         return True
 
-    def _keep(self, found: DeviceCalibration, place: Place) -> None:
-        device, gpu = place
-        now = self._clock()
-        _, unfit = store(self._db, found, machine=self._machine, gpu=gpu, device=device, now=now)
-        self._next_publish = None
-        if unfit is None:
-            return
-        logger.warning("%s", unfit)
-        if unfit.gpus:
-            outages.take_out(self._db, unfit, device=device, now=now, machine=self._machine)
-
     def _publish(self) -> None:
-        self._next_publish = self._clock() + PUBLISH_EVERY
+        self._next_publish = self._clock() + self._publish_every
+        launcher_of = {device.name: device.launcher for device in self._devices}
         known: dict[str, dict[Place, DeviceFacts]] = {}
-        with self._db.read() as session:
-            for device, gpu in self._places():
-                place = {"machine": self._machine, "gpu": gpu, "device": device.name}
-                if (record := calibrations.in_force(session, **place)) is not None:
-                    median_ns = calibrations.rolling_median(session, **place)
-                    noise_share = calibrations.rolling_noise(session, **place)
-                    facts = facts_of(record, median_ns, noise_share=noise_share)
-                    known.setdefault(device.launcher, {})[device.name, gpu] = facts
+        for place, each in self._book.look(self._places()).items():
+            known.setdefault(launcher_of[place[0]], {})[place] = each.facts
         for name, launcher in self._launchers.items():
             launcher.use_facts(known.get(name, {}))

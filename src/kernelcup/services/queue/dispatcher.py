@@ -15,7 +15,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import ConfigError, LaunchError, StorageUnavailable, is_shortage
 from kernelcup.launchers.base import Launcher
 from kernelcup.services.machines import dispatchers
-from kernelcup.services.machines.calibrations import Calibrations
+from kernelcup.services.machines.calibrations import Calibrations, DatabaseBook
 from kernelcup.services.machines.outages import Fitness
 from kernelcup.services.machines.process_identity import current_owner
 from kernelcup.services.queue import adoption, lifecycle
@@ -96,7 +96,8 @@ class Dispatcher:
         self._rests_until = 0.0
         self._trouble = ""
         self._fitness = Fitness(db, self._launchers, tell=self._tell, clock=clock)
-        self._calibrations = Calibrations(db, devices, self._launchers, clock=clock, every=calibrate_every)
+        book = DatabaseBook(db, clock=clock)
+        self._calibrations = Calibrations(book, devices, self._launchers, clock=clock, every=calibrate_every)
         self._rooms = Rooms(
             db,
             devices,
