@@ -311,6 +311,7 @@ def served(github: FakeGitHub) -> Iterator[FakeGitHub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # headers and body in one packet: a second one waits 40 ms for the first one's receipt
 
         def do_GET(self) -> None:
             self._answer("GET")

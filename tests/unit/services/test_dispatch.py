@@ -513,6 +513,7 @@ def test_a_dispatcher_outlives_a_database_that_does_not_answer(stage, monkeypatc
             stop.set()
 
     monkeypatch.setattr(lifecycle, "claim_next", unsteady)
+    monkeypatch.setattr(dispatch, "REST_S", 0.0)
     submission = stage.submit()
     with caplog.at_level(logging.CRITICAL):
         stage.dispatcher(FakeLauncher(), on_progress=on_progress).run_forever(stop)
@@ -653,7 +654,7 @@ def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leas
     launcher = FakeLauncher(gate=gate)
     thread = in_background(lambda: stage.dispatcher(launcher).run_until(submission.id))
     while not launcher.started.acquire(timeout=0.05):
-        stage.clock.advance(1)
+        stage.clock.advance(5)
         assert (stage.clock() - silent_since).total_seconds() <= 120
     running_again.append(stage.job(submission))
     gate.set()
