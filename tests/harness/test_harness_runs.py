@@ -591,6 +591,8 @@ def roles_below(pid: int) -> dict[int, str]:
 
 def role_of(pid: int) -> str:
     """Say what a process is; nothing where it is between two programs."""
+    if Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] == "Z":
+        return "ended"
     text = Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace")
     roles = {"harness.judge": "judge", "harness.contestant": "contestant", MARK: "daemon"}
     return next((role for mark, role in roles.items() if mark in text), text[:40])

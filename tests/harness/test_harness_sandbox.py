@@ -72,7 +72,7 @@ def custom_kernel(data):
 @cache
 def bombed(kind: str) -> tuple[Finished, Finished]:
     """Return a job with a fork bomb, and the next one, which says who it is."""
-    return run(quick_spec(BOMB, limits=Limits(test_s=3.0)), only(kind)), run(quick_spec(WHO), only(kind))
+    return run(quick_spec(BOMB, limits=Limits(test_s=2.0)), only(kind)), run(quick_spec(WHO), only(kind))
 
 
 def test_a_fork_bomb_ends_with_its_job_and_the_next_one_runs(kind: str) -> None:

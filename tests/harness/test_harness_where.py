@@ -13,9 +13,10 @@ from kernelcup_harness.profile.torch_trace import TorchTrace
 from kernelcup_harness.protocol import Limits, Mode, Verdict
 
 HANGS = """\
+import time
 def custom_kernel(data):
     while len(data) == 32:
-        pass
+        time.sleep(0.01)
     return data * 2
 """
 CRASHES = """\
@@ -31,11 +32,11 @@ CASES = [{"size": 16, "seed": 1}, {"size": 32, "seed": 2}]
 
 
 def test_a_hang_names_case_and_line() -> None:
-    limits = Limits(test_s=8.0)
+    limits = Limits(test_s=5.0)
     report = run(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits)).report
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED, report.message
-    assert report.message.startswith("the test stage took longer than 8 s, in case 1, at submission.py:")
-    assert int(report.message.rpartition(":")[2]) in (2, 3)
+    assert report.message.startswith("the test stage took longer than 5 s, in case 1, at submission.py:")
+    assert int(report.message.rpartition(":")[2]) in (3, 4)
 
 
 def test_a_crash_names_case_and_line() -> None:
