@@ -8,10 +8,11 @@ import pytest
 from looks import check_page
 
 from builders import NOW, make_board
-from hand_judging import Judging
+from hand_judging import Judging, judge_on_two_classes
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.machines import machines
 from kernelcup.services.results.freezes import freeze
 
 
@@ -79,3 +80,17 @@ def test_the_page_fits_and_is_accessible(visitor, db, clock) -> None:
     make_board(db, event="spring", deadline=NOW + timedelta(days=2))
     Judging(db, clock).judge(1000)
     check_page(visitor().open("/e/spring"))
+
+
+def test_those_who_manage_a_board_see_what_its_runs_have_cost(client, db, clock, person) -> None:
+    make_board(db, devices=["H100"], event="spring")
+    judging = Judging(db, clock)
+    judge_on_two_classes(judging)
+    machines.change(db, "old", price_per_hour=36.0, now=clock())
+    judging.submit("eve")
+    lease = judging.claim()
+    clock.advance(100)
+    judging.finish(lease, machine="old")
+    root = person("root", Role.ADMIN)
+    assert "Its runs have cost 1.00 so far." in client.get("/e/spring", headers=root.headers).text
+    assert "have cost" not in client.get("/e/spring").text

@@ -89,6 +89,7 @@ def test_limits_are_added_listed_and_removed(door: Door, db: Database, board: st
         "leaderboard": "double",
         "user": "eve",
         "device": "H100",
+        "launcher": None,
         "mode_group": "ranked",
         "per_user": True,
         "quantity": "submissions",

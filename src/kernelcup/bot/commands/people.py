@@ -122,7 +122,7 @@ def _remove_limit(parts: Parts) -> Command:
 
 def limit_text(limit: Json) -> str:
     """Describe a limit in words."""
-    what = "GPU-seconds" if "gpu" in limit["quantity"] else "submissions"
+    what = {"gpu_seconds": "GPU-seconds", "cost": "in cost"}.get(limit["quantity"], "submissions")
     group = f"{limit['mode_group']} " if limit["mode_group"] else ""
     words = [f"{limit['amount']:g} {group}{what} in {replies.waiting(limit['window_s'])}"]
     if limit["board"]:

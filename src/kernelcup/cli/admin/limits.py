@@ -35,7 +35,10 @@ PEOPLE = "kernelcup admin invite create BOARD   (people without an account join 
 def add_limit(
     backend: Backend,
     text: Annotated[
-        str, typer.Argument(metavar="LIMIT", help='"10/hour", "3 per 10 minutes", "600 gpu-seconds/day".')
+        str,
+        typer.Argument(
+            metavar="LIMIT", help='"10/hour", "3 per 10 minutes", "600 gpu-seconds/day", "20 cost/month".'
+        ),
     ],
     board: Annotated[
         str | None, typer.Option("--board", "-b", help="Count only submissions to this leaderboard.")
@@ -43,6 +46,12 @@ def add_limit(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Limit only this user.")] = None,
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="Count only submissions to this device.")
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(
+            "--launcher", help="A budget of what the machines of this launcher cost; its jobs wait."
+        ),
     ] = None,
     modes: Annotated[
         str | None, typer.Option("--modes", help="Count only these modes: practice, profile or ranked.")
@@ -62,6 +71,7 @@ def add_limit(
         "leaderboard": named,
         "user": user,
         "device": device,
+        "launcher": launcher,
         "mode_group": modes,
         "per_user": not together,
     }
@@ -74,6 +84,7 @@ def add_limit(
                 board=named,
                 user=user,
                 device=device,
+                launcher=launcher,
                 mode_group=modes,
                 per_user=not together,
                 now=_now(),
@@ -274,7 +285,18 @@ def describe_limit(each: Limit) -> str:
 
 def limit_object(each: Limit) -> dict[str, Any]:
     """Return a limit as ``--json`` prints it."""
-    names = ("id", "text", "user", "device", "mode_group", "per_user", "quantity", "amount", "window_s")
+    names = (
+        "id",
+        "text",
+        "user",
+        "device",
+        "launcher",
+        "mode_group",
+        "per_user",
+        "quantity",
+        "amount",
+        "window_s",
+    )
     return json_object(each, *names, leaderboard=each.board)
 
 

@@ -104,11 +104,11 @@ def own(
 def price(
     backend: Backend,
     name: NameArgument,
-    per_hour: Annotated[float, typer.Argument(metavar="PER_HOUR", help="Cost of one busy slot for an hour.")],
+    per_hour: Annotated[float, typer.Argument(metavar="PER_HOUR", help="Cost of one busy GPU for an hour.")],
     as_json: JsonOption = False,
 ) -> None:
     """Set what a machine costs."""
-    text = f"costs {per_hour:g} for each hour of a busy slot"
+    text = f"costs {per_hour:g} for each hour of a busy GPU"
     _change(backend, name, text, as_json=as_json, price_per_hour=per_hour)
 
 

@@ -23,10 +23,13 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 class LimitIn(Form):
     """A limit; omitted keys match everything."""
 
-    text: str = Field(max_length=100, examples=["10/hour", "600 gpu-seconds/day"])
+    text: str = Field(max_length=100, examples=["10/hour", "600 gpu-seconds/day", "20 cost/month"])
     leaderboard: Name | None = None
     user: Name | None = None
     device: Name | None = None
+    launcher: Name | None = Field(
+        default=None, description="A budget of what the machines of this launcher cost; its jobs wait."
+    )
     mode_group: str | None = Field(
         default=None, max_length=20, description="`practice` (tests and benchmarks), `profile` or `ranked`."
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -62,7 +62,7 @@ class MachineView:
     trouble: str
     busy_s: float
     cost: float
-    """In the currency of its price; it is not converted."""
+    """In the currency of its prices; it is not converted."""
     ranks: list[str]
     """The leaderboards that name it."""
     seen_at: datetime | None
@@ -88,10 +88,20 @@ def host_class(machine: Machine) -> str:
     return "; ".join(part for part in (kinds, driver, host) if part) or machine.launcher
 
 
-def run_facts(session: Session, name: str) -> tuple[bool, str]:
-    """Return whether a machine is lent, and its class, which is empty if the machine is not known."""
+class RunFacts(NamedTuple):
+    """What a run keeps of its machine."""
+
+    lent: bool = False
+    host_class: str = ""
+    price_per_hour: float = 0.0
+
+
+def run_facts(session: Session, name: str) -> RunFacts:
+    """Return what a run keeps of a machine, which need not be known."""
     found = machines.find(session, name)
-    return (False, "") if found is None else (not found.is_own, host_class(found))
+    return (
+        RunFacts() if found is None else RunFacts(not found.is_own, host_class(found), found.price_per_hour)
+    )
 
 
 def log_changes(
@@ -159,7 +169,7 @@ def list_machines(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> li
                 running=running.get(each.name, []),
                 trouble=each.trouble,
                 busy_s=each.busy_s,
-                cost=each.busy_s / 3600 * each.price_per_hour,
+                cost=each.cost,
                 ranks=sorted(names[board] for board, some in ranks.items() if each.name in some),
                 seen_at=each.seen_at,
             )
@@ -206,7 +216,7 @@ def change(
         name: Its name.
         is_own: Whether the operator vouches for it.
         is_draining: Whether it ends its jobs and takes no more.
-        price_per_hour: What an hour of a busy slot costs.
+        price_per_hour: What an hour of a busy GPU costs.
         actor: Who does it.
         now: When.
 

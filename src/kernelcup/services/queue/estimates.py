@@ -12,6 +12,7 @@ from kernelcup.domain import Job, JobState, Priority
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines.machines import MachineState, state_of
 from kernelcup.services.queue.lifecycle import paused_devices
+from kernelcup.services.rules import launcher_budgets
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import machines, outages, reservations
 from kernelcup.storage.machines.dispatchers import DispatcherInfo
@@ -88,6 +89,7 @@ class _Looker:
         self._faults = outages.all_faults(session)
         self._machines = machines.every(session)
         self._reserved = reservations.since(session, now)
+        self._spent = launcher_budgets.used_up(session, now)
 
     def look(self, job: Job) -> Waiting:
         """Return why a job waits, and for how long."""
@@ -177,12 +179,19 @@ class _Looker:
         """Return the machines that take jobs of a leaderboard; None for any."""
         taken = {each.machine for each in self._reserved if each.keeps_out(board_id, self._now)}
         return [
-            each for each in some if each.name not in taken and state_of(each, self._now) is MachineState.UP
+            each
+            for each in some
+            if each.name not in taken
+            and each.launcher not in self._spent
+            and state_of(each, self._now) is MachineState.UP
         ]
 
     def _closed(self, device: str, board_id: int | None) -> str | None:
         """Return why none of the known machines takes jobs of a device; None if one does, or none is known."""
         known = [each for each in self._machines if each.slots_for(device) > 0]
+        if known and all(each.launcher in self._spent for each in known):
+            until = min(self._spent[each.launcher] for each in known)
+            return f"the budget for {device} is used up until {self._moment(until)}"
         if not known or self._open(known, board_id):
             return None
         states = {state_of(each, self._now) for each in known}

@@ -276,8 +276,8 @@ def _record(
     state, why = (JobState.DONE, reason) if held is None else (JobState.QUARANTINED, held.reason)
     started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
     judging = _judging(session, job, report)
-    lent, its_class = run_facts(session, machine)
-    ranks, settled = _settle(session, job, score, report, rival, judging, its_class)
+    host = run_facts(session, machine)
+    ranks, settled = _settle(session, job, score, report, rival, judging, host.host_class)
     replaces = counted and runs.uncount(session, job.id)
     run = runs.insert(
         session,
@@ -288,8 +288,7 @@ def _record(
         finished_at=now,
         harness_hash=harness_hash,
         machine=machine,
-        lent=lent,
-        host_class=its_class,
+        **host._asdict(),
         counted=counted,
         rank_s=settled.rank_s,
         duel=settled.outcome,

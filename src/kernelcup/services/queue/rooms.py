@@ -15,6 +15,7 @@ from kernelcup.services.machines import machines, reservations
 from kernelcup.services.machines.calibrations import Calibrations
 from kernelcup.services.machines.placement import Fleet
 from kernelcup.services.queue.under_way import UnderWay
+from kernelcup.services.rules import launcher_budgets
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import backlog
 
@@ -69,7 +70,7 @@ class Rooms:
         self._draining: frozenset[str] = frozenset()
         self._reserved: frozenset[str] = frozenset()
         self._resting: frozenset[str] = frozenset()
-        """Launchers whose machines all drain."""
+        """Launchers whose machines all drain, or whose budget is used up."""
 
     def running(self, device: Device) -> int:
         """Return how many of our jobs run on a device."""
@@ -91,6 +92,7 @@ class Rooms:
         """Return where jobs of devices of one launcher may start, but on some machines; by device."""
         launcher = self._launchers[devices[0].launcher]
         found = [each for each in launcher.probe(devices) if each.name not in without | self._draining]
+        found = [] if devices[0].launcher in self._resting else found
         rooms = {}
         for device in devices:
             large = {each.name for each in found if slots_for(each.slots, device.name) > 0} - self._reserved
@@ -147,6 +149,8 @@ class Rooms:
                 machines.note_seen(self._db, found[name], launcher=name, is_own=own, now=self._clock())
         self._draining = draining = machines.draining(self._db)
         self._reserved = reservations.reserved_now(self._db, now=self._clock())
-        self._resting = frozenset(
+        with self._db.read() as session:
+            spent = launcher_budgets.used_up(session, self._clock())
+        self._resting = frozenset(spent) | {
             name for name, some in found.items() if some and all(each.name in draining for each in some)
-        )
+        }

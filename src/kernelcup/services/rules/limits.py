@@ -1,4 +1,4 @@
-"""Rate limits, in submissions or in GPU-seconds per time window.
+"""Rate limits, in submissions, in GPU-seconds or in cost per time window.
 
 They are checked in the transaction that stores a submission. Windows slide: each use counts until exactly
 one window later.
@@ -39,13 +39,13 @@ __all__ = [
     "wait_s",
 ]
 
-ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes` or `600 gpu-seconds/day`"
+ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes` or `600 gpu-seconds/day` or `20 cost/month`"
 
 LARGEST_AMOUNT = 1_000_000
 LONGEST_WINDOW_S = 366 * 24 * 3600
 
 _LIMIT = re.compile(
-    r"(?P<amount>\d{1,7})\s*(?P<quantity>submissions?|gpu[-_ ]seconds?)?\s*(?:/|\bper\b)\s*"
+    r"(?P<amount>\d{1,7}(?:\.\d{1,2})?)\s*(?P<quantity>submissions?|gpu[-_ ]seconds?|cost)?\s*(?:/|\bper\b)\s*"
     r"(?P<window>(?:[1-9]\d{0,3}\s*)?(?:second|minute|hour|day|month|year)s?)",
     re.IGNORECASE | re.ASCII,
 )
@@ -70,11 +70,12 @@ def add_limit(
     board: str | None = None,
     user: str | None = None,
     device: str | None = None,
+    launcher: str | None = None,
     mode_group: ModeGroup | str | None = None,
     per_user: bool = True,
     now: datetime,
 ) -> Limit:
-    """Add a limit. A submission must keep all limits that apply to it.
+    """Add a limit. A submission must keep all limits that apply to it; that of a launcher holds its jobs back.
 
     Args:
         db: The database.
@@ -83,15 +84,18 @@ def add_limit(
         board: Count only submissions to this leaderboard.
         user: Limit only this user.
         device: Count only submissions to this device.
+        launcher: Count what the machines of this launcher cost, for whoever it is.
         mode_group: Count only ``practice`` (tests and benchmarks), ``profile`` or ``ranked`` submissions.
         per_user: Whether each user has the amount, or all users share it.
         now: The time of the request.
 
     Raises:
-        InvalidValue: The text or the mode group is malformed.
+        InvalidValue: The text or the mode group is malformed, or a launcher's limit has another scope or no cost.
         NotFound: The leaderboard, device or user does not exist.
     """
     quantity, amount, window_s = parse_limit(text)
+    if launcher is not None and (quantity is not Quantity.COST or board or user or device or mode_group):
+        raise InvalidValue("A launcher's limit is one of cost, such as `20 cost/month`, and of nothing else.")
     with db.write() as session:
         target = None
         if board is None:
@@ -110,8 +114,9 @@ def add_limit(
                 user_id=None if person is None else person[0],
                 user=None if person is None else person[1],
                 device=None if device is None else _device(target, device),
+                launcher=launcher,
                 mode_group=_mode_group(mode_group),
-                per_user=per_user or person is not None,
+                per_user=launcher is None and (per_user or person is not None),
                 quantity=quantity,
                 amount=amount,
                 window_s=window_s,
@@ -206,7 +211,7 @@ def wait_s(session: Session, limit: Limit, user_id: int | None, *, now: datetime
             session, limit, user_id=user_id, since=now - window, newer=int(limit.amount) - 1
         )
         return 0.0 if oldest is None else (oldest + window - now).total_seconds()
-    used = limits.gpu_seconds(session, limit, user_id=user_id, since=now - window, now=now)
+    used = limits.gpu_uses(session, limit, user_id=user_id, since=now - window, now=now)
     left = sum(use.amount for use in used)
     if left < limit.amount:
         return 0.0
@@ -224,12 +229,16 @@ def parse_limit(text: str) -> tuple[Quantity, float, int]:
     match = _LIMIT.fullmatch(text.strip())
     if match is None:
         raise InvalidValue(f"Limit {text!r}: {ALLOWED}.")
-    amount = int(match["amount"])
-    window_s = parse(f"{amount} per {match['window']}").get_expiry()
-    if not 1 <= amount <= LARGEST_AMOUNT or window_s > LONGEST_WINDOW_S:
-        raise InvalidValue(f"Limit {text!r}: expected 1 to {LARGEST_AMOUNT:,} in at most a year.")
-    is_time = (match["quantity"] or "").lower().startswith("gpu")
-    return Quantity.GPU_SECONDS if is_time else Quantity.SUBMISSIONS, float(amount), window_s
+    amount, named = float(match["amount"]), (match["quantity"] or "").lower()
+    quantity = Quantity.GPU_SECONDS if named.startswith("gpu") else Quantity.SUBMISSIONS
+    quantity = Quantity.COST if named == "cost" else quantity
+    if quantity is not Quantity.COST and not amount.is_integer():
+        raise InvalidValue(f"Limit {text!r}: {ALLOWED}.")
+    window_s = parse(f"1 per {match['window']}").get_expiry()
+    least = 0.01 if quantity is Quantity.COST else 1
+    if not least <= amount <= LARGEST_AMOUNT or window_s > LONGEST_WINDOW_S:
+        raise InvalidValue(f"Limit {text!r}: expected {least:g} to {LARGEST_AMOUNT:,} in at most a year.")
+    return quantity, amount, window_s
 
 
 def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetime) -> Budget:
@@ -239,7 +248,7 @@ def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetim
         times = limits.submissions_since(session, limit, user_id=user_id, since=since, most=most)
         used = [Use(at=at, amount=1.0) for at in times]
     else:
-        used = limits.gpu_seconds(session, limit, user_id=user_id, since=since, now=now)
+        used = limits.gpu_uses(session, limit, user_id=user_id, since=since, now=now)
     total = sum(use.amount for use in used)
     oldest = min((use.at for use in used), default=None)
     return Budget(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,7 +34,9 @@ class Machine:
     seen_at: datetime | None
     busy_s: float
     price_per_hour: float
-    """Of one busy slot."""
+    """Of one busy GPU."""
+    cost: float
+    """Of its work, at the prices of its time."""
     agent: str | None = None
     """The session of the agent that is connected."""
 
@@ -112,9 +114,21 @@ def change(session: Session, name: str, **values: object) -> bool:
 
 
 def add_work(session: Session, name: str, seconds: float) -> None:
-    """Add to the time that a machine's slots worked."""
-    more = MachineRow.busy_s + seconds
-    session.execute(update(MachineRow).where(MachineRow.name == name).values(busy_s=more))
+    """Add to the time that a machine's GPUs worked, and to what that cost."""
+    cost = MachineRow.cost + seconds / 3600 * MachineRow.price_per_hour
+    more = {"busy_s": MachineRow.busy_s + seconds, "cost": cost}
+    session.execute(update(MachineRow).where(MachineRow.name == name).values(**more))
+
+
+def prices(session: Session) -> Callable[[str], float]:
+    """Return the function from a device to the highest price of an hour on one of its machines, for all its GPUs."""
+    priced = [each for each in every(session) if each.price_per_hour > 0]
+
+    def price(device: str) -> float:
+        found = (each.price_per_hour for each in priced if each.slots_for(device) > 0)
+        return max(found, default=0.0) * split_count(device)[1]
+
+    return price
 
 
 def remove(session: Session, name: str) -> bool:

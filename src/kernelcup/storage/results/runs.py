@@ -23,7 +23,7 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
-from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission
+from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission, split_count
 from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.database import files_of, upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
@@ -62,6 +62,7 @@ def insert(
     judging: str = "",
     lent: bool = False,
     host_class: str = "",
+    price_per_hour: float = 0.0,
 ) -> Run:
     """Store a run, by default the one that counts for its job.
 
@@ -75,9 +76,11 @@ def insert(
         judging: The hash of everything that judging it depended on; it ranks only if its leaderboard's is equal.
         lent: Whether the operator does not vouch for the machine.
         host_class: The machine's hardware and driver.
+        price_per_hour: What one of its GPUs costs.
     """
     body = to_json(report)
     whole = file_store.large_json(body)
+    gpu_hours = (finished_at - started_at).total_seconds() / 3600 * split_count(job.device)[1]
     row = RunRow(
         job_id=job.id,
         attempt=job.attempt,
@@ -98,6 +101,7 @@ def insert(
         machine=machine,
         lent=lent,
         host_class=host_class,
+        cost=max(gpu_hours, 0.0) * price_per_hour,
         report=body if whole is None else to_json(_beginning(report)),
         report_file=None if whole is None else hashlib.sha256(whole).hexdigest(),
     )

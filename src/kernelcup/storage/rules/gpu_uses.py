@@ -27,6 +27,8 @@ class Use:
     at: datetime
     """It counts for one window from this time on."""
     amount: float
+    cost: float = 0.0
+    """What it cost, for all its GPUs."""
 
     def on(self, device: str) -> Use:
         """Return the use on a device: each GPU of ``H200x2`` counts."""
@@ -54,17 +56,16 @@ def first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
     found: dict[int, Use] = {}
     failed: list[int] = []
     for start in range(0, len(job_ids), 500):
-        query = select(
-            RunRow.job_id, RunRow.started_at, RunRow.finished_at, RunRow.verdict, NO_MACHINE
-        ).where(RunRow.job_id.in_(job_ids[start : start + 500]), _IS_FIRST)
-        for job_id, started_at, finished_at, verdict, is_lost in session.execute(query):
+        columns = (RunRow.job_id, RunRow.started_at, RunRow.finished_at, RunRow.verdict, RunRow.cost)
+        query = select(*columns, NO_MACHINE).where(RunRow.job_id.in_(job_ids[start : start + 500]), _IS_FIRST)
+        for job_id, started_at, finished_at, verdict, cost, is_lost in session.execute(query):
             amount = 0.0 if is_lost else lasted_s(started_at, finished_at)
-            found[job_id] = Use(at=finished_at, amount=amount)
+            found[job_id] = Use(at=finished_at, amount=amount, cost=cost)
             if verdict == Verdict.INTERNAL_ERROR.value and not is_lost:
                 failed.append(job_id)
     for job_id in _free(session, failed):
         if job_id in found:
-            found[job_id] = replace(found[job_id], amount=0.0)
+            found[job_id] = replace(found[job_id], amount=0.0, cost=0.0)
     return found
 
 

@@ -7,7 +7,7 @@ a final count against no limit, since the leaderboard asked for them, and neithe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -18,6 +18,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import JobState, Priority, Submission
 from kernelcup.storage.engine.rows import made_of
+from kernelcup.storage.machines import machines
 from kernelcup.storage.rules.gpu_uses import IS_LOST, LONGEST_WAIT, UNKNOWN_PACE_S, Use, first_runs, lasted_s
 from kernelcup.storage.tables import (
     DeletedUseRow,
@@ -38,6 +39,8 @@ class Quantity(StrEnum):
 
     SUBMISSIONS = "submissions"
     GPU_SECONDS = "gpu_seconds"
+    COST = "cost"
+    """In the currency of the machines' prices."""
 
 
 class ModeGroup(StrEnum):
@@ -64,6 +67,8 @@ class Limit:
     user_id: int | None
     user: str | None
     device: str | None
+    launcher: str | None
+    """For a budget of what the machines of a launcher cost: it holds jobs back, and refuses no submission."""
     mode_group: ModeGroup | None
     per_user: bool
     """Whether each user has the amount, or all users share it."""
@@ -75,7 +80,10 @@ class Limit:
     def text(self) -> str:
         """The limit in words, for example ``10 ranked submissions per hour on H100, for each user``."""
         one = "" if self.amount == 1 else "s"
-        what = f"GPU-second{one}" if self.quantity is Quantity.GPU_SECONDS else f"submission{one}"
+        named = {Quantity.GPU_SECONDS: f"GPU-second{one}", Quantity.COST: "in cost"}
+        what = named.get(self.quantity, f"submission{one}")
+        if self.launcher is not None:
+            return f"{self.amount:g} {what} per {_window(self.window_s)} of launcher {self.launcher}"
         kinds = f"{self.mode_group.value} " if self.mode_group is not None else ""
         where = f" to {self.board}" if self.board is not None else ""
         device = f" on {self.device}" if self.device is not None else ""
@@ -90,6 +98,7 @@ def insert(session: Session, limit: Limit) -> int:
         leaderboard_id=limit.board_id,
         user_id=limit.user_id,
         device=limit.device,
+        launcher=limit.launcher,
         mode_group=None if limit.mode_group is None else limit.mode_group.value,
         per_user=limit.per_user,
         quantity=limit.quantity.value,
@@ -136,6 +145,7 @@ def applying(
 def _applying() -> Select[Any]:
     # Cached, because each submission needs it: building the query takes longer than running it.
     return _limits().where(
+        _LIMITS.c.launcher.is_(None),
         or_(_LIMITS.c.leaderboard_id.is_(None), _LIMITS.c.leaderboard_id == bindparam("board_id")),
         or_(_LIMITS.c.user_id.is_(None), _LIMITS.c.user_id == bindparam("user_id")),
     )
@@ -184,10 +194,16 @@ def submission_before(
     return found
 
 
-def gpu_seconds(
+def of_launchers(session: Session) -> list[Limit]:
+    """Return the budgets of launchers."""
+    return _load(session, _limits().where(_LIMITS.c.launcher.is_not(None)))
+
+
+def gpu_uses(
     session: Session, limit: Limit, *, user_id: int | None, since: datetime, now: datetime
 ) -> list[Use]:
-    """Return the uses that count against a limit in GPU-seconds: runs, and estimates for jobs to come."""
+    """Return the uses that count against a limit in GPU-seconds or cost: runs, and estimates for jobs to come."""
+    price = machines.prices(session) if limit.quantity is Quantity.COST else _no_price
     known = select(PaceRow).where(PaceRow.mean_s >= 0)
     paces = {(row.device, row.mode): row.mean_s for row in session.scalars(known)}
     jobs = (
@@ -207,14 +223,22 @@ def gpu_seconds(
         if row.id in runs:  # judged; a pending rejudge does not count, since the user did not ask for it
             use = runs[row.id]
         elif row.state in open_states and row.priority != Priority.REJUDGE:
-            use = Use(at=now, amount=paces.get((row.device, row.mode), UNKNOWN_PACE_S))
+            pace_s = paces.get((row.device, row.mode), UNKNOWN_PACE_S)
+            use = Use(at=now, amount=pace_s, cost=pace_s / 3600 * price(row.device))
         elif row.state == JobState.CANCELLED.value and row.started_at is not None:
-            use = Use(at=row.finished_at, amount=lasted_s(row.started_at, row.finished_at))
+            lasted = lasted_s(row.started_at, row.finished_at)
+            use = Use(at=row.finished_at, amount=lasted, cost=lasted / 3600 * price(row.device))
         else:
             continue
         used.append(use.on(row.device))
-    used += _deleted_gpu_seconds(session, limit, user_id, since)
+    used += _deleted_gpu_uses(session, limit, user_id, since)
+    if limit.quantity is Quantity.COST:
+        used = [replace(use, amount=use.cost) for use in used]
     return [use for use in used if use.at > since]
+
+
+def _no_price(_: str) -> float:
+    return 0.0
 
 
 def keep_uses(session: Session, submission: Submission, *, now: datetime) -> None:
@@ -223,13 +247,14 @@ def keep_uses(session: Session, submission: Submission, *, now: datetime) -> Non
         return
     query = select(JobRow).where(JobRow.submission_id == submission.id, ~IS_LOST).order_by(JobRow.id)
     jobs = session.scalars(query).all()
-    runs = first_runs(session, [job.id for job in jobs])
+    runs, price = first_runs(session, [job.id for job in jobs]), machines.prices(session)
     for number, job in enumerate(jobs):
         use = runs.get(job.id)
         cut_off = job.state in (JobState.RUNNING.value, JobState.CANCELLED.value)
         if use is None and cut_off and job.started_at is not None:
             end = job.finished_at or now
-            use = Use(at=end, amount=lasted_s(job.started_at, end))
+            lasted = lasted_s(job.started_at, end)
+            use = Use(at=end, amount=lasted, cost=lasted / 3600 * price(job.device))
         session.add(
             DeletedUseRow(
                 submission_id=submission.id,
@@ -241,6 +266,7 @@ def keep_uses(session: Session, submission: Submission, *, now: datetime) -> Non
                 created_at=submission.created_at,
                 used_at=None if use is None else use.at,
                 seconds=0.0 if use is None else use.on(job.device).amount,
+                cost=0.0 if use is None else use.cost,
             )
         )
     session.flush()
@@ -298,10 +324,11 @@ def _last_before(session: Session, since: datetime) -> int:
     return session.execute(query.order_by(SubmissionRow.id.desc()).limit(1)).scalar_one_or_none() or 0
 
 
-def _deleted_gpu_seconds(session: Session, limit: Limit, user_id: int | None, since: datetime) -> list[Use]:
+def _deleted_gpu_uses(session: Session, limit: Limit, user_id: int | None, since: datetime) -> list[Use]:
     wanted = _of_deleted(limit, user_id, since - LONGEST_WAIT)
-    query = select(DeletedUseRow.used_at, DeletedUseRow.seconds).where(*wanted, DeletedUseRow.used_at > since)
-    return [Use(at=at, amount=seconds) for at, seconds in session.execute(query) if at is not None]
+    columns = (DeletedUseRow.used_at, DeletedUseRow.seconds, DeletedUseRow.cost)
+    rows = session.execute(select(*columns).where(*wanted, DeletedUseRow.used_at > since))
+    return [Use(at=at, amount=seconds, cost=cost) for at, seconds, cost in rows if at is not None]
 
 
 def _of_deleted(limit: Limit, user_id: int | None, since: datetime) -> list[ColumnElement[bool]]:

@@ -35,7 +35,9 @@ class MachineRow(Base):
     busy_s: Mapped[float] = mapped_column(default=0.0)
     """The time that its slots worked on jobs, in all."""
     price_per_hour: Mapped[float] = mapped_column(default=0.0)
-    """Of one busy slot."""
+    """Of one busy GPU."""
+    cost: Mapped[float] = mapped_column(default=0.0)
+    """Of that work, at the prices of its time."""
 
 
 class BoardMachineRow(Base):

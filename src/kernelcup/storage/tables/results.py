@@ -24,6 +24,7 @@ class RunRow(Base):
             sqlite_where=text("counted"),
             postgresql_where=text("counted"),
         ),
+        Index(None, "machine", "finished_at", "cost"),
         NEVER_REUSE_IDS,
     )
 
@@ -44,6 +45,8 @@ class RunRow(Base):
     """Whether the operator did not vouch for the machine."""
     host_class: Mapped[str] = mapped_column(default="", server_default="")
     """The class of the machine at that time: its hardware and driver."""
+    cost: Mapped[float] = mapped_column(default=0.0, server_default="0")
+    """What its slot cost, at the machine's price of that time."""
     report: Mapped[dict[str, Any]]
     """Its beginning only if the whole of it is in a file."""
     report_file: Mapped[str | None]

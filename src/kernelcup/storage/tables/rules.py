@@ -23,12 +23,14 @@ class LimitRow(Base):
     )
     user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     device: Mapped[str | None]
+    launcher: Mapped[str | None]
+    """For a budget of what the machines of a launcher cost."""
     mode_group: Mapped[str | None]
     """``practice``, ``profile`` or ``ranked``."""
     per_user: Mapped[bool] = mapped_column(default=True)
     """Whether each user has the amount, or all users share it."""
     quantity: Mapped[str]
-    """``submissions`` or ``gpu_seconds``."""
+    """``submissions``, ``gpu_seconds`` or ``cost``."""
     amount: Mapped[float]
     window_s: Mapped[int]
 
@@ -56,6 +58,7 @@ class DeletedUseRow(Base):
     used_at: Mapped[datetime | None]
     """When its GPU time was used; None if it used none."""
     seconds: Mapped[float] = mapped_column(default=0.0)
+    cost: Mapped[float] = mapped_column(default=0.0)
 
 
 class PauseRow(Base):

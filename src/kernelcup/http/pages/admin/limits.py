@@ -40,6 +40,7 @@ def add_limit(
     leaderboard: Text = "",
     user: Text = "",
     device: Text = "",
+    launcher: Text = "",
     mode_group: Text = "",
     together: Text = "",
 ) -> Response:
@@ -52,6 +53,7 @@ def add_limit(
             board=leaderboard or None,
             user=user or None,
             device=device or None,
+            launcher=launcher or None,
             mode_group=mode_group or None,
             per_user=not together,
             now=now,

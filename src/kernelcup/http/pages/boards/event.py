@@ -12,6 +12,7 @@ from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import classes_text
 from kernelcup.services.boards.board_events import boards_of_event
 from kernelcup.services.results import standings
+from kernelcup.services.results.costs import costs
 
 router = APIRouter(route_class=PageRoute)
 
@@ -40,5 +41,6 @@ def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
         firsts=firsts,
         classes_text=classes_text,
         scale=TimeScale.of(times),
+        costs=costs(db, found, actor),
         now=now,
     )
