@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (  # noqa: E402
     KeptFile,
     Mode,
     SourceTree,
+    device_of,
     from_json,
 )
 
@@ -183,7 +184,8 @@ class Jobs:
             return None
         self.note({"kind": kind, "seconds": round(seconds, 2), **found(report)})
         files = [from_json(KeptFile, each) for each in report["files"] if each["name"] != "sass.txt"]
-        return KeptBinary(run=number, files=files) if len(files) == 2 else None
+        device = device_of(report["environment"].get("gpu", {}))
+        return KeptBinary(run=number, device=device, files=files) if len(files) == 2 else None
 
     def note(self, line: dict[str, Any]) -> None:
         """Write one line, and the figures so far."""

@@ -331,7 +331,7 @@ def test_a_job_whose_binary_is_refused_while_it_runs_ends_with_the_codes_result(
             record.fail(StageName.RANKED, Verdict.INTERNAL_ERROR, Reason.MACHINE, "refused")
 
     monkeypatch.setattr(runner, "StandardRun", Refuses)
-    monkeypatch.setattr(binaries, "trouble", lambda _spec, _binary: "")
+    monkeypatch.setattr(binaries, "trouble", lambda _spec, _binary, _device: "")
     report = runner.run_job(ranked(benchmarks=SIZES, binary=binary), lambda _event: None)
 
     assert [each.binary is None for each in given] == [False, True]
@@ -435,3 +435,17 @@ def test_only_memory_in_use_is_kept_and_zeros_are_left_out() -> None:
 def test_a_binary_is_for_ranked_jobs_and_a_rivals_for_a_rival(changes: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError, match="binary"):
         check_spec(quick_spec(RIGHT, **changes))
+
+
+@pytest.mark.parametrize(
+    ("there", "why"), [("H100, driver 580", ""), ("", "an unknown device"), ("A100", "A100")]
+)
+def test_a_binary_is_replayed_on_the_kind_of_device_that_it_ran_on(there: str, why: str) -> None:
+    spec = ranked(backend=Backend.CUDA, binary=KeptBinary(run=7, device=there))
+    found = binaries.Binaries(spec, "H100, driver 580")
+    if not why:
+        assert (found.uses, found.spec) == ([], spec)
+        return
+    (use,) = found.uses
+    assert f"that run was on {why}, and this is H100, driver 580" in use.why
+    assert found.spec.binary is None

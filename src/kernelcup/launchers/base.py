@@ -246,7 +246,9 @@ def limit_s(spec: JobSpec) -> float:
 
     No launcher sets a shorter limit for its engine.
     """
-    return stages_s(spec) + START_S
+    # A kept binary that cannot be replayed ends an attempt, and the code is judged in another.
+    attempts = 1 + sum(each is not None and not each.why for each in (spec.binary, spec.rival_binary))
+    return attempts * (stages_s(spec) + START_S)
 
 
 def with_sandbox_rule(spec: JobSpec, *, required: bool) -> JobSpec:

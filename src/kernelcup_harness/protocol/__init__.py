@@ -31,6 +31,8 @@ from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable
 from kernelcup_harness.protocol.precision import Precision
 from kernelcup_harness.protocol.profile_options import ProfileOptions, ProfileWay, Sections
 from kernelcup_harness.protocol.profiles import (
+    BINARY,
+    MEMORY,
     OPEN_COUNTERS,
     SASS,
     BinaryUse,
@@ -39,6 +41,7 @@ from kernelcup_harness.protocol.profiles import (
     KeptFile,
     KernelCounters,
     RanKernel,
+    device_of,
 )
 from kernelcup_harness.protocol.report import Calibration, CapturedOutput, DuelResult, RunReport, StageReport
 from kernelcup_harness.protocol.results import (

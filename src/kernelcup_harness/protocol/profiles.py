@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelcup_harness.protocol.profile_options import ProfileOptions
@@ -69,10 +70,18 @@ class KeptBinary:
 
     run: int
     """The number of that run."""
+    device: str = ""
+    """The device and driver that it ran on, as :func:`device_of` names them; elsewhere the code is judged."""
     files: list[KeptFile] = field(default_factory=list)
     """``binary.kcgraph`` and ``binary.memory``, with their content."""
     why: str = ""
     """Why it cannot be replayed, so that the code is judged; empty if it may be."""
+
+
+def device_of(state: Mapping[str, str]) -> str:
+    """Return device and driver by the device's state (``gpu`` in a report's environment); empty if not known."""
+    name, driver = state.get("name", ""), state.get("driver_version", "")
+    return f"{name}, driver {driver}" if name and driver else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from kernelcup_harness.core.plan import captures, meets_hidden
 from kernelcup_harness.protocol import BinaryUse, Finding, JobSpec, KeptBinary
 from kernelcup_harness.wire.job_messages import BinaryRefused
 
+WRONG = "it answers a new input wrongly"
 SUBMISSION, RIVAL = SIDES = ("submission", "rival")
 
 
@@ -16,9 +17,10 @@ class Binaries:
 
     Args:
         spec: The job as it came.
+        device: This machine's device and driver, empty if they are not known.
     """
 
-    def __init__(self, spec: JobSpec) -> None:
+    def __init__(self, spec: JobSpec, device: str) -> None:
         self.spec = spec
         """The job without the binaries whose code has to be judged."""
         self.uses: list[BinaryUse] = []
@@ -27,7 +29,7 @@ class Binaries:
         """Set if the submission's own binary answered new inputs wrongly."""
         for side in SIDES:
             binary = self._of(side)
-            if binary is not None and (why := trouble(spec, binary)):
+            if binary is not None and (why := trouble(spec, binary, device)):
                 self._drop(side, binary, why)
 
     def refuse(self, refused: BinaryRefused) -> None:
@@ -37,7 +39,8 @@ class Binaries:
         if refused.wrong and refused.side == SUBMISSION:
             text = f"the binary of run {binary.run} cannot be trusted: {refused.why}"
             self.finding = Finding(code="binary_wrong", text=text)
-        self._drop(refused.side, binary, refused.why)
+        # What the rival has answered is not for the other side.
+        self._drop(refused.side, binary, WRONG if refused.wrong else refused.why)
 
     def used(self, *, dueled: bool) -> list[BinaryUse]:
         """Return what became of each, at the end of the job."""
@@ -58,10 +61,12 @@ class Binaries:
             self.spec = dataclasses.replace(self.spec, rival_binary=None)
 
 
-def trouble(spec: JobSpec, binary: KeptBinary) -> str:
+def trouble(spec: JobSpec, binary: KeptBinary, device: str) -> str:
     """Return why a binary cannot be replayed in a job, empty if it may be."""
     if binary.why:
         return binary.why
     if not captures(spec):
         return "calls are replayed on a GPU only"
+    if binary.device != device:
+        return f"that run was on {binary.device or 'an unknown device'}, and this is {device or 'another'}"
     return "calls of hidden cases are not kept" if meets_hidden(spec) else ""

@@ -25,6 +25,7 @@ from kernelcup_harness.protocol import (
     SandboxPolicy,
     StageName,
     Verdict,
+    device_of,
     seeds,
 )
 from kernelcup_harness.run import listing, task_harness, task_program
@@ -96,7 +97,8 @@ def standard(
 
     Return the record of the last time.
     """
-    binaries, first, made = Binaries(spec), record, 0
+    device = device_of(accelerators.of(spec.backend).state()) if spec.backend is Backend.CUDA else ""
+    binaries, first, made = Binaries(spec, device), record, 0
     while True:
         StandardRun(binaries.spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
         if record.refused is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,22 @@ from kernelcup.errors import BadReport, ConfigError, LaunchError, LaunchLost, La
 from kernelcup.launchers import installed, outcomes
 from kernelcup.launchers.base import LaunchResult, limit_s
 from kernelcup.launchers.bundle import harness_hash, write_bundle
-from kernelcup.launchers.providers import remote_job
+from kernelcup.launchers.providers import github, remote_job
 from kernelcup.launchers.providers.deploy import deploy_github
 from kernelcup.launchers.providers.github import GitHubLauncher, minutes
 from kernelcup.launchers.providers.github_api import GitHubApi
-from kernelcup_harness.protocol import Backend, Mode, SandboxPolicy, SourceTree, Verdict, to_json
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    KeptBinary,
+    KeptFile,
+    Mode,
+    SandboxPolicy,
+    SourceTree,
+    Verdict,
+    from_json,
+    to_json,
+)
 from launcher_conformance import LauncherConformance, make_order, report_for
 
 DEVICE = make_device(name="MI300", backend=Backend.EMULATED, slots=2, launcher="github")
@@ -475,3 +488,14 @@ def test_github_without_run_details_answers_nothing(bench) -> None:
     path = f"/repos/{REPOSITORY}/actions/workflows/kernelcup.yml/dispatches"
     body = {"ref": "main", "inputs": inputs}
     assert bench.github.answer("POST", path, f"Bearer {TOKEN}", body) == (204, None)
+
+
+def test_kept_binaries_that_are_too_large_stay_here_and_the_job_says_why() -> None:
+    noise = base64.b64encode(os.urandom(60_000)).decode()
+    files = [KeptFile(name="binary.kcgraph", nbytes=1, sha256="0" * 64, gz64=noise)]
+    binary = KeptBinary(run=3, device="H100", files=files)
+    sent = remote_job.unpack(github.packed(make_spec(binary=binary, rival_binary=None), "f" * 64))
+    assert from_json(JobSpec, sent["spec"]).binary == KeptBinary(run=3, why=github.TOO_LARGE)
+    small = replace(binary, files=[replace(files[0], gz64=noise[:400])])
+    sent = remote_job.unpack(github.packed(make_spec(binary=small), "f" * 64))
+    assert from_json(JobSpec, sent["spec"]).binary == small

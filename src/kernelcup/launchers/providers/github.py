@@ -20,8 +20,8 @@ from kernelcup.launchers.base import (
     with_sandbox_rule,
 )
 from kernelcup.launchers.providers import remote_job
-from kernelcup.launchers.providers.github_api import GitHubApi, WorkflowRun
-from kernelcup_harness.protocol import JobSpec, to_json
+from kernelcup.launchers.providers.github_api import MOST_INPUT, GitHubApi, WorkflowRun
+from kernelcup_harness.protocol import JobSpec, KeptBinary, to_json
 
 TOKEN = "KERNELCUP_GITHUB_TOKEN"
 ASK_EVERY_S = 10.0
@@ -29,6 +29,9 @@ ASK_EVERY_S = 10.0
 START_MINUTES = 15
 """For the checkout, for packages on a runner of GitHub, and for the upload."""
 
+OTHER_INPUTS = 500
+"""Characters for the inputs beside the job."""
+TOO_LARGE = "it is too large for a job on GitHub"
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +39,21 @@ logger = logging.getLogger(__name__)
 def minutes(spec: JobSpec) -> int:
     """Return GitHub's own limit for a job."""
     return math.ceil(limit_s(spec) / 60) + START_MINUTES
+
+
+def packed(spec: JobSpec, harness_hash: str) -> str:
+    """Return a job as an input of a workflow, without kept binaries if it would be too large with them."""
+    job = {"spec": to_json(spec), "harness": harness_hash, "limit_s": limit_s(spec)}
+    text = remote_job.pack(job)
+    if len(text) <= MOST_INPUT - OTHER_INPUTS or (spec.binary, spec.rival_binary) == (None, None):
+        return text
+    kept = {"binary": spec.binary, "rival_binary": spec.rival_binary}
+    without = {
+        name: to_json(KeptBinary(run=each.run, why=each.why or TOO_LARGE))
+        for name, each in kept.items()
+        if each is not None
+    }
+    return remote_job.pack({**job, "spec": {**to_json(spec), **without}})
 
 
 class GitHubLauncher:
@@ -83,7 +101,6 @@ class GitHubLauncher:
             raise NoRoom(f"{_machine(device.name)} may not judge it")
         if self.capacity(device) <= 0:
             raise NoRoom(f"{device.name} has no free slot")
-        job = {"spec": to_json(spec), "harness": order.harness_hash, "limit_s": limit_s(spec)}
         name = secrets.token_hex(16)
         title = f"kernelcup {device.name} {name}"
         inputs = {
@@ -91,7 +108,7 @@ class GitHubLauncher:
             "device": device.name,
             "runner": self._runners[device.name],
             "minutes": str(minutes(spec)),
-            "job": remote_job.pack(job),
+            "job": packed(spec, order.harness_hash),
         }
         try:
             number = self._api.dispatch(inputs)

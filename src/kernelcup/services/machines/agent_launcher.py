@@ -14,6 +14,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import LauncherSettings, LaunchResult, MachineReading, Order, Polled, limit_s
+from kernelcup.services.machines import order_files
 from kernelcup.services.machines.call_watch import CallWatch
 from kernelcup.services.machines.machines import AGENT, MachineState, state_of
 from kernelcup.storage.engine import blobs
@@ -62,7 +63,10 @@ class AgentLauncher:
                 id=name,
                 machine=max(free)[1],
                 device=order.device.name,
-                order={"spec": to_json(order.spec), "harness_hash": order.harness_hash},
+                order={
+                    "spec": order_files.without_content(to_json(order.spec)),
+                    "harness_hash": order.harness_hash,
+                },
                 limit_s=limit_s(order.spec) + FETCH_S,
                 state=CallState.WAITING,
                 outcome=None,

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from kernelcup.errors import Conflict, FileTooLarge, InvalidValue, LaunchLost, NotFound, SignInNeeded
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.local.calibrate import Place
+from kernelcup.services.machines import order_files
 from kernelcup.services.machines.calibrations import DatabaseBook, Known
 from kernelcup.services.machines.machines import SILENT, log_changes
 from kernelcup.services.people import secret_values
@@ -160,7 +161,7 @@ def ask(
             AgentJob(
                 call=each.id,
                 device=each.device,
-                spec=each.order["spec"],
+                spec=order_files.filled(db, each.order["spec"]),
                 harness_hash=each.order["harness_hash"],
             )
             for each in given

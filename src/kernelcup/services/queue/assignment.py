@@ -12,14 +12,14 @@ from kernelcup.errors import StaleLease
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.machines.placement import Fleet
 from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import duels
+from kernelcup.services.results import duels, kept_binaries
 from kernelcup.services.results.duels import Rival
 from kernelcup.storage.boards import task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.tasks.job_spec import build_job_spec, placed
-from kernelcup_harness.protocol import Backend, JobSpec, Mode, SourceTree
+from kernelcup_harness.protocol import Backend, JobSpec, KeptBinary, Mode, SourceTree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +42,8 @@ class _Load:
     board: Leaderboard
     rival: Rival | None
     is_screened: bool
+    binaries: tuple[KeptBinary | None, KeptBinary | None]
+    """Of the submission and of the rival, without content."""
 
 
 def prepare(
@@ -60,8 +62,9 @@ def prepare(
         StaleLease: The submission was deleted.
         RivalDeleted: The submission to compare with was.
     """
-    load = _load(db, lease)
-    spec = _spec(load, lease, backend)
+    load = _load(db, lease, backend)
+    binary, rival_binary = (kept_binaries.with_content(db, each) for each in load.binaries)
+    spec = dataclasses.replace(_spec(load, lease, backend), binary=binary, rival_binary=rival_binary)
     allowed = None
     if launcher is not None:
         with db.read() as session:
@@ -99,7 +102,7 @@ def _spec(load: _Load, lease: Lease, backend: Backend) -> JobSpec:
     return dataclasses.replace(spec, rival=placed(load.rival.code, load.task, spec.harness))
 
 
-def _load(db: Database, lease: Lease) -> _Load:
+def _load(db: Database, lease: Lease, backend: Backend) -> _Load:
     job = lease.job
     with db.read() as session:
         submission = submissions.find(session, job.submission_id)
@@ -107,13 +110,19 @@ def _load(db: Database, lease: Lease) -> _Load:
         if submission is None or code is None:
             raise StaleLease(f"submission {job.submission_id} was deleted")
         board = find_board(session, submission.leaderboard)
+        rival = duels.find_rival(session, job, submission, board)
+        task = task_versions.load(session, job.task_hash)
+        binaries: tuple[KeptBinary | None, KeptBinary | None] = (None, None)
+        if backend is Backend.CUDA:  # elsewhere calls are not replayed
+            binaries = kept_binaries.of_job(session, job, rival, task.judging(board.harness))
         return _Load(
-            task=task_versions.load(session, job.task_hash),
+            task=task,
             submission=submission,
             code=code,
             board=board,
-            rival=duels.find_rival(session, job, submission, board),
+            rival=rival,
             is_screened=screenings.find(session, submission.id) is not None,
+            binaries=binaries,
         )
 
 

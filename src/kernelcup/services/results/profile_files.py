@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from kernelcup.errors import NotFound
 from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import runs
 from kernelcup_harness.protocol import KeptFile, RunReport, to_json
 
 KEPT_FOR = timedelta(days=90)
@@ -70,5 +71,7 @@ def content(db: Database, report: RunReport, name: str) -> bytes:
 
 
 def prune(db: Database, now: datetime) -> int:
-    """Delete files that are too old; return how many."""
-    return db.files.prune(now - KEPT_FOR, uploaded_before=now - UPLOADS_KEPT_FOR)
+    """Delete files that are too old, except those of runs that stand in a ranking; return how many."""
+    with db.read() as session:
+        keep = runs.files_of_bests(session)
+    return db.files.prune(now - KEPT_FOR, uploaded_before=now - UPLOADS_KEPT_FOR, keep=keep)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import re
 import zlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -44,13 +46,18 @@ class FileStore:
 
     def get(self, digest: str) -> bytes | None:
         """Return the content with this hash, None if it was deleted."""
-        if not is_hash(digest):
-            return None
+        packed = self._packed(digest)
         try:
-            packed = self._blobs.get(name_of(digest))
             return None if packed is None else gzip.decompress(packed)
         except (OSError, EOFError, zlib.error):
             return None
+
+    def gz64(self, digest: str) -> str:
+        """Return the gzip file whose content has this hash in base64, empty if it was deleted."""
+        return base64.b64encode(self._packed(digest) or b"").decode()
+
+    def _packed(self, digest: str) -> bytes | None:
+        return self._blobs.get(name_of(digest)) if is_hash(digest) else None
 
     def delete(self, digest: str) -> None:
         """Delete the content with this hash, if it is there."""
@@ -77,19 +84,21 @@ class FileStore:
         self._blobs.put(name_of(digest), packed)
         return True
 
-    def prune(self, before: datetime, *, uploaded_before: datetime) -> int:
+    def prune(self, before: datetime, *, uploaded_before: datetime, keep: Collection[str] = ()) -> int:
         """Delete old files, and the oldest beyond :data:`MOST_BYTES`; return how many.
 
         Args:
             before: Files that were stored before this moment.
             uploaded_before: Uploads from before this moment: they have been adopted, or nobody wants them.
+            keep: Hashes of files that stay, however old they are.
         """
+        kept = {name_of(each) for each in keep}
         found = sorted(self._blobs.every(), key=lambda each: each.stored_at, reverse=True)
         total, removed = 0, 0
         for each in found:
             total += each.nbytes
             is_old = each.stored_at < (uploaded_before if each.name.startswith(INCOMING) else before)
-            if is_old or total > MOST_BYTES:
+            if (is_old or total > MOST_BYTES) and each.name not in kept:
                 self._blobs.delete(each.name)
                 removed += 1
         return removed

@@ -23,12 +23,21 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
-from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission, split_count
+from kernelcup.domain import PUT_ASIDE, DuelOutcome, Job, JobState, Run, Score, Submission, split_count
 from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.database import files_of, upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
-from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, UserRow, table_of
+from kernelcup.storage.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+    table_of,
+)
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -134,6 +143,32 @@ def report_files(session: Session, job_ids: Sequence[int]) -> list[str]:
     return [each for each in session.scalars(query) if each is not None]
 
 
+def files_of_bests(session: Session) -> set[str]:
+    """Return the hashes of the files, and of the large reports, of all runs that stand in a ranking."""
+    bests = select(BestRow.run_id).union(select(FrozenBestRow.run_id))
+    query = select(RunRow.report["files"], RunRow.report_file).where(RunRow.id.in_(bests))
+    found = session.execute(query).all()
+    hashes = {each["sha256"] for files, _ in found for each in files or ()}
+    return hashes | {whole for _, whole in found if whole is not None}
+
+
+def ranked_of(session: Session, submission_id: int, device: str) -> Run | None:
+    """Return the run that counts for a submission's ranked job on a device.
+
+    None without one, while a review keeps it aside, and for one of a lent machine: its owner may have forged it.
+    """
+    aside = [each.value for each in PUT_ASIDE]
+    query = (
+        select(RunRow)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .where(JobRow.submission_id == submission_id, JobRow.device == device)
+        .where(JobRow.mode == Mode.LEADERBOARD.value, JobRow.state.not_in(aside))
+        .where(RunRow.counted, RunRow.lent.is_(False))
+    )
+    row = session.scalars(query).first()
+    return None if row is None else _run(row, report_of(session, row))
+
+
 def _beginning(report: RunReport) -> RunReport:
     """Return what is kept of a large report in its row."""
     message = report.message[:LARGEST_MESSAGE]
@@ -145,7 +180,6 @@ def _beginning(report: RunReport) -> RunReport:
         stderr=CapturedOutput(),
         counters=None,
         ran=[],
-        files=[],
         environment={},
         extra={},
     )
