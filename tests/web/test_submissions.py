@@ -29,6 +29,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
 from kernelcup.services.results import profile_files
 from kernelcup_harness.protocol import (
+    BinaryUse,
     CapturedOutput,
     Counters,
     Difference,
@@ -199,6 +200,15 @@ def test_the_machine_code_of_a_ranked_run_is_shown_to_those_who_see_its_report(d
     assert (shown.text, shown.headers["content-type"]) == ("MOV R1, R2 ;", "text/plain; charset=utf-8")
     client.cookies.clear()
     assert client.get("/s/1/profile/1/sass.txt").status_code == 403
+
+
+def test_the_page_names_the_run_whose_binary_was_replayed_and_why_none_is_kept(db, client, ada) -> None:
+    uses = [BinaryUse(side="submission", run=12)]
+    changed = {"binaries": uses, "not_kept": "its tensors hold more than 64 MiB"}
+    judged(db, dataclasses.replace(reports.profiled(), **changed))
+    page = client.get("/s/1").text
+    assert "Of this submission, the binary of run 12 was replayed." in page
+    assert "Later duels and finals judge the code again: its tensors hold more than 64 MiB." in page
 
 
 def test_why_there_are_no_counters_is_told(db, client, ada) -> None:

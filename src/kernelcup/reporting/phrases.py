@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from datetime import datetime
 
 from kernelcup.domain import (
@@ -15,7 +16,7 @@ from kernelcup.domain import (
     Run,
     TrustRule,
 )
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, TrustLevel
+from kernelcup_harness.protocol import BinaryUse, DuelResult, DuelVerdict, TrustLevel
 
 MINUS = "\N{MINUS SIGN}"
 HALF = 0.5
@@ -91,6 +92,17 @@ def duel_sentence(duel: DuelResult, first: str, second: str, *, interval: str = 
         first, second, ratio, low, high = second, first, 1 / ratio, 1 / high, 1 / low
     ends = f"{100 * (1 / high - 1):.1f} to {100 * (1 / low - 1):.1f} %"
     return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} ({interval} {ends})."
+
+
+def binaries_text(uses: Sequence[BinaryUse], first: str, second: str) -> str:
+    """Return of which run's binary each side was, in sentences; empty where code was judged as usual."""
+    names = {"submission": first, "rival": second}
+    return " ".join(
+        f"Of {names[each.side]}, the code was judged and not the binary of run {each.run}: {each.why}."
+        if each.why
+        else f"Of {names[each.side]}, the binary of run {each.run} was replayed."
+        for each in uses
+    )
 
 
 def frozen_text(since: datetime, what: str = "later results are") -> str:

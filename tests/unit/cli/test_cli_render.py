@@ -25,6 +25,7 @@ from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Score
 from kernelcup.reporting.insights import Best
 from kernelcup_harness.protocol import (
     Backend,
+    BinaryUse,
     CapturedOutput,
     CaseResult,
     Difference,
@@ -163,7 +164,9 @@ def test_what_earns_no_score_is_shown_with_none() -> None:
 def test_a_duel_and_a_quarantine_are_told() -> None:
     duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=9)
     found = [Finding(code="below_floor", text="It is faster than the device.", quarantines=True)]
-    text = shown(make_report(duel=duel, quarantine=found), RankingBy.LAST)
+    uses = [BinaryUse(side="rival", run=3)]
+    text = shown(make_report(duel=duel, quarantine=found, binaries=uses), RankingBy.LAST)
+    assert "Of its rival, the binary of run 3 was replayed." in text
     assert "The submission is 100.0 % faster than its rival" in text
     assert "waits for a person: It is faster than the device." in text
     out = console(width=200)

@@ -27,6 +27,7 @@ from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, Insight, lessons
 from kernelcup.reporting.made_of import ran_line
 from kernelcup.reporting.phrases import (
+    binaries_text,
     duel_sentence,
     duration,
     interval_text,
@@ -282,6 +283,8 @@ def score(
             out.print(Text(times_as_fast(best.score_s / found.score_s, f"the best, #{best.submission}")))
     if report.duel is not None:
         out.print(Text(plain(duel_sentence(report.duel, "The submission", "its rival"))))
+    if told := binaries_text(report.binaries, "the submission", "its rival"):
+        out.print(Text(plain(told)))
     if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
         out.print(
             Text("Times are from an emulated device: they cannot be compared with a GPU's.", style="yellow")

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Device, JobState, Leaderboard, Run, Scope, Submission
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
-from kernelcup.reporting.phrases import duel_sentence
+from kernelcup.reporting.phrases import binaries_text, duel_sentence
 from kernelcup.services import access
 from kernelcup.services.boards.boards import emulated_of, find_board
 from kernelcup.services.results import duels
@@ -157,9 +157,16 @@ def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
         state=each.job.state,
         verdict=each.run.verdict if each.run is not None else None,
         duel=duel,
-        sentence="" if duel is None else duel_sentence(duel, _name(pair.first_id), _name(pair.second_id)),
+        sentence=_sentence(pair, duel, each.run),
         cases=() if each.run is None else tuple(_cases(db, each.run, pair, each.job.device, viewer)),
     )
+
+
+def _sentence(pair: comparisons.Pair, duel: DuelResult | None, run: Run | None) -> str:
+    if duel is None or run is None:
+        return ""
+    names = _name(pair.first_id), _name(pair.second_id)
+    return f"{duel_sentence(duel, *names)} {binaries_text(run.report.binaries, *names)}".strip()
 
 
 def _cases(

@@ -18,7 +18,7 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.results import facts as stored
 from kernelcup.storage.results.facts import DuelRow
 from kernelcup.storage.submissions import submissions
-from kernelcup_harness.protocol import DuelResult
+from kernelcup_harness.protocol import BinaryUse, DuelResult
 
 MOST = 100
 
@@ -44,6 +44,8 @@ class DuelReport:
     shown: ShownDuel
     result: DuelResult | None
     """Without the times of single cases, which may be hidden, and without the output of the rival's code."""
+    binaries: list[BinaryUse]
+    """Of which run's binary each side was; empty where code was judged."""
 
 
 def list_duels(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[ShownDuel]:
@@ -70,6 +72,7 @@ def show_duel(db: Database, board: str, device: str, run_id: int, *, viewer: Act
     return DuelReport(
         shown=shown,
         result=None if duel is None else dataclasses.replace(duel, cases=[], rival_message=""),
+        binaries=[each for each in report.binaries if not each.why],
     )
 
 

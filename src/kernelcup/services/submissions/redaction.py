@@ -6,6 +6,7 @@ import dataclasses
 
 from kernelcup.services.submissions.review_evidence import for_author
 from kernelcup_harness.protocol import (
+    BinaryUse,
     CapturedOutput,
     CaseResult,
     DuelResult,
@@ -28,6 +29,7 @@ EVIDENT = frozenset({"device", "driver", "cuda", "torch", "triton", "python", "c
 WITHHELD_RIVAL = "withheld, for it may reveal another user's submission"
 NOT_IN_TURNS = "one of the two cannot be"
 """Said in place of why two were not measured in turns."""
+NOT_REPLAYABLE = "it cannot be replayed in this job"
 
 
 def redact(
@@ -58,6 +60,8 @@ def redact(
     if not is_own_rival:
         held = shown.duel is None or shown.duel.verdict != DuelVerdict.NOT_HELD
         shown = _without_rivals_message(shown, WITHHELD_RIVAL if held else NOT_IN_TURNS)
+        if shown.binaries:
+            shown = dataclasses.replace(shown, binaries=_without_rivals_reason(shown.binaries))
     if was_ranked(shown):
         shown = _without_ranked_texts(shown)
     if any(stage.met_hidden or any(map(_met_hidden, stage.cases)) for stage in shown.stages):
@@ -128,6 +132,14 @@ def _without_rivals_message(report: RunReport, instead: str) -> RunReport:
     if report.duel is None or not report.duel.rival_message:
         return report
     return dataclasses.replace(report, duel=dataclasses.replace(report.duel, rival_message=instead))
+
+
+def _without_rivals_reason(uses: list[BinaryUse]) -> list[BinaryUse]:
+    """Return what became of kept binaries, without why the rival's could not be replayed."""
+    return [
+        dataclasses.replace(each, why=NOT_REPLAYABLE) if each.why and each.side == "rival" else each
+        for each in uses
+    ]
 
 
 def _without_ranked_texts(report: RunReport) -> RunReport:

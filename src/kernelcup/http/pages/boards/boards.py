@@ -22,7 +22,13 @@ from kernelcup.http.pages.files import in_pieces
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.finals import meeting_sentence, state_text
-from kernelcup.reporting.phrases import classes_text, duel_remark, rejudge_command, waiting_text
+from kernelcup.reporting.phrases import (
+    binaries_text,
+    classes_text,
+    duel_remark,
+    rejudge_command,
+    waiting_text,
+)
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.machines.placement import is_lent_only
@@ -267,6 +273,7 @@ def show_duel(
         result=found.result,
         sentence=wording.duel_text(found.shown, found.result),
         remark=duel_remark(found.shown.outcome, found.shown.rival_id),
+        binaries=binaries_text(found.binaries, "the challenger", "the incumbent"),
         plot=ratios(found.result.ratios) if found.result is not None else "",
     )
 

@@ -16,7 +16,7 @@ from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.reporting import columns, timeline
 from kernelcup.reporting.bottlenecks import explain, roofline
 from kernelcup.reporting.insights import Insight, lessons
-from kernelcup.reporting.phrases import duel_sentence, times_as_fast, trust_text
+from kernelcup.reporting.phrases import binaries_text, duel_sentence, times_as_fast, trust_text
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.submissions.submissions import JobView
@@ -316,5 +316,7 @@ def _facts(run: Run, beside: Beside | None) -> Iterator[str]:
     if report.duel is not None:
         told = duel_sentence(report.duel, "this submission", "its rival")
         yield told[:1].upper() + told[1:]
+    if told := binaries_text(report.binaries, "this submission", "its rival"):
+        yield told
     if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
         yield report_words.EMULATED
