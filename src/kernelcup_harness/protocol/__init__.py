@@ -28,6 +28,7 @@ from kernelcup_harness.protocol.enums import (
     Verdict,
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
+from kernelcup_harness.protocol.kept import KeptBinary, KeptFile
 from kernelcup_harness.protocol.precision import Precision
 from kernelcup_harness.protocol.profile_options import ProfileOptions, ProfileWay, Sections
 from kernelcup_harness.protocol.profiles import (
@@ -35,15 +36,19 @@ from kernelcup_harness.protocol.profiles import (
     MEMORY,
     OPEN_COUNTERS,
     SASS,
-    BinaryUse,
     Counters,
-    KeptBinary,
-    KeptFile,
     KernelCounters,
     RanKernel,
     device_of,
 )
-from kernelcup_harness.protocol.report import Calibration, CapturedOutput, DuelResult, RunReport, StageReport
+from kernelcup_harness.protocol.report import (
+    BinaryUse,
+    Calibration,
+    CapturedOutput,
+    DuelResult,
+    RunReport,
+    StageReport,
+)
 from kernelcup_harness.protocol.results import (
     NOT_REPLAYED,
     Audit,

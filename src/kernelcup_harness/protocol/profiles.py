@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kernelcup_harness.protocol.kept import KeptFile
 from kernelcup_harness.protocol.profile_options import ProfileOptions
 
 OPEN_COUNTERS = (
@@ -53,47 +54,10 @@ class RanKernel:
     machine has no list of its libraries' code."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeptFile:
-    """A file of a profile or of a ranked run."""
-
-    name: str
-    nbytes: int
-    sha256: str
-    gz64: str = ""
-    """Its content, gzip and base64; empty once it is in the file store."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KeptBinary:
-    """The binary of an accepted ranked run, to be replayed in the place of the submission's code."""
-
-    run: int
-    """The number of that run."""
-    device: str = ""
-    """The device and driver that it ran on, as :func:`device_of` names them; elsewhere the code is judged."""
-    files: list[KeptFile] = field(default_factory=list)
-    """``binary.kcgraph`` and ``binary.memory``, with their content."""
-    why: str = ""
-    """Why it cannot be replayed, so that the code is judged; empty if it may be."""
-
-
 def device_of(state: Mapping[str, str]) -> str:
     """Return device and driver by the device's state (``gpu`` in a report's environment); empty if not known."""
     name, driver = state.get("name", ""), state.get("driver_version", "")
     return f"{name}, driver {driver}" if name and driver else ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BinaryUse:
-    """What became of the binary of a run that a job was given."""
-
-    side: str
-    """``submission`` or ``rival``."""
-    run: int
-    """The number of the run that it was kept of."""
-    why: str = ""
-    """Why the code was judged instead; empty if the binary was replayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

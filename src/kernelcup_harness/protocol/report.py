@@ -16,7 +16,8 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
-from kernelcup_harness.protocol.profiles import BinaryUse, Counters, KeptFile, RanKernel
+from kernelcup_harness.protocol.kept import KeptFile
+from kernelcup_harness.protocol.profiles import Counters, RanKernel
 from kernelcup_harness.protocol.results import CaseResult, Finding
 
 
@@ -83,6 +84,18 @@ class DuelResult:
     """Number of ratios."""
     rival_message: str = ""
     """Why the two could not be measured, empty if they could."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BinaryUse:
+    """What became of the binary of a run that a job was given."""
+
+    side: str
+    """``submission`` or ``rival``."""
+    run: int
+    """The number of the run that it was kept of."""
+    why: str = ""
+    """Why the code was judged instead; empty if the binary was replayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,8 +16,8 @@ from kernelcup_harness.protocol.enums import (
     StageName,
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
+from kernelcup_harness.protocol.kept import KeptBinary
 from kernelcup_harness.protocol.profile_options import ProfileOptions
-from kernelcup_harness.protocol.profiles import KeptBinary
 
 FEWEST_SAMPLES = 16
 """A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness.wire import arrays, pinning
+from kernelcup_harness.wire import arrays, devices
 from kernelcup_harness.wire.records import build_record, record_fields
 
 ALIGNMENT = 256
@@ -106,7 +106,7 @@ class Arena:
         wanted = min(self.size, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
         if wanted > self._pinned:
             self._unpin()
-            self._pinned = wanted if pinning.pin(self.bytes.data_ptr(), wanted) else 0
+            self._pinned = wanted if devices.pin(self.bytes.data_ptr(), wanted) else 0
         return self._pinned >= wanted
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class Arena:
 
     def _unpin(self) -> None:
         if self._pinned:
-            pinning.unpin(self.bytes.data_ptr())
+            devices.unpin(self.bytes.data_ptr())
             self._pinned = 0
 
 
