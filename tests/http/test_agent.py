@@ -42,7 +42,7 @@ from kernelcup.services.results import profile_files
 from kernelcup.storage.machines import calibrations as stored
 from kernelcup.storage.machines import calls
 from kernelcup.storage.machines.calls import AgentCall
-from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts
+from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, KeptBinary, KeptFile, Mode
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 from launcher_conformance import PATIENCE_S, LauncherConformance, make_order, report_for
 from machine_bench import MachineBench
@@ -490,3 +490,15 @@ def test_a_machine_needs_a_name(bench: AgentBench) -> None:
     for name in ("", "a/b", "x" * 101, "a\nb"):
         with pytest.raises(InvalidValue):
             machines.add_agent(bench.platform.db, name, now=bench.platform.clock())
+
+
+def test_a_kept_binary_goes_past_the_database_to_the_agent(bench: AgentBench) -> None:
+    files = bench.platform.db.files
+    digest = files.put(gzip.compress(b"captured calls"))
+    assert digest is not None
+    file = KeptFile(name="binary.kcgraph", nbytes=14, sha256=digest, gz64=files.gz64(digest))
+    order = make_order(mode=Mode.LEADERBOARD, binary=KeptBinary(run=1, files=[file]))
+    call = bench.launcher.start(order, wake=lambda: None)
+    assert outcome_row(bench, call).order["spec"]["binary"]["files"][0]["gz64"] == ""
+    (job,) = bench.agent.ask().jobs
+    assert job.spec["binary"]["files"][0]["gz64"] == file.gz64

@@ -25,7 +25,7 @@ from kernelcup.services.machines import machines, order_files
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import assignment
 from kernelcup.services.results import comparisons, duel_list, finals, profile_files, rejudge
-from kernelcup.services.submissions.redaction import NOT_REPLAYABLE, redact
+from kernelcup.services.submissions.redaction import NOT_REPLAYABLE, redact, without_duel
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.engine.file_store import name_of
 from kernelcup_harness.protocol import (
@@ -210,6 +210,7 @@ def test_why_a_rivals_binary_was_not_replayed_stays_with_its_author() -> None:
     shown = redact(told, sees_all=False).binaries
     assert shown == [uses[0], replace(uses[1], why=NOT_REPLAYABLE), uses[2]]
     assert redact(told, sees_all=False, is_own_rival=True).binaries == uses
+    assert without_duel(told).binaries == uses[:1]
     assert binaries_text(shown[:2], "this submission", "its rival") == (
         "Of this submission, the code was judged and not the binary of run 1: its own reason. "
         "Of its rival, the code was judged and not the binary of run 2: it cannot be replayed in this job."

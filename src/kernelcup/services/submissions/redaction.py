@@ -125,7 +125,8 @@ def was_ranked(report: RunReport) -> bool:
 
 def without_duel(report: RunReport) -> RunReport:
     """Return the report without the result of its duel."""
-    return dataclasses.replace(report, duel=None)
+    own = [each for each in report.binaries if each.side != "rival"]
+    return dataclasses.replace(report, duel=None, binaries=own)
 
 
 def _without_rivals_message(report: RunReport, instead: str) -> RunReport:
