@@ -17,6 +17,7 @@ from kernelcup.bot.api import Api
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.delivery import destinations
 from kernelcup.domain import OPERATOR
+from kernelcup.http import server
 from kernelcup.http.server import WebServer, listen
 from kernelcup.http.state import Platform
 from kernelcup.services.queue import lifecycle
@@ -116,8 +117,9 @@ async def test_a_bot_that_ended_before_the_answer_submits_once(stage: Stage, ada
 
 
 async def test_a_server_that_starts_again_is_waited_for(
-    stage: Stage, ada: Member, loopback: LoopbackDiscord
+    stage: Stage, ada: Member, loopback: LoopbackDiscord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(server, "GRACE_S", 0)  # the bot's stream of events would stay open as long
     await stage.bot.close()
     platform = Platform(db=stage.db, config=stage.config, clock=loopback.clock.now, secret=SECRET)
     with served(platform) as url:
@@ -142,12 +144,12 @@ async def test_a_server_that_starts_again_is_waited_for(
 def served_at(platform: Platform, port: int) -> Iterator[None]:
     """Serve a platform on a given port."""
     sock = listen("127.0.0.1", port)
-    server = WebServer(platform, sock)
-    server.wait_until_ready()
+    web = WebServer(platform, sock)
+    web.wait_until_ready()
     try:
         yield
     finally:
-        server.stop()
+        web.stop()
         sock.close()
 
 
