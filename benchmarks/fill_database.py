@@ -93,9 +93,9 @@ def _fill(session: Session, count: int, done: int, now: datetime) -> None:
         session,
         1,
         count,
-        "jobs(id, submission_id, user_id, task_hash, device, mode, state, priority, turn, attempt, "
+        "jobs(id, submission_id, user_id, leaderboard_id, task_hash, device, mode, state, priority, turn, attempt, "
         "first_attempt, reason, created_at, queued_at)",
-        f"i, i, {user}, :task, {device}, 'leaderboard', CASE WHEN i <= :done THEN 'done' ELSE 'queued' END, "
+        f"i, i, {user}, {board}, :task, {device}, 'leaderboard', CASE WHEN i <= :done THEN 'done' ELSE 'queued' END, "
         f"0, CASE WHEN i <= :done THEN 0 ELSE (i - :done) / {USERS} END, 1, 1, '', :now, :now",
         values,
     )

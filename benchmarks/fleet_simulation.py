@@ -321,6 +321,7 @@ def fill(db: Database, simulation: Simulation, count: int) -> None:
                 "id": number,
                 "submission_id": number,
                 "user_id": user,
+                "leaderboard_id": board.id,
                 "task_hash": board.task_hash,
                 "device": device,
                 "mode": mode.value,

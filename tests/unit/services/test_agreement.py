@@ -16,6 +16,7 @@ from kernelcup.services.machines import machines
 from kernelcup.services.machines.agreement import compare
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
+from kernelcup.services.results.duels import find_rival
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import personal_best, standings, state
 from kernelcup.storage.machines import agreements
@@ -168,6 +169,24 @@ def test_a_duel_against_the_leader_of_another_class_decides_nothing(db) -> None:
     make_submission(stage.db, devices=["H100"], user="bob")
     stage.judge("new", 800.0)
     assert ranks(stage) == [("driver 550", 1, "ada", False), ("driver 580", 1, "bob", False)]
+
+
+def test_after_an_update_of_the_driver_a_duel_is_not_held_against_the_old_classs_leader(db) -> None:
+    stage = Stage(db, duel=True)
+    machines.change(stage.db, "new", is_draining=True, now=NOW)
+    make_submission(stage.db, devices=["H100"], user="ada")
+    stage.judge("old", 900.0)
+    for name in ("old", "new"):
+        facts = {"gpus": ["H100"], "driver": "600", "cores": 16, "memory_gib": 128}
+        found = [MachineReading(name=name, slots={"H100": 1}, facts=facts)]
+        machines.note_seen(stage.db, found, launcher="fake", is_own=True, now=NOW)
+    rivals = []
+    for user, time_ns in (("bob", 950.0), ("eve", 800.0)):
+        submission = make_submission(stage.db, devices=["H100"], user=user)
+        with stage.db.read() as session:
+            rivals.append(find_rival(session, submission.new_jobs[0], submission, stage.board))
+        stage.judge("old", time_ns)
+    assert [each and each.submission_id for each in rivals] == [None, 2]
 
 
 def test_machines_without_a_common_device_cannot_be_compared(stage: Stage) -> None:

@@ -12,7 +12,9 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission
 from kernelcup.errors import RivalDeleted
+from kernelcup.services.machines.machines import host_class
 from kernelcup.services.results.final_order import by_intervals
+from kernelcup.storage.machines import machines
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, finals, standings
 from kernelcup.storage.results.ranking_query import class_of
@@ -64,13 +66,25 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
         return None
     # Which machine will judge it is not known yet: if that is of another class, the intervals decide.
-    leaders = standings.leaders(session, board_id=board.id, device=job.device)
+    serving = _serving_classes(session, board, job.device)
+    leaders = standings.leaders(session, board_id=board.id, device=job.device, among=serving)
     first = min(leaders, key=lambda each: each.ranked_s, default=None)
     if first is None or first.user_id == submission.user_id:
         return None
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
         return _rival(session, first.submission_id)
     return None
+
+
+def _serving_classes(session: Session, board: Leaderboard, device: str) -> set[str] | None:
+    """Return the classes of the machines that may rank a leaderboard on a device; None if no machine is known."""
+    named = machines.ranking(session).get(board.id)
+    found = {
+        class_of(session, host_class(each), device)
+        for each in machines.every(session)
+        if each.slots_for(device) > 0 and (named is None or each.name in named)
+    }
+    return found or None
 
 
 def queue(

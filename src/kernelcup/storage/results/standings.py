@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
@@ -317,9 +318,12 @@ def leader(session: Session, *, board_id: int, device: str, host_class: str) -> 
     return Leader(user_id=user_id, submission_id=submission_id, ranked_s=ranked_s)
 
 
-def leaders(session: Session, *, board_id: int, device: str) -> list[Leader]:
-    """Return the current leaders of one (leaderboard, device), one for each class of machines."""
+def leaders(
+    session: Session, *, board_id: int, device: str, among: Collection[str] | None = None
+) -> list[Leader]:
+    """Return the current leaders of one (leaderboard, device), one for each class of machines, or of some classes."""
     every = classes(session, board_id=board_id, device=device)
+    every = [each for each in every if among is None or each in among]
     found = [leader(session, board_id=board_id, device=device, host_class=each) for each in every]
     return [each for each in found if each is not None]
 

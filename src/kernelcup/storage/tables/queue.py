@@ -56,7 +56,7 @@ class JobRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     submission_id: Mapped[int] = mapped_column(ForeignKey("submissions.id", ondelete="CASCADE"))
     user_id: Mapped[int] = mapped_column(default=0, server_default="0")
-    leaderboard_id: Mapped[int] = mapped_column(default=0, server_default="0")
+    leaderboard_id: Mapped[int]
     """Of its submission: the queue gives each leaderboard its share."""
     task_hash: Mapped[str] = mapped_column(ForeignKey("task_versions.hash"), index=True)
     device: Mapped[str]
