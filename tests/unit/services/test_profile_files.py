@@ -143,3 +143,23 @@ def test_the_oldest_go_where_there_is_no_room(tmp_path: Path, monkeypatch: pytes
     long_ago = NOW - timedelta(days=36500)
     assert store.prune(long_ago, uploaded_before=long_ago) == 1
     assert [store.get(str(each)) is not None for each in digests] == [False, True, True]
+
+
+def test_what_follows_the_end_of_a_file_does_not_come_under_its_hash(tmp_path: Path) -> None:
+    store = FileStore(Folder(tmp_path))
+    digest = store.put(gzip.compress(BODY))
+    assert digest is not None
+    store.take_in("call", digest, gzip.compress(BODY) + gzip.compress(b"more"))
+    assert not store.adopt("call", digest)
+    assert store.get(digest) == BODY
+
+
+def test_uploads_leave_before_what_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_store, "MOST_BYTES", 1000)
+    store = FileStore(Folder(tmp_path))
+    digest = store.put(gzip.compress(BODY))
+    assert digest is not None
+    for number in range(3):
+        store.take_in("call", f"{number:064}", os.urandom(900))
+    assert store.prune(NOW - timedelta(days=9999), uploaded_before=NOW - timedelta(days=9999)) >= 2
+    assert store.get(digest) == BODY

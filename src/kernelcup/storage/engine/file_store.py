@@ -17,7 +17,7 @@ from kernelcup.storage.engine.blobs import Blobs
 LARGEST_BYTES = 512 << 20
 """Of one file, unpacked."""
 MOST_BYTES = 20 << 30
-"""Of all files, packed: the oldest go first."""
+"""Of all files, packed: beyond it uploads go first, then the oldest."""
 LARGEST_UPLOAD_BYTES = 64 << 20
 """Of one file that a machine uploads, packed."""
 LARGEST_IN_ROW_BYTES = 1 << 20
@@ -85,7 +85,7 @@ class FileStore:
         return True
 
     def prune(self, before: datetime, *, uploaded_before: datetime, keep: Collection[str] = ()) -> int:
-        """Delete old files, and the oldest beyond :data:`MOST_BYTES`; return how many.
+        """Delete old files, and beyond :data:`MOST_BYTES` uploads, then the oldest; return how many.
 
         Args:
             before: Files that were stored before this moment.
@@ -93,7 +93,12 @@ class FileStore:
             keep: Hashes of files that stay, however old they are.
         """
         kept = {name_of(each) for each in keep}
-        found = sorted(self._blobs.every(), key=lambda each: each.stored_at, reverse=True)
+        # No machine may push out what was stored, however much it uploads.
+        found = sorted(
+            self._blobs.every(),
+            key=lambda each: (not each.name.startswith(INCOMING), each.stored_at),
+            reverse=True,
+        )
         total, removed = 0, 0
         for each in found:
             total += each.nbytes
@@ -139,4 +144,5 @@ def _digest(packed: bytes) -> str | None:
             rest = reader.unconsumed_tail
     except zlib.error:
         return None
-    return found.hexdigest() if reader.eof else None
+    # What follows its end would not count for the hash, but would be unpacked with it.
+    return found.hexdigest() if reader.eof and not reader.unused_data else None
