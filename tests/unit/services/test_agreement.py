@@ -18,7 +18,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
 from kernelcup.services.results.duels import find_rival
 from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.results.standings import personal_best, standings, state
+from kernelcup.services.results.standings import personal_best, rankings, standings, state
 from kernelcup.storage.machines import agreements
 
 
@@ -194,3 +194,15 @@ def test_machines_without_a_common_device_cannot_be_compared(stage: Stage) -> No
         compare(stage.db, "old", "nothing", now=NOW)
     with pytest.raises(InvalidValue, match="both have: H100"):
         compare(stage.db, "old", "new", device="L4", now=NOW)
+
+
+def test_machines_that_are_not_known_have_a_ranking_of_their_own(stage: Stage) -> None:
+    for user, machine, time_ns in (("ada", "old", 900.0), ("bob", "removed", 500.0), ("eve", "old", 2000.0)):
+        make_submission(stage.db, devices=["H100"], user=user)
+        stage.judge(machine, time_ns)
+    found = rankings(stage.db, stage.board.name, "H100")
+    assert [[(each.rank, each.user) for each in table] for table in found] == [
+        [(1, "ada"), (2, "eve")],
+        [(1, "bob")],
+    ]
+    assert found[1][0].host_class == "unknown machines"

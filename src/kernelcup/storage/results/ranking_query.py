@@ -49,6 +49,9 @@ WAITS = and_(_MAY_RANK, not_(JUDGED_ALIKE))
 SCORE = tuple(each.name for each in dataclasses.fields(Score))
 """The columns of a score."""
 
+UNKNOWN = "unknown machines"
+"""The class of runs on machines that are not known; an empty one stands for all classes."""
+
 KEY = ("leaderboard_id", "device", "user_id", "host_class")
 """The key of a best."""
 
@@ -65,12 +68,12 @@ def host_class(groups: Groups) -> ColumnElement[str]:
         (and_(JobRow.device == device, RunRow.host_class == each), group)
         for (device, each), group in groups.items()
     ]
-    return case(*grouped, else_=RunRow.host_class) if grouped else RunRow.host_class.expression
+    return case(*grouped, (RunRow.host_class == "", UNKNOWN), else_=RunRow.host_class)
 
 
 def class_of(session: Session, machine_class: str, device: str) -> str:
     """Return the class among whose results a run on such a machine ranks."""
-    return agreements.groups(session).get((device, machine_class), machine_class)
+    return agreements.groups(session).get((device, machine_class), machine_class or UNKNOWN)
 
 
 def bests(
