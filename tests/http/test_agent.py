@@ -502,3 +502,25 @@ def test_a_kept_binary_goes_past_the_database_to_the_agent(bench: AgentBench) ->
     assert outcome_row(bench, call).order["spec"]["binary"]["files"][0]["gz64"] == ""
     (job,) = bench.agent.ask().jobs
     assert job.spec["binary"]["files"][0]["gz64"] == file.gz64
+
+
+def test_a_signature_of_any_letters_is_refused(bench: AgentBench, client) -> None:
+    where = f"/api/v1/agent-files/call/{'0' * 64}?most=1&until=1&signature="
+    assert [client.put(where + each, content=b"x").status_code for each in ("", "0", "%C3%A9")] == [401] * 3
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"gpus": 5},
+        {"gpus": [{}]},
+        {"gpus": ["H100", 1]},
+        {"gpus": ["H" * 5000]},
+        {"driver": "5" * 5000},
+        {"cores": ["many"]},
+    ],
+)
+def test_an_agent_whose_facts_are_none_is_refused(bench: AgentBench, facts: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        bench.agent._connection.hello(slots={}, facts=facts)
+    assert machines.list_machines(bench.platform.db, now=bench.platform.clock())

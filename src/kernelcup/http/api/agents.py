@@ -65,12 +65,21 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Session = Annotated[str, Field(min_length=8, max_length=100)]
 
 
+class FactsIn(Form):
+    """A machine's hardware. Its class is made of it, which an index holds."""
+
+    gpus: list[Annotated[str, Field(max_length=64)]] = Field(default_factory=list, max_length=32)
+    driver: str = Field(default="", max_length=64)
+    cores: int | None = Field(default=None, ge=0, le=1 << 20)
+    memory_gib: int | None = Field(default=None, ge=0, le=1 << 20)
+
+
 class HelloIn(Form):
     """An agent that has started."""
 
     session: Session
     slots: dict[str, Annotated[int, Field(ge=0, le=1024)]]
-    facts: dict[str, Any] = Field(default_factory=dict)
+    facts: FactsIn = Field(default_factory=FactsIn)
 
 
 class HelloOut(BaseModel):
@@ -175,7 +184,8 @@ class TakenOut(BaseModel):
 @router.post("/hello")
 def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
     """Begin a session; calls of an earlier session of this machine are lost."""
-    agents.connect(db, machine.name, agent=body.session, slots=body.slots, facts=body.facts, now=now)
+    facts = body.facts.model_dump(exclude_unset=True)
+    agents.connect(db, machine.name, agent=body.session, slots=body.slots, facts=facts, now=now)
     return HelloOut(machine=machine.name)
 
 
@@ -252,7 +262,7 @@ async def upload(
 ) -> None:
     """Take a file of a report. Its address is signed, and limits its size and its time."""
     expected = _signature(platform.secret, call, digest, most, until)
-    if not hmac.compare_digest(expected, signature) or until < platform.clock().timestamp():
+    if not hmac.compare_digest(expected.encode(), signature.encode()) or until < platform.clock().timestamp():
         raise SignInNeeded("This address is not valid, or not any more.")
     allow_body(request.scope, most_bytes=most)
     packed = await request.body()
