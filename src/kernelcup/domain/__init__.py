@@ -25,7 +25,6 @@ from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.domain.results import Result, Run, Score, Standing
 from kernelcup.domain.tasks import (
     LEAVES_SCORES,
-    CudaConfig,
     Language,
     StageLimits,
     Task,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kernelcup_harness.protocol import (
+    CudaBuild,
     HarnessKind,
     Parameters,
     RankingBy,
@@ -66,19 +67,6 @@ class TaskForm(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CudaConfig:
-    """How a ``lang: cu`` task is built."""
-
-    sources: list[str] = field(default_factory=list)
-    include_dirs: list[str] = field(default_factory=list)
-    defines: dict[str, str] = field(default_factory=dict)
-    compile_flags: list[str] = field(default_factory=list)
-    rtol: float | None = None
-    """Tolerances where the task has no check of its own; None for those of the dtype."""
-    atol: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StageLimits:
     """Wall-clock limits of a task's stages, in seconds."""
 
@@ -102,7 +90,7 @@ class Task:
     """Texts by file name, without the submission."""
     submission_name: str = "submission.py"
     main: str | None = None
-    cuda: CudaConfig | None = None
+    cuda: CudaBuild | None = None
     templates: dict[str, str] = field(default_factory=dict)
     """Starting points by language."""
     tests: list[Parameters] = field(default_factory=list)

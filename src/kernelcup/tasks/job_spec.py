@@ -149,14 +149,7 @@ def _cuda_build(task: Task, harness: HarnessKind) -> CudaBuild:
         if harness is HarnessKind.STANDARD
         else {task.main}
     )
-    return CudaBuild(
-        sources=[name for name in task.cuda.sources if name not in apart],
-        include_dirs=task.cuda.include_dirs,
-        defines=task.cuda.defines,
-        compile_flags=task.cuda.compile_flags,
-        rtol=task.cuda.rtol,
-        atol=task.cuda.atol,
-    )
+    return replace(task.cuda, sources=[name for name in task.cuda.sources if name not in apart])
 
 
 def _check_style(task: Task) -> CheckStyle:

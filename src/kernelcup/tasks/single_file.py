@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path, PurePosixPath
 
-from kernelcup.domain import CudaConfig, Language, Task, TaskForm
+from kernelcup.domain import Language, Task, TaskForm
 from kernelcup.errors import Problem
 from kernelcup.tasks.manifest.c_interface import SIGNATURES, has_interface, missing
 from kernelcup.tasks.manifest.problems import raise_problems, single_problem
@@ -14,6 +14,7 @@ from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find
 from kernelcup.tasks.manifest.reference import REFERENCE
 from kernelcup.tasks.manifest.yaml_text import undecodable
 from kernelcup.tasks.sources.trees import FolderTree, Unreadable
+from kernelcup_harness.protocol import CudaBuild
 
 # The number of positional arguments of each function.
 CALLS = {
@@ -86,7 +87,7 @@ def _read_cuda(text: str, label: str, name: str, ending: str) -> Task:
         description="\n".join(line.strip().lstrip("/*").strip() for line in lines).strip(),
         form=TaskForm.SINGLE_FILE,
         lang=Language.CUDA,
-        cuda=CudaConfig(),
+        cuda=CudaBuild(),
         sources={f"reference{ending}": text},
         submission_name=f"submission{'.cpp' if ending == '.cpp' else '.cu'}",
         tests=[{}],

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup.domain import CudaConfig, Language, RankingBy, StageLimits, Task, TaskForm
+from kernelcup.domain import Language, RankingBy, StageLimits, Task, TaskForm
 from kernelcup.errors import InvalidValue
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
+    CudaBuild,
     HarnessKind,
     JobSpec,
     MeasureRules,
@@ -128,7 +129,7 @@ def test_the_harness_can_be_chosen():
     [
         ({}, HarnessKind.OWN, "brings no harness of its own"),
         ({"sources": {"eval.py": ""}, "main": "eval.py"}, HarnessKind.STANDARD, "has no reference.py"),
-        ({"lang": Language.CUDA, "cuda": CudaConfig()}, None, "has no reference.cu or"),
+        ({"lang": Language.CUDA, "cuda": CudaBuild()}, None, "has no reference.cu or"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(overrides, harness, words):

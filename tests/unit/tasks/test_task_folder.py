@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from task_builders import DROP, files_with, problems_of, task_yml, write_task
 
-from kernelcup.domain import CudaConfig, Language, RankingBy, StageLimits, Task, TaskForm
+from kernelcup.domain import Language, RankingBy, StageLimits, Task, TaskForm
 from kernelcup.errors import InvalidTask, NotFound
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import CudaBuild, HarnessKind
 
 
 def test_a_folder_becomes_a_task(tmp_path):
@@ -266,7 +266,7 @@ def test_a_cuda_task_loads(tmp_path):
     assert task.lang is Language.CUDA
     assert task.submission_name == "submission.cu"
     assert (task.main, task.harness) == ("eval.cu", HarnessKind.OWN)
-    assert task.cuda == CudaConfig(
+    assert task.cuda == CudaBuild(
         sources=["eval.cu", "submission.cu"],
         include_dirs=["include"],
         defines={"TILE": "16", "NAME": "x"},

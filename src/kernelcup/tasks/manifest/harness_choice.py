@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
 
-from kernelcup.domain import CudaConfig, Language
+from kernelcup.domain import Language
 from kernelcup.tasks.manifest.c_interface import REFERENCES, flag_fault, missing, program_of, reference_of
 from kernelcup.tasks.manifest.problems import Findings
 from kernelcup.tasks.manifest.schema import CudaConfigShape, PythonConfigShape, TaskShape
 from kernelcup.tasks.manifest.validation import validate
 from kernelcup.tasks.sources.files import Sources
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import CudaBuild, HarnessKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Configuration:
 
     harness: HarnessKind
     main: str | None = None
-    cuda: CudaConfig | None = None
+    cuda: CudaBuild | None = None
 
 
 def read_configuration(shape: TaskShape, sources: Sources, findings: Findings) -> Configuration:
@@ -52,7 +52,7 @@ def _cuda(shape: TaskShape, sources: Sources, findings: Findings) -> Configurati
     if config is None:
         return Configuration(HarnessKind.OWN)
     _check_cuda(config, sources, findings)
-    cuda = CudaConfig(**{field.name: getattr(config, field.name) for field in fields(CudaConfig)})
+    cuda = CudaBuild(**{field.name: getattr(config, field.name) for field in fields(CudaBuild)})
     main = program_of(config.sources, sources.texts)
     ours = reference_of(sources.texts) is not None
     # An interface of ours without a program to judge it, or with a lent one, is for the standard harness.
