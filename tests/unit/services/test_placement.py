@@ -32,6 +32,7 @@ def machine(name: str, *, own: bool, draining: bool = False) -> Machine:
         joined_at=NOW,
         seen_at=NOW,
         busy_s=0.0,
+        cost=0.0,
         price_per_hour=0.0,
     )
 
