@@ -15,6 +15,7 @@ from stage import SECRET, Stage, connected, served, staged
 from builders import SUBMISSION, make_board, make_device, make_report
 from kernelcup.bot.api import Api
 from kernelcup.bot.app import KernelCupBot
+from kernelcup.bot.commands import submit as submit_command
 from kernelcup.bot.delivery import destinations
 from kernelcup.domain import OPERATOR
 from kernelcup.http import server
@@ -119,6 +120,7 @@ async def test_a_bot_that_ended_before_the_answer_submits_once(stage: Stage, ada
 async def test_a_server_that_starts_again_is_waited_for(
     stage: Stage, ada: Member, loopback: LoopbackDiscord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(submit_command, "SOON_S", 0.2)
     monkeypatch.setattr(server, "GRACE_S", 0)  # the bot's stream of events would stay open as long
     await stage.bot.close()
     platform = Platform(db=stage.db, config=stage.config, clock=loopback.clock.now, secret=SECRET)
