@@ -373,7 +373,7 @@ class RivalDeleted(KernelCupError):
 
 
 class StorageUnavailable(KernelCupError):
-    """The database cannot be reached or stays locked."""
+    """The database cannot be reached or stays locked, or the store of files cannot be reached."""
 
 
 class ServerUnavailable(KernelCupError):

@@ -20,7 +20,7 @@ import pytest
 from kernelcup.cli import wiring
 from kernelcup.cli.operate import serve
 from kernelcup.config.settings import Config
-from kernelcup.errors import ConfigError
+from kernelcup.errors import ConfigError, StorageUnavailable
 from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.blobs import Blobs, Bucket, Folder, opened
 from kernelcup.storage.engine.file_store import FileStore
@@ -183,3 +183,18 @@ def test_requests_and_the_dispatcher_use_one_place(tmp_path: Path) -> None:
     assert digest is not None
     with serve.open_for_http(settings) as db:
         assert db.files.get(digest) == b"a report"
+
+
+def test_a_bucket_that_cannot_be_reached_is_tried_again_like_a_database(
+    bucket: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT", "http://127.0.0.1:9")
+    away = FileStore(opened("s3://files/kernelcup", Path("/nowhere")))
+    for use in (
+        lambda: away.put(gzip.compress(b"a report")),
+        lambda: away.get("0" * 64),
+        lambda: away.prune(datetime.now(UTC), uploaded_before=datetime.now(UTC)),
+    ):
+        with pytest.raises(StorageUnavailable, match="store of files"):
+            use()
+    away.delete("0" * 64)  # what belonged to it is gone by then

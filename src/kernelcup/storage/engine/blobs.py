@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from kernelcup.errors import ConfigError
+from kernelcup.errors import ConfigError, StorageUnavailable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 S3 = "s3://"
+RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+"""A request of a person may wait for a bucket meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +95,7 @@ class Folder:
 
 
 class Bucket:
-    """Objects of a store of ``obstore``.
+    """Objects of a store of ``obstore``. Its methods raise ``StorageUnavailable`` where it cannot be reached.
 
     Args:
         store: The store, with the prefix of all names.
@@ -105,16 +108,18 @@ class Bucket:
         """Store an object."""
         import obstore
 
-        obstore.put(self._store, name, content)
+        with _reaching():
+            obstore.put(self._store, name, content)
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes | None:
         """Return an object's content."""
         import obstore
 
         try:
-            if most_bytes is not None and obstore.head(self._store, name)["size"] > most_bytes:
-                return None
-            found: bytes = obstore.get(self._store, name).bytes().to_bytes()
+            with _reaching():
+                if most_bytes is not None and obstore.head(self._store, name)["size"] > most_bytes:
+                    return None
+                found: bytes = obstore.get(self._store, name).bytes().to_bytes()
         except FileNotFoundError:
             return None
         return found
@@ -130,18 +135,28 @@ class Bucket:
         """Delete an object."""
         import obstore
 
-        try:
+        with suppress(FileNotFoundError), _reaching():
             obstore.delete(self._store, name)
-        except FileNotFoundError:
-            return
 
     def every(self) -> Iterator[Blob]:
         """Yield all objects."""
         import obstore
 
-        for part in obstore.list(self._store):
-            for each in part:
-                yield Blob(name=each["path"], nbytes=each["size"], stored_at=each["last_modified"])
+        with _reaching():
+            for part in obstore.list(self._store):
+                for each in part:
+                    yield Blob(name=each["path"], nbytes=each["size"], stored_at=each["last_modified"])
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """A result waits for a store that cannot be reached, as it waits for the database."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except BaseError as error:
+        raise StorageUnavailable(f"the store of files cannot be reached: {error}") from error
 
 
 def opened(url: str | None, folder: Path) -> Blobs:
@@ -162,6 +177,6 @@ def opened(url: str | None, folder: Path) -> Blobs:
         raise ConfigError("files.url needs obstore: pip install 'kernelcup[s3]'") from error
     plain = os.environ.get("AWS_ENDPOINT", "").startswith("http://")
     try:
-        return Bucket(from_url(url, client_options={"allow_http": plain}))
+        return Bucket(from_url(url, client_options={"allow_http": plain}, retry_config=RETRIES))
     except Exception as error:  # obstore's errors have no common class
         raise ConfigError(f"files.url: {error}") from error

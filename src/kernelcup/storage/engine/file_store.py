@@ -8,10 +8,12 @@ import hashlib
 import re
 import zlib
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from kernelcup.clean_text import dump_json
+from kernelcup.errors import StorageUnavailable
 from kernelcup.storage.engine.blobs import Blobs
 
 LARGEST_BYTES = 512 << 20
@@ -60,8 +62,9 @@ class FileStore:
         return self._blobs.get(name_of(digest)) if is_hash(digest) else None
 
     def delete(self, digest: str) -> None:
-        """Delete the content with this hash, if it is there."""
-        self._blobs.delete(name_of(digest))
+        """Delete the content with this hash, if it is there; while it cannot be reached, it stays until it is old."""
+        with suppress(StorageUnavailable):
+            self._blobs.delete(name_of(digest))
 
     def upload_url(self, sender: str, digest: str, within: timedelta) -> str | None:
         """Return where a sender may put a gzip file by itself; None if only :meth:`take_in` can."""
