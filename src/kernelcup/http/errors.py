@@ -75,7 +75,9 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
     """Return the response body for a deliberate error."""
     if not isinstance(error, errors.UserError):
         # Its text may name hosts, files and settings of the server.
-        told = "The database does not answer; nothing was stored. Try again in a moment."
+        told = (
+            "The database or the store of files does not answer; nothing was stored. Try again in a moment."
+        )
         other = "The server cannot do this now; its operator finds the cause in the log."
         text = told if isinstance(error, errors.StorageUnavailable) else other
         return {"code": code_of(error), "message": text}
