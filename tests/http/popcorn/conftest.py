@@ -39,7 +39,7 @@ def board(db: Database) -> Leaderboard:
 def finish(db: Database, clock: FakeClock) -> Finish:
     """Return what gives the next job its report, two seconds later."""
 
-    def give(report: RunReport | None = None) -> None:
+    def give(report: RunReport | None = None, machine: str = "secret-machine-name") -> None:
         lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=clock())
         assert lease is not None
         lifecycle.finish(
@@ -47,7 +47,7 @@ def finish(db: Database, clock: FakeClock) -> Finish:
             lease,
             report=report or make_report(),
             harness_hash="00",
-            machine="secret-machine-name",
+            machine=machine,
             now=clock() + timedelta(seconds=2),
         )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from builders import NOW, make_wall_report
 from kernelcup.domain import OPERATOR, TrustRule
+from kernelcup.launchers.base import MachineReading
 from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.machines import machines
 
 
 def enter(client, person, finish, name: str) -> None:
@@ -37,3 +39,15 @@ def test_the_api_has_times_by_the_wall_clock_apart(client, person, db, board, fi
     page = client.get("/api/v1/leaderboards/double/standings/H100").json()
     assert [each["user"] for each in page["items"]] == ["bob"]
     assert [(each["user"], each["trust"]) for each in page["unranked"]] == [("ada", "wall clock")]
+
+
+def test_places_of_different_classes_of_machines_have_a_note(client, person, db, board, finish) -> None:
+    enter(client, person, finish, "ada")
+    found = [MachineReading(name="lab", slots={"H100": 1}, facts={"gpus": ["H100"], "driver": "580"})]
+    machines.note_seen(db, found, launcher="fake", is_own=True, now=NOW)
+    enter(client, person, lambda: finish(machine="lab"), "bob")
+    places = client.get("/submissions/double/H100").json()
+    assert [(each["rank"], each["user_name"], each.get("note")) for each in places] == [
+        (1, "bob", "1 x H100; driver 580; ? cores, ? GiB"),
+        (1, "ada", "unknown machines"),
+    ]

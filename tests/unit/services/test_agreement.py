@@ -10,6 +10,7 @@ from builders import NOW, make_board, make_report, make_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.pages.boards.boards import head_of
+from kernelcup.http.pages.boards.live import state_name
 from kernelcup.launchers.base import MachineReading
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.machines import machines
@@ -18,8 +19,9 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
 from kernelcup.services.results.duels import find_rival
 from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.results.standings import personal_best, rankings, standings, state
+from kernelcup.services.results.standings import classes, personal_best, rankings, standings, state
 from kernelcup.storage.machines import agreements
+from kernelcup.storage.results import runs
 
 
 class Stage:
@@ -206,3 +208,19 @@ def test_machines_that_are_not_known_have_a_ranking_of_their_own(stage: Stage) -
         [(1, "bob")],
     ]
     assert found[1][0].host_class == "unknown machines"
+
+
+def test_classes_that_join_between_others_change_the_state_that_pages_are_cached_by(stage: Stage) -> None:
+    for number in range(4):
+        facts = {"gpus": ["H100"], "driver": f"59{number}"}
+        found = [MachineReading(name=f"m{number}", slots={"H100": 1}, facts=facts)]
+        machines.note_seen(stage.db, found, launcher="fake", is_own=True, now=NOW)
+        make_submission(stage.db, devices=["H100"], user=f"user-{number}")
+        stage.judge(f"m{number}", 1000.0)
+    before = state_name(state(stage.db, stage.board.name, "H100"))
+    joined = classes(stage.db, stage.board.name, "H100")[1:3]
+    with stage.db.write(durable=True) as session:
+        agreements.put(session, joined, device="H100", agrees=True, now=NOW)
+        runs.choose_all(session, board_id=stage.board.id, now=NOW)
+    assert len(classes(stage.db, stage.board.name, "H100")) == 3
+    assert state_name(state(stage.db, stage.board.name, "H100")) != before

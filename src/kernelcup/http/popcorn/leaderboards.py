@@ -110,7 +110,7 @@ def _entry(board: Leaderboard, device: str, standing: Standing) -> dict[str, Any
         "user_id": standing.user,
         "user_name": standing.user,
         "gpu_type": device,
-    }
+    } | ({"note": standing.host_class} if standing.host_class else {})
 
 
 def _device(board: Leaderboard, name: str) -> str:

@@ -76,6 +76,8 @@ class State:
     newest: int
     classes: tuple[str, str]
     """The first and the last class: rankings may be joined or split with the same results."""
+    letters: int
+    """The length of the classes of all places: of two between others that join, neither is the first or the last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,7 +268,7 @@ def state(
     Without a class it is the state of all rankings of the device.
     """
     wanted = {"board_id": board_id, "device": device, "host_class": host_class} | dataclasses.asdict(part)
-    entries, scores, total, newest, first, last = session.execute(
+    entries, scores, total, newest, first, last, letters = session.execute(
         standings_queries.state(frozen, host_class is not None, *_ends(part)), wanted
     ).one()
     return State(
@@ -275,6 +277,7 @@ def state(
         submissions=int(total or 0),
         newest=newest or 0,
         classes=(first or "", last or ""),
+        letters=int(letters or 0),
     )
 
 

@@ -144,7 +144,7 @@ def state(frozen: bool, of_class: bool, from_below: bool, from_above: bool) -> S
     mine = _in_one(frozen) if of_class else _on_device(frozen)
     mine = [*mine, *_inside(frozen, from_below, from_above)]
     sums: list[Any] = [func.count(), func.sum(score), func.sum(its), func.max(its)]
-    sums += [func.min(host_class), func.max(host_class)]
+    sums += [func.min(host_class), func.max(host_class), func.sum(func.length(host_class))]
     return select(*sums).select_from(best).where(*mine)
 
 

@@ -124,7 +124,7 @@ async def _changes(
 
 def state_name(state: State) -> str:
     """Return what pages and streams call a state of a ranking."""
-    classes = crc32("\n".join(state.classes).encode())
+    classes = crc32("\n".join([*state.classes, str(state.letters)]).encode())
     return f"{state.entries}-{state.newest}-{state.submissions}-{state.scores!r}-{classes:x}"
 
 
