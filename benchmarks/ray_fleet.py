@@ -186,16 +186,13 @@ def overhead(folder: Path, turns: int) -> dict[str, Any]:
         cluster.wait(ray)
         while agents.capacity(device("W")) < 1:
             time.sleep(0.2)
-        ways: dict[str, tuple[Launcher, int]] = {
-            "local": (local, os.getpid()),
-            "ray": (ray, cluster.nodes["head"].pool()),
-            "agent": (agents, agent_pid),
-        }
+        ways: dict[str, Launcher] = {"local": local, "ray": ray, "agent": agents}
+        pids = [os.getpid(), cluster.nodes["head"].pool(), agent_pid]
         found: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(turns + 1):  # the first one warms up what is not a process
-            for name, (launcher, pid) in ways.items():
+            for name, launcher in ways.items():
                 if turn:
-                    settle(pid)
+                    settle(pids)
                 seconds = verdict_s(launcher, f"{turn}.1")
                 if turn:
                     found[name].append(seconds)
@@ -248,10 +245,10 @@ def verdict_s(launcher: Launcher, job: str) -> float:
     return seconds
 
 
-def settle(pid: int) -> None:
-    """Wait until the warm process below a process has started: until nothing there has worked for a second."""
+def settle(pids: list[int]) -> None:
+    """Wait until no warm process starts, of this way or of the one before: until nothing has worked for a second."""
     before: dict[int, float] = {}
-    while not (now := worked_s(pid)) or now != before:
+    while not (now := {key: value for pid in pids for key, value in worked_s(pid).items()}) or now != before:
         before = now
         time.sleep(1)
 
