@@ -21,6 +21,7 @@ from kernelcup.agent.connection import Errand
 from kernelcup.client.core import NotReached
 from kernelcup.domain import Device
 from kernelcup.errors import (
+    BadReport,
     Conflict,
     FileTooLarge,
     InvalidValue,
@@ -524,3 +525,35 @@ def test_an_agent_whose_facts_are_none_is_refused(bench: AgentBench, facts: dict
     with pytest.raises(InvalidValue):
         bench.agent._connection.hello(slots={}, facts=facts)
     assert machines.list_machines(bench.platform.db, now=bench.platform.clock())
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_files_whose_address_has_expired_go_within_their_report(
+    bench: AgentBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "UPLOAD_WITHIN", timedelta(seconds=-1))
+    order, call = begin(bench)
+    body = os.urandom(16_000)
+    bench.report(call, report_for(order, files=files_for(body)))
+    result = RULES.outcome(bench.launcher, call, order)
+    assert isinstance(result, LaunchResult), result
+    assert all(each.gz64 for each in result.report.files)
+
+
+def test_a_report_that_is_refused_ends_its_job_and_no_other(
+    bench: AgentBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, call = begin(bench)
+    client, post = bench.agent._connection._client, bench.agent._connection._client.request
+
+    def too_slow(method: str, path: str, **given: Any) -> Any:
+        if path.endswith("/outcome"):
+            monkeypatch.setattr(client, "request", post)
+            raise InvalidValue("The request took too long to arrive. Send it again.")
+        return post(method, path, **given)
+
+    monkeypatch.setattr(client, "request", too_slow)
+    bench.report(call, report_for(order))
+    outcome = RULES.outcome(bench.launcher, call, order)
+    assert isinstance(outcome, BadReport)
+    assert "took too long" in str(outcome)

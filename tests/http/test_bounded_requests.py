@@ -188,3 +188,24 @@ def test_a_body_that_drips_is_refused_after_a_total_time(known: bool) -> None:
     assert answers[0]["status"] == 408
     assert (b"connection", b"close") in answers[0]["headers"]
     assert b"took too long to arrive" in answers[1]["body"]
+
+
+def test_a_route_may_give_a_known_sender_more_time_for_a_body() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        allow_body(scope, whole_s=60.0)
+        while (await receive())["more_body"]:
+            pass
+
+    read = []
+
+    async def drips() -> dict[str, Any]:
+        read.append(1)
+        await asyncio.sleep(0.001)
+        return {"type": "http.request", "body": b"", "more_body": len(read) < 20}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    scope = {"type": "http", "headers": [], "state": {"request_id": "x"}}
+    asyncio.run(BodyLimit(app, silence_s=30.0, whole_s=0.01)(scope, drips, send))
+    assert len(read) == 20

@@ -25,10 +25,11 @@ from kernelcup.errors import (
     BadReport,
     Conflict,
     FileTooLarge,
+    InvalidValue,
     LaunchError,
-    NotFound,
     RateLimited,
     ServerUnavailable,
+    UserError,
 )
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
@@ -232,8 +233,9 @@ class Agent:
         self._upload(call, outcome)
         try:
             taken = self._connection.report(call, outcome, events)
-        except FileTooLarge as error:
-            taken = self._connection.report(call, outcomes.encode(BadReport(f"too large: {error}")), [])
+        except (FileTooLarge, InvalidValue) as error:  # of one job, and no reason to end the others
+            bad = BadReport(f"the service does not take the report: {error}")
+            taken = self._connection.report(call, outcomes.encode(bad), [])
         if not taken:
             logger.info("%s: the service did not want its report any more", call)
 
@@ -246,7 +248,9 @@ class Agent:
             packed = {digest: base64.b64decode(each["gz64"]) for digest, each in files.items()}
             for digest in self._connection.upload(call, packed):
                 files[digest]["gz64"] = ""
-        except (NotFound, FileTooLarge, ValueError) as error:
+        except RateLimited:
+            raise
+        except (UserError, ValueError) as error:  # an address that has expired among them: not our token
             logger.info("%s: its files are not taken: %s", call, error)
 
     def _connect(self, stop: threading.Event) -> None:

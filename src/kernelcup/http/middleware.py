@@ -60,8 +60,10 @@ class BodyRefused(Exception):
         self.status, self.code = status, code
 
 
-def allow_body(scope: Scope, *, most_bytes: int = LARGEST_JSON_BYTES) -> None:
+def allow_body(scope: Scope, *, most_bytes: int = LARGEST_JSON_BYTES, whole_s: float | None = None) -> None:
     """Raise a request's body limits to those of its kind, once its sender is known."""
+    if whole_s is not None:
+        scope["state"]["body_s"] = whole_s
     kind = dict(scope["headers"]).get(b"content-type", b"")
     is_upload = kind.lower().startswith(b"multipart/form-data")
     scope["state"]["body_limit"] = LARGEST_BODY_BYTES if is_upload else most_bytes
@@ -209,8 +211,9 @@ class _Body:
     def _left_s(self) -> float:
         now = asyncio.get_running_loop().time()
         self._begun = now if self._begun is None else self._begun
-        known = self._scope["state"].get("is_sender_known", False)
-        whole_s = self._limits.whole_s if known else self._limits.unknown_s
+        state = self._scope["state"]
+        known_s = state.get("body_s", self._limits.whole_s)
+        whole_s = known_s if state.get("is_sender_known", False) else self._limits.unknown_s
         return max(self._begun + whole_s - now, 0.0)
 
     def _refused(self, status: int, code: str, text: str) -> BodyRefused:

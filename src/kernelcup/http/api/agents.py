@@ -28,6 +28,9 @@ from kernelcup.services.machines.agents import Machine
 from kernelcup_harness.protocol import ProtocolError, from_json, to_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
+REPORT_S = agents.UPLOAD_WITHIN.total_seconds()
+"""How long a body may take: machines behind slow lines send large reports."""
+
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -42,7 +45,7 @@ class AgentRoute(APIRoute):
             platform: Platform = request.app.state.platform
             found = await run_in_threadpool(agents.authenticate, platform.db, bearer(request))
             request.state.machine = found
-            allow_body(request.scope, most_bytes=LARGEST_REPORT_BYTES)
+            allow_body(request.scope, most_bytes=LARGEST_REPORT_BYTES, whole_s=REPORT_S)
             return await handler(request)
 
         return answer
@@ -264,7 +267,7 @@ async def upload(
     expected = _signature(platform.secret, call, digest, most, until)
     if not hmac.compare_digest(expected.encode(), signature.encode()) or until < platform.clock().timestamp():
         raise SignInNeeded("This address is not valid, or not any more.")
-    allow_body(request.scope, most_bytes=most)
+    allow_body(request.scope, most_bytes=most, whole_s=REPORT_S)
     packed = await request.body()
     await run_in_threadpool(platform.db.files.take_in, call, digest, packed)
 
