@@ -10,9 +10,11 @@ from sqlalchemy import func, select
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR
+from kernelcup.errors import StorageUnavailable
 from kernelcup.services.news import moments, pruning, stream, webhooks
 from kernelcup.services.news.delivery import PAUSES_S, DeliveryFailed, Postman
 from kernelcup.services.news.newsroom import PRUNED_EVERY, Newsroom
+from kernelcup.services.results import profile_files
 from kernelcup.storage.tables import NewsRow
 
 OLD = pruning.KEPT_FOR + timedelta(seconds=1)
@@ -122,3 +124,20 @@ def test_newsroom_deletes_in_portions_and_then_rests(judging, newsroom, monkeypa
     judging.clock.now += PRUNED_EVERY
     newsroom.step()
     assert stored(judging.db) == 1
+
+
+def test_files_that_cannot_be_reached_are_pruned_an_hour_later(judging, newsroom, monkeypatch) -> None:
+    asked = []
+
+    def out_of_reach(*_: object) -> int:
+        asked.append(1)
+        raise StorageUnavailable("the store of files cannot be reached")
+
+    monkeypatch.setattr(profile_files, "prune", out_of_reach)
+    with pytest.raises(StorageUnavailable):
+        newsroom.step()
+    newsroom.step()
+    assert len(asked) == 1
+    judging.clock.now += PRUNED_EVERY
+    with pytest.raises(StorageUnavailable):
+        newsroom.step()

@@ -65,8 +65,9 @@ class Newsroom:
         self._deliveries.start_due()
         if self._next_pruning is None or now >= self._next_pruning:
             has_more = pruning.prune(self._db, now) == pruning.AT_ONCE
-            profile_files.prune(self._db, now)
             self._next_pruning = now if has_more else now + PRUNED_EVERY
+            if not has_more:  # to list all files takes long, and longer where they cannot be reached
+                profile_files.prune(self._db, now)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
