@@ -9,7 +9,7 @@ import pytest
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission
 from fake_fleet import FakeEngine, FakeFleet
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.errors import Forbidden, InvalidValue, RateLimited
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, RateLimited
 from kernelcup.launchers.base import MachineReading
 from kernelcup.services.machines import machines
 from kernelcup.services.queue import lifecycle
@@ -148,3 +148,8 @@ def test_budgets_say_what_they_are(db) -> None:
     grace = make_actor(db, "grace", role=Role.CREATOR)
     with pytest.raises(Forbidden):
         add_limit(db, grace, text="9 cost/day", launcher="modal", now=NOW)
+
+
+def test_a_budget_needs_a_launcher_that_there_is(db) -> None:
+    with pytest.raises(NotFound, match=r"no launcher 'modall', only .*modal"):
+        add_limit(db, OPERATOR, text="5 cost/day", launcher="modall", now=NOW)

@@ -16,9 +16,11 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound, RateLimited
+from kernelcup.launchers import installed
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board, find_managed
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import machines
 from kernelcup.storage.people import audit_log, users
 from kernelcup.storage.rules import limits
 from kernelcup.storage.rules.gpu_uses import Use
@@ -91,7 +93,7 @@ def add_limit(
 
     Raises:
         InvalidValue: The text or the mode group is malformed, or a launcher's limit has another scope or no cost.
-        NotFound: The leaderboard, device or user does not exist.
+        NotFound: The leaderboard, device, launcher or user does not exist.
     """
     quantity, amount, window_s = parse_limit(text)
     if launcher is not None and (quantity is not Quantity.COST or board or user or device or mode_group):
@@ -102,6 +104,8 @@ def add_limit(
             access.require(actor, Scope.ADMIN, role=Role.ADMIN)
         else:
             target = find_managed(session, board, actor)
+        if launcher is not None and launcher not in (known := _launchers(session)):
+            raise NotFound(f"There is no launcher {launcher!r}, only {', '.join(known)}.")
         person = None if user is None else users.find_name(session, user)
         if user is not None and person is None:
             raise NotFound(f"There is no user {user!r}.")
@@ -126,6 +130,11 @@ def add_limit(
         assert made is not None
         audit_log.record(session, actor, "limit.add", _target(made), _detail(made), now)
     return made
+
+
+def _launchers(session: Session) -> list[str]:
+    """Return the launchers that are installed, or that machines have."""
+    return sorted({*installed.names(), *(each.launcher for each in machines.every(session))})
 
 
 def list_limits(db: Database, actor: Actor, board: str | None = None) -> list[Limit]:
