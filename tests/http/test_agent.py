@@ -557,3 +557,10 @@ def test_a_report_that_is_refused_ends_its_job_and_no_other(
     outcome = RULES.outcome(bench.launcher, call, order)
     assert isinstance(outcome, BadReport)
     assert "took too long" in str(outcome)
+
+
+def test_an_agent_sends_no_events_for_another_machine(bench: AgentBench) -> None:
+    _, call = begin(bench)
+    thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()))
+    thief._connection.tell(events={call: [{"event": "stage", "stage": "tests"}]}, trouble="")
+    assert bench.launcher.poll([call])[call].events == []

@@ -195,7 +195,7 @@ def take_news(
         log_changes(session, machine, facts=machine.facts, trouble=trouble, now=now)
         machines.change(session, machine.name, seen_at=now, trouble=trouble)
         for call_id, some in events.items():
-            calls.add_events(session, call_id, some)
+            calls.add_events(session, call_id, some, machine=machine.name)
 
 
 def take_report(
@@ -215,7 +215,7 @@ def take_report(
             calls.remove(session, call_id)
             return False
         if events:
-            calls.add_events(session, call_id, events)
+            calls.add_events(session, call_id, events, machine=machine.name)
         return calls.end(session, call_id, None if file else outcome, file)
 
 

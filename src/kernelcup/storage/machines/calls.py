@@ -114,10 +114,12 @@ def end(session: Session, call_id: str, outcome: dict[str, Any] | None, file: st
     return _change(session, call_id, going_on, state=CallState.ENDED.value, **values)
 
 
-def add_events(session: Session, call_id: str, events: Sequence[Any]) -> None:
-    """Append events of a running call; those of others are dropped."""
+def add_events(session: Session, call_id: str, events: Sequence[Any], *, machine: str) -> None:
+    """Append events of a machine's running call; those of others are dropped."""
     query = select(MachineCallRow).where(
-        MachineCallRow.id == call_id, MachineCallRow.state == CallState.RUNNING.value
+        MachineCallRow.id == call_id,
+        MachineCallRow.machine == machine,
+        MachineCallRow.state == CallState.RUNNING.value,
     )
     row = session.scalar(query.with_for_update())
     if row is not None:
