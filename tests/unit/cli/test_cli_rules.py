@@ -182,6 +182,8 @@ def test_somebody_may_submit_for_longer(door: Door, db: Database, board: str) ->
 def test_standings_freeze_and_are_unveiled(door: Door, db: Database, board: str) -> None:
     frozen = body_of(door("admin", "freeze", board, "--at", "2030-01-01", "--json"))
     assert frozen["freeze_at"] == "2030-01-01T00:00:00+00:00"
+    planned = door("admin", "freeze", board, "--at", "2030-01-01")
+    assert planned.out.startswith("others see the standings of double as of 2030-01-01 00:00:00 UTC")
     assert "everyone sees the current standings of double" in door("admin", "unveil", board).out
     assert get_board(db, board).freeze_at is None
     ended = door("admin", "freeze", board)

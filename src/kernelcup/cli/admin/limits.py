@@ -256,8 +256,10 @@ def freeze(
     if as_json:
         typer.echo(json.dumps(found.as_object()))
         return
-    since = "now" if wanted is None or found.freeze_at is None else moment(found.freeze_at)
-    typer.echo(plain(f"others see the standings of {found.name} as they are {since}"))
+    if wanted is None or found.freeze_at is None:
+        typer.echo(plain(f"others see the standings of {found.name} as they are now"))
+    else:
+        typer.echo(plain(f"others see the standings of {found.name} as of {moment(found.freeze_at)}"))
     typer.echo(f"Next: kernelcup admin unveil {found.name}{backend.option}   (once the result may be seen)")
 
 
