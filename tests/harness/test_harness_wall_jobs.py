@@ -19,7 +19,7 @@ from kernelcup_harness.clocks.replay.session import NOT_IN_WINDOW, Session
 from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.core.answer import Form
 from kernelcup_harness.core.call import Caller, Calls
-from kernelcup_harness.core.plan import PlannedCase, Stage
+from kernelcup_harness.core.plan import SUBMISSION, PlannedCase, Stage
 from kernelcup_harness.doubt import overhead
 from kernelcup_harness.protocol import NOT_REPLAYED, Reason, StageName, TrustLevel, Verdict
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
@@ -247,7 +247,8 @@ def test_a_machine_without_a_window_has_calls_through_the_hosts_memory(
 ) -> None:
     found, told = a_session(monkeypatch, Unmapping)
     found.open(
-        **dict.fromkeys(("checks", "contestants", "chance", "remaining"), cast("Any", None)),
+        **dict.fromkeys(("checks", "chance", "remaining"), cast("Any", None)),
+        contestants={SUBMISSION: cast("Any", (object(), None))},
         record_type=cast("Any", None),
         result_bytes=1,
     )

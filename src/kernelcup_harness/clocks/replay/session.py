@@ -146,12 +146,12 @@ class Session:
         """Share memory with contestants and timer, before any code of a submission runs."""
         self._every_share, self._keeps_binary = every_share, keeps_binary
         self._is_binary = contestants[SUBMISSION][0] is None
-        heaps = places_of([line for _, line in contestants.values()], rival.line if rival else None)
         if self._mapping is None:
             if self._is_binary and self._why is not None:
                 self._refuse(SUBMISSION, self._why)
             self._say()
             return
+        heaps = places_of([line for _, line in contestants.values()], rival.line if rival else None)
         make = partial(
             CleanRoom,
             self._mapping,
