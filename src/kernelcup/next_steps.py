@@ -46,6 +46,7 @@ NEXT_STEPS = {
     "request_timeout": "send the request again, whole",
     "unsupported_media_type": "send JSON, with the header `Content-Type: application/json`",
     "storage_unavailable": "try again after the seconds in Retry-After; nothing was stored",
+    "server_stopping": "send it again in a moment; what has the same Idempotency-Key is done once",
     "server_error": "report it to the server's operator, with the request's id",
     "bug": "report it with the request's id: the server's log has the cause under it",
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from sqlalchemy import event, text
 from builders import SUBMISSION, make_board, make_submission
 from kernelcup.domain import Role
 from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
+from kernelcup.http import server as web_server
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
 from kernelcup.services.boards import problem_sync
@@ -57,6 +60,26 @@ def serve(platform: Platform) -> Iterator[Callable[..., str]]:
     for server, sock in running:
         server.stop()
         sock.close()
+
+
+def test_a_stopping_server_answers_what_it_no_longer_waits_for(platform: Platform, monkeypatch) -> None:
+    monkeypatch.setattr(web_server, "GRACE_S", 0)
+    came = threading.Event()
+
+    async def endless() -> None:
+        came.set()
+        await asyncio.Event().wait()
+
+    with closing(listen("127.0.0.1", 0)) as sock, ThreadPoolExecutor() as pool:
+        server = WebServer(platform, sock)
+        server.app.add_api_route("/endless", endless)
+        server.wait_until_ready()
+        asked = pool.submit(httpx.get, f"{url_of(sock)}/endless", timeout=20)
+        assert came.wait(20)
+        server.stop()
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "server_stopping")
+    assert answer.headers["X-Request-Id"] == answer.json()["error"]["request_id"]
 
 
 def connect(url: str) -> socket.socket:

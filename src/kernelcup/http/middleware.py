@@ -52,12 +52,15 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 logger = structlog.get_logger(__name__)
 
 
-class BodyRefused(Exception):
-    """A request's body is not read any further."""
+class Refused(Exception):
+    """A request is not served any further."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
         super().__init__(text)
         self.status, self.code = status, code
+
+
+STOPPING = Refused(503, "server_stopping", "The server stops, and may have done this or not.")
 
 
 def allow_body(scope: Scope, *, most_bytes: int = LARGEST_JSON_BYTES, whole_s: float | None = None) -> None:
@@ -85,12 +88,12 @@ class Surroundings:
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
         begun = time.perf_counter()
-        status = 500
+        status, started = 500, False
 
         async def tell(message: Message) -> None:
-            nonlocal status
+            nonlocal status, started
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, started = message["status"], True
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 for name, value in HEADERS.items():
@@ -102,6 +105,12 @@ class Surroundings:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self._app(scope, receive, tell)
+            except asyncio.CancelledError:
+                # The server stops and waits no longer. Without an answer the client would be told 500.
+                if started:
+                    raise
+                self._metrics.unavailable(STOPPING.code)
+                await _refuse(scope, tell, STOPPING)
             finally:
                 self._done(scope, status, time.perf_counter() - begun)
 
@@ -157,7 +166,7 @@ class BodyLimit:
 
         try:
             await self._app(scope, body.receive, watched)
-        except BodyRefused:
+        except Refused:
             if started:
                 raise
         if body.refusal is not None and not started:
@@ -177,7 +186,7 @@ class _Body:
     """The body of one request as it is read."""
 
     def __init__(self, scope: Scope, receive: Receive, limits: _Limits) -> None:
-        self.refusal: BodyRefused | None = None
+        self.refusal: Refused | None = None
         self._scope = scope
         self._receive = receive
         self._limits = limits
@@ -216,12 +225,12 @@ class _Body:
         whole_s = known_s if state.get("is_sender_known", False) else self._limits.unknown_s
         return max(self._begun + whole_s - now, 0.0)
 
-    def _refused(self, status: int, code: str, text: str) -> BodyRefused:
-        self.refusal = BodyRefused(status, code, text)
+    def _refused(self, status: int, code: str, text: str) -> Refused:
+        self.refusal = Refused(status, code, text)
         return self.refusal
 
 
-async def _refuse(scope: Scope, send: Send, refusal: BodyRefused) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
     from starlette.responses import JSONResponse
 
     told = {

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from kernelcup.errors import KernelCupError, Overloaded, is_shortage
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, invalid_text, status_of
-from kernelcup.http.middleware import BodyRefused, allow_body
+from kernelcup.http.middleware import Refused, allow_body
 from kernelcup.http.popcorn.auth import needed_by
 from kernelcup.http.route import change
 from kernelcup.http.state import Platform
@@ -91,8 +91,8 @@ def told(error: Exception) -> tuple[int, str]:
     if isinstance(error, RequestValidationError):
         return 422, invalid_text(error)
     # The framework reads the body, and reports our refusal as an unreadable body.
-    refusal = error if isinstance(error, BodyRefused) else error.__cause__
-    if isinstance(refusal, BodyRefused):
+    refusal = error if isinstance(error, Refused) else error.__cause__
+    if isinstance(refusal, Refused):
         return refusal.status, str(refusal)
     if isinstance(error, StarletteHTTPException):
         return error.status_code, str(error.detail)
