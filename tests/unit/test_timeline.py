@@ -67,6 +67,7 @@ def test_where_no_device_took_part_the_outermost_work_of_the_host_is_drawn() -> 
         packed({"traceEvents": 5}),
         trace(event("k", -1, 5), event("k", 1, float("inf")), {"cat": "kernel"}),
     ],
+    ids=["empty", "no base64", "a list", "no events", "no times"],
 )
 def test_of_what_is_no_trace_nothing_is_drawn(text: str) -> None:
     assert timeline.picture(text) == ""
