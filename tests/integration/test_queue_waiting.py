@@ -8,7 +8,8 @@ from builders import make_board, make_device
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import UnfitDevice
-from kernelcup.services.machines import dispatchers, outages
+from kernelcup.launchers.base import MachineReading
+from kernelcup.services.machines import dispatchers, machines, outages
 from kernelcup.services.queue import estimates
 from kernelcup.services.queue.estimates import queue_status, waiting_of
 from kernelcup.services.submissions.withdrawal import cancel_submission
@@ -154,6 +155,9 @@ def test_another_program_on_the_device_is_the_reason_once_no_slot_is_left(judgin
     serve(judging, slots=2, in_use=1)
     assert (look(judging, submission).reason, look(judging, submission).ahead_s) == ("next to start", 0.0)
     serve(judging, slots=2, in_use=2)
+    assert look(judging, submission).reason == "no H100 has been up yet"
+    here = MachineReading(name="here", slots={"H100": 2})
+    machines.note_seen(judging.db, [here], launcher="local", is_own=True, now=judging.clock())
     found = look(judging, submission)
     assert (found.position, found.ahead_s, found.run_s) == (1, None, pytest.approx(3))
     assert found.reason == "H100 is in use by another program of its machine, or being calibrated"

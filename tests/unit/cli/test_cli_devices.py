@@ -20,6 +20,7 @@ from kernelcup.cli.operate.serve import log
 from kernelcup.errors import UnfitDevice
 from kernelcup.services.machines import calibrations
 from kernelcup.services.machines.outages import outages, take_out
+from kernelcup.services.queue.estimates import waiting_of
 from kernelcup.services.queue.progress import GpuBack, GpuOut, JobReturned
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
@@ -136,11 +137,8 @@ def _error(command: Command, *args: str) -> str:
 def test_who_watches_is_told_why_nothing_happens(here: Database) -> None:
     make_board(here, devices=["H100"])
     view = show_submission(here, make_submission(here, devices=["H100"]).id)
-    assert "is a `kernelcup serve` running?" in progress_text(view)
-    smoke(here)
-    told = progress_text(view, outages(here, now=datetime.now(UTC)))
-    assert told.startswith("H100: queued, place 1   (H100 on ")
-    assert r"is out of service: GPU 0 before the job: used by process 7 (\x1bx)" in told
+    told = progress_text(view, waiting_of(here, view.submission.id, datetime.now(UTC)))
+    assert told == "H100: queued, place 1 (no dispatcher serves H100 now)"
 
 
 def test_a_server_says_what_goes_out_of_service_and_comes_back(here: Database, capsys) -> None:

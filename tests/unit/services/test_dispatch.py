@@ -14,7 +14,7 @@ from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import COMPILED, COMPILING
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup.services.machines import dispatchers
+from kernelcup.services.machines import dispatchers, machines
 from kernelcup.services.machines import outages as fitness
 from kernelcup.services.machines.outages import SHORTEST_PAUSE, outages, take_out
 from kernelcup.services.people.user_names import actor_of
@@ -315,8 +315,9 @@ def test_a_dispatcher_tells_that_another_program_has_its_slots(stage) -> None:
     looks = threading.Thread(target=dispatcher.run_forever, args=[stop])
     looks.start()
     try:
-        while not (alive := dispatchers.list_alive(stage.db, stage.clock())):
+        while not machines.list_machines(stage.db, now=stage.clock()):
             pass
+        alive = dispatchers.list_alive(stage.db, stage.clock())
         (waits,) = waiting_of(stage.db, submission.id, stage.clock()).values()
     finally:
         stop.set()

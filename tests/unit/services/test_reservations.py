@@ -141,6 +141,21 @@ def test_participants_are_told_since_when_no_machine_is_up(stage: Stage) -> None
     assert stage.reason(waiting).startswith("no H100 is up since 20")
 
 
+def test_a_ranked_job_says_that_only_machines_which_may_not_rank_it_are_up(stage: Stage) -> None:
+    machines.change(stage.db, "m1", is_own=True, now=NOW)
+    del stage.engine.machines["m1"]
+    stage.clock.advance(61)
+    stage.look()
+    ranked, practice = stage.send("final"), stage.send("other", Mode.TEST)
+    (found,) = waiting_of(stage.db, ranked, stage.clock()).values()
+    assert found.reason == "no H100 that may rank this leaderboard is up since 12:00 UTC"
+    assert found.ahead_s is None
+    assert stage.reason(practice) == "1 job is ahead"
+    machines.add_agent(stage.db, "without-gpu", now=NOW)
+    machines.set_ranking(stage.db, "final", ["without-gpu"], now=NOW)
+    assert stage.reason(ranked) == "none of the machines that rank this leaderboard has H100"
+
+
 def test_an_agent_that_leaves_is_down_at_once_and_its_time_is_known(db, clock) -> None:
     machines.add_agent(db, "lab", now=NOW)
     agents.connect(db, "lab", agent="a", slots={"H100": 1}, facts={}, now=NOW)

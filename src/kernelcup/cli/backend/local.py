@@ -15,11 +15,12 @@ from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
-from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, JobState, Standing, Task
+from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, Standing, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.services.boards import boards
-from kernelcup.services.machines.outages import outage_text, outages
+from kernelcup.services.machines.outages import outage_text
 from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue.estimates import Waiting, waiting_of
 from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.services.results import standings
 from kernelcup.services.submissions import submissions as service
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.services.results.leader import Beside
     from kernelcup.storage.engine.database import Database
-    from kernelcup.storage.machines.outages import DeviceFault
 
 POLL_INTERVAL_S = 0.5
 
@@ -110,7 +110,7 @@ class LocalBackend:
         """Wait until another process has judged a submission."""
         last = ""
         while not (view := service.show_submission(self._db, submission_id)).ended:
-            now = progress_text(view, outages(self._db, now=datetime.now(UTC)))
+            now = progress_text(view, waiting_of(self._db, submission_id, datetime.now(UTC)))
             if now != last and not quiet:
                 typer.echo(now)
             last = now
@@ -304,14 +304,11 @@ def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
     )
 
 
-def progress_text(view: SubmissionView, out: Sequence[DeviceFault] = ()) -> str:
-    """Describe in one line the state of a submission's jobs, and their devices that are out of service."""
+def progress_text(view: SubmissionView, waits: Mapping[int, Waiting]) -> str:
+    """Describe in one line the state of a submission's jobs, and why they wait."""
     parts = []
     for each in view.jobs:
         place = f", place {each.position}" if each.position is not None else ""
-        parts.append(f"{each.job.device}: {each.job.state.value}{place}")
-    idle = all(each.job.state is not JobState.RUNNING for each in view.jobs)
-    waiting = {each.job.device for each in view.jobs if each.job.state is JobState.QUEUED}
-    if told := outage_text(fault for fault in out if fault.device in waiting):
-        return plain(f"{'; '.join(parts)}   ({told})")
-    return "; ".join(parts) + ("   (is a `kernelcup serve` running?)" if idle else "")
+        why = f" ({waits[each.job.id].reason})" if each.job.id in waits else ""
+        parts.append(f"{each.job.device}: {each.job.state.value}{place}{why}")
+    return plain("; ".join(parts))

@@ -271,7 +271,7 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     }
     if job.waiting is not None:
         body["starts_in_s"] = job.waiting.starts_in_s
-        body["reason"] = job.reason or job.waiting.reason
+        body["reason"] = job.waiting.reason
     if with_report:
         body["report"] = to_json(job.report) if job.report is not None else None
         body["best"] = to_json(job.best) if job.best is not None else None

@@ -37,6 +37,14 @@ class Placement:
         return dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
 
 
+def usable(serving: Sequence[Machine], named: Collection[str] | None, *, is_ranked: bool) -> list[Machine]:
+    """Return the machines that may judge a job once they are up and take jobs; arguments as of ``placement``."""
+    if not is_ranked:
+        return list(serving)
+    chosen = [each for each in serving if named is None or each.name in named]
+    return [each for each in chosen if each.is_own] or chosen
+
+
 def placement(serving: Sequence[Machine], named: Collection[str] | None, *, is_ranked: bool) -> Placement:
     """Return where a job goes.
 
@@ -45,11 +53,11 @@ def placement(serving: Sequence[Machine], named: Collection[str] | None, *, is_r
         named: The machines that rank its leaderboard; None for all.
         is_ranked: Whether it ranks, or decides a rank.
     """
-    chosen = [each for each in serving if not is_ranked or named is None or each.name in named]
-    own = [each for each in chosen if each.is_own]
-    keeps_hidden = bool(own) if is_ranked else len(own) == len(chosen)
-    usable = own if is_ranked and own else chosen
-    names = frozenset(each.name for each in usable if not each.is_draining)
+    found = usable(serving, named, is_ranked=is_ranked)
+    own = [each for each in found if each.is_own]
+    # Of ranked jobs, found has only machines of one kind.
+    keeps_hidden = bool(own) if is_ranked else len(own) == len(found)
+    names = frozenset(each.name for each in found if not each.is_draining)
     return Placement(machines=names, keeps_hidden=keeps_hidden)
 
 

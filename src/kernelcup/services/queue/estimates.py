@@ -8,9 +8,10 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Priority
+from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.machines.machines import MachineState, state_of
+from kernelcup.services.machines.placement import usable
 from kernelcup.services.queue.lifecycle import paused_devices
 from kernelcup.services.rules import launcher_budgets
 from kernelcup.storage.engine.database import Database
@@ -18,6 +19,7 @@ from kernelcup.storage.machines import machines, outages, reservations
 from kernelcup.storage.machines.dispatchers import DispatcherInfo
 from kernelcup.storage.machines.machines import Machine
 from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.machines.reservations import Reservation
 from kernelcup.storage.queue import backlog, job_durations, jobs
 from kernelcup.storage.queue.backlog import MOST_COUNTED, Backlog
 from kernelcup.storage.submissions import submissions
@@ -88,6 +90,7 @@ class _Looker:
         self._paused = paused_devices(session)
         self._faults = outages.all_faults(session)
         self._machines = machines.every(session)
+        self._named = machines.ranking(session)
         self._reserved = reservations.since(session, now)
         self._spent = launcher_budgets.used_up(session, now)
 
@@ -97,12 +100,12 @@ class _Looker:
         ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= MOST_COUNTED
-        board_id = submissions.board_of(self._session, job.submission_id) if self._reserved else None
+        kind = self._kind(job)
         return Waiting(
             position=before + 1 if countable else None,
-            ahead_s=self._until_start(job.device, pace, ahead, board_id) if countable else None,
+            ahead_s=self._until_start(job.device, pace, ahead, kind) if countable else None,
             run_s=pace.get(job.mode),
-            reason=self._obstacle(job.device, board_id) or _place(before),
+            reason=self._obstacle(job.device, kind) or _place(before),
         )
 
     def queue(self, device: str, waiting: Sequence[Backlog]) -> DeviceQueue:
@@ -137,16 +140,16 @@ class _Looker:
         return self._until_start(device, pace, modes, None)
 
     def _until_start(
-        self, device: str, pace: Mapping[Mode, float], ahead: Mapping[Mode, int], board_id: int | None
+        self, device: str, pace: Mapping[Mode, float], ahead: Mapping[Mode, int], kind: JobKind | None
     ) -> float | None:
         """Return the estimated seconds until a slot is free for a job, None if that is unknown."""
-        if self._obstacle(device, board_id) is not None:
+        if self._obstacle(device, kind) is not None:
             return None
         slots = sum(
             info.devices[device] - info.in_use.get(device, 0) for info in _serving(self.alive, device)
         )
-        if known := [each for each in self._machines if each.slots_for(device) > 0]:
-            slots = min(slots, sum(each.slots_for(device) for each in self._open(known, board_id)))
+        if self._known(device, None):
+            slots = min(slots, sum(each.slots_for(device) for each in self._open(device, kind)))
         running = backlog.under_way(self._session, device=device)
         if sum(ahead.values()) + len(running) < slots:
             return 0.0
@@ -157,7 +160,7 @@ class _Looker:
         )
         return (left_s + sum(pace[mode] * count for mode, count in ahead.items())) / slots
 
-    def _obstacle(self, device: str, board_id: int | None) -> str | None:
+    def _obstacle(self, device: str, kind: JobKind | None) -> str | None:
         """Return the reason why no job of a device can start, None if there is none."""
         if device.lower() in self._paused:
             return f"the device is paused: {self._paused[device.lower()] or 'no reason was given'}"
@@ -169,47 +172,71 @@ class _Looker:
         out = [fault for fault in self._faults if fault.machine in hosts and fault.device == device]
         if len(out) >= slots:
             return f"{device} is out of service: {_worst(out)}"
-        if (closed := self._closed(device, board_id)) is not None:
+        if (closed := self._closed(device, kind)) is not None:
             return closed
         if sum(info.in_use.get(device, 0) for info in serving) >= slots:
+            if not self._known(device, None):
+                return f"no {device} has been up yet"
             return f"{device} is in use by another program of its machine, or being calibrated"
         return None
 
-    def _open(self, some: Sequence[Machine], board_id: int | None) -> list[Machine]:
-        """Return the machines that take jobs of a leaderboard; None for any."""
-        taken = {each.machine for each in self._reserved if each.keeps_out(board_id, self._now)}
+    def _kind(self, job: Job) -> JobKind | None:
+        """Return what decides on a job's machines; None if no machine is known."""
+        if not self._machines:
+            return None
+        board_id = submissions.board_of(self._session, job.submission_id)
+        if board_id is None:
+            return None
+        return JobKind(board_id=board_id, is_ranked=job.mode is Mode.LEADERBOARD)
+
+    def _known(self, device: str, kind: JobKind | None) -> list[Machine]:
+        """Return the machines that may judge jobs of a kind, up or not; None for any kind."""
+        serving = [each for each in self._machines if each.slots_for(device) > 0]
+        if kind is None:
+            return serving
+        return usable(serving, self._named.get(kind.board_id), is_ranked=kind.is_ranked)
+
+    def _open(self, device: str, kind: JobKind | None) -> list[Machine]:
+        """Return the machines that take jobs of a kind now; None for any."""
         return [
             each
-            for each in some
-            if each.name not in taken
+            for each in self._known(device, kind)
+            if each.name not in {taken.machine for taken in self._keeping(kind)}
             and each.launcher not in self._spent
             and state_of(each, self._now) is MachineState.UP
         ]
 
-    def _closed(self, device: str, board_id: int | None) -> str | None:
-        """Return why none of the known machines takes jobs of a device; None if one does, or none is known."""
-        known = [each for each in self._machines if each.slots_for(device) > 0]
-        if known and all(each.launcher in self._spent for each in known):
+    def _keeping(self, kind: JobKind | None) -> list[Reservation]:
+        board_id = None if kind is None else kind.board_id
+        return [each for each in self._reserved if each.keeps_out(board_id, self._now)]
+
+    def _closed(self, device: str, kind: JobKind | None) -> str | None:
+        """Return why no known machine takes jobs of a kind; None if one does, or no machine has the device."""
+        serving, known = self._known(device, None), self._known(device, kind)
+        if not serving or self._open(device, kind):
+            return None
+        if not known:
+            return f"none of the machines that rank this leaderboard has {device}"
+        which = device if len(known) == len(serving) else f"{device} that may rank this leaderboard"
+        affordable = [each for each in known if each.launcher not in self._spent]
+        if not affordable:
             until = min(self._spent[each.launcher] for each in known)
             return f"the budget for {device} is used up until {self._moment(until)}"
-        if not known or self._open(known, board_id):
-            return None
-        states = {state_of(each, self._now) for each in known}
+        states = {state_of(each, self._now) for each in affordable}
         if MachineState.UP in states:
-            names = {each.name for each in known}
-            keeping = [each for each in self._reserved if each.keeps_out(board_id, self._now)]
-            first = min((each for each in keeping if each.machine in names), key=lambda each: each.ends_at)
+            names = {each.name for each in affordable}
+            first = min(
+                (each for each in self._keeping(kind) if each.machine in names), key=lambda each: each.ends_at
+            )
             what = "under maintenance" if first.board_id is None else "reserved for another leaderboard"
             why = f": {first.reason}" if first.reason else ""
             return f"{device} is {what} until {self._moment(first.ends_at)}{why}"
         if MachineState.DRAINING in states:
-            return f"no {device} takes jobs now: its machines end what they have"
+            return f"no {which} takes jobs now: its machines end what they have"
         if MachineState.OUT_OF_SERVICE in states:
-            return f"{device} is out of service: {next(each.trouble for each in known if each.trouble)}"
-        seen = [each.seen_at for each in known if each.seen_at is not None]
-        return (
-            f"no {device} is up since {self._moment(max(seen))}" if seen else f"no {device} has been up yet"
-        )
+            return f"{device} is out of service: {next(each.trouble for each in affordable if each.trouble)}"
+        seen = [each.seen_at for each in affordable if each.seen_at is not None]
+        return f"no {which} is up since {self._moment(max(seen))}" if seen else f"no {which} has been up yet"
 
     def _moment(self, moment: datetime) -> str:
         is_today = moment.date() == self._now.date()
