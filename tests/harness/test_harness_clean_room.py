@@ -629,7 +629,21 @@ def test_what_ran_is_told_of_the_contestant_that_has_met_public_cases(tmp_path: 
     assert untimed.kernels == [RAN]
     assert timed.why == ""
     # The copy before it takes a third of the call, and is no kernel.
-    assert timed.kernels == [replace(RAN, share=1.0)]
+    assert (timed.kernels, timed.longer) == ([replace(RAN, share=1.0)], 1.0)
+
+
+class DawdlesInARow(FakeEngine):
+    """Has a kernel that notices when it is not the call that is timed, and then takes its time."""
+
+    def fire_cut(self, group: int, place: int) -> int:
+        return super().fire_cut(group, place) + (0 if place else 10 * CALL_NS)
+
+
+def test_a_call_that_takes_longer_in_a_row_is_told_with_how_much(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=DawdlesInARow)
+    timed, _ = kernels_of(events)
+    # Two thirds of the call are the kernel's, and ten whole calls more in a row.
+    assert timed.longer == pytest.approx((10 + 2 / 3) / (2 / 3))
 
 
 class Hangs(FakeEngine):

@@ -125,9 +125,9 @@ def judged(found: origins.Origins | None, *ran: Message, **changes: Any) -> list
     return [(each.code, each.text) for each in record.report(secret=b"", duration_s=0.0).quarantine]
 
 
-def cut(index: int, *kernels: RanKernel, hidden: bool = False, why: str = "") -> Ran:
+def cut(index: int, *kernels: RanKernel, hidden: bool = False, longer: float = 1.0, why: str = "") -> Ran:
     """What is told of the kernels of a case."""
-    return Ran(case=index, hidden=hidden, kernels=list(kernels), why=why)
+    return Ran(case=index, hidden=hidden, kernels=list(kernels), longer=longer, why=why)
 
 
 def test_a_result_ranks_whose_own_kernels_take_the_time_in_each_case(machine: dict[str, Path]) -> None:
@@ -144,6 +144,22 @@ def test_a_result_is_held_where_a_library_takes_the_time_in_one_case(machine: di
     assert code == own_share.BELOW
     assert "own kernels take 40% of the time in one case" in text
     assert text.endswith("The rest is cuBLAS")
+
+
+def test_own_kernels_that_wait_beside_a_librarys_or_only_in_a_row_are_no_share(
+    machine: dict[str, Path],
+) -> None:
+    # The call takes as long as the library's kernel does: ten times less than all in a row.
+    waits = cut(0, kernel(0.9), kernel(0.1, "gemm"), longer=10.0), cut(1, kernel(1.0), longer=10.0)
+    ((code, text),) = judged(learned(machine), *waits)
+    assert code == own_share.BELOW
+    assert "own kernels take 0% of the time in one case" in text
+
+
+def test_own_kernels_alone_are_the_whole_time_however_many_they_are(machine: dict[str, Path]) -> None:
+    tenths = [kernel(0.1) for _ in range(10)]
+    cuts = cut(0, *tenths), cut(1, *tenths, longer=3.0)
+    assert judged(learned(machine), *cuts, own_share=1.0) == []
 
 
 def test_a_result_is_held_with_the_reason_where_the_share_is_not_known(machine: dict[str, Path]) -> None:

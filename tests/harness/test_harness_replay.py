@@ -530,10 +530,27 @@ def test_a_call_of_too_many_kernels_is_not_cut(count: int) -> None:
 
 def test_the_share_of_a_kernel_is_what_it_adds_to_the_time_of_those_before_it() -> None:
     ran = [protocol.RanKernel(**{**RAN, "name": name}) for name in "ab"]
-    found = cut_replays.shared(ran, [0, -1, 1, 0], [2_000.0, 10_000.0, 15_000.0, 18_000.0])
-    assert [each.share for each in found] == [0.5, 0.5]
+
+    def shares(steps: list[int], ends_ns: list[float]) -> list[float | None]:
+        return [each.share for each in cut_replays.shared(ran, cut_replays.spent(2, steps, ends_ns))]
+
+    assert shares([0, -1, 1, 0], [2_000.0, 10_000.0, 15_000.0, 18_000.0]) == [0.5, 0.5]
     # A step whose end seems to come before that of an earlier one takes no time.
-    found = cut_replays.shared(ran, [0, 1, 0], [2_000.0, 1_900.0, 2_500.0])
-    assert [each.share for each in found] == [1.0, 0.0]
+    assert shares([0, 1, 0], [2_000.0, 1_900.0, 2_500.0]) == [1.0, 0.0]
     with pytest.raises(cut_replays.NoShares):
-        cut_replays.shared(ran, [-1, 0], [5_000.0, 5_000.0])
+        shares([-1, 0], [5_000.0, 5_000.0])
+
+
+@pytest.mark.parametrize(
+    ("kernels_ns", "in_row_ns", "call_ns", "longer"),
+    [
+        (8_000.0, 9_000.0, 10_000.0, 1.0),
+        (8_000.0, 10_000.0, 10_000.0, 1.0),
+        (8_000.0, 14_000.0, 10_000.0, 2.0),  # four of eight overlap, or were waited for in a row alone
+        (8_000.0, 30_000.0, 10_000.0, 80.0),
+    ],
+)
+def test_kernels_in_a_row_are_compared_with_the_call_that_was_timed(
+    kernels_ns: float, in_row_ns: float, call_ns: float, longer: float
+) -> None:
+    assert cut_replays.drawn_out(kernels_ns, in_row_ns, call_ns) == longer

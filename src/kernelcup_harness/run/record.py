@@ -267,7 +267,7 @@ class Record:
         why = [room.get("text", "") if room.get("replayed") is False else "", self.no_origins]
         why += [each.why for each in cut if not each.hidden]
         return own_share.finding(
-            least, cases, [self._named(each) for each in cut], next(filter(None, why), "")
+            least, cases, [(self._named(each), each.longer) for each in cut], next(filter(None, why), "")
         )
 
 

@@ -86,6 +86,8 @@ class Ran(Message, name="ran"):
     """Index of the case whose kernels were timed; None if they were not."""
     hidden: bool = False
     kernels: Annotated[list[RanKernel], Most(64)]
+    longer: float = 1.0
+    """How many times as long they take in a row, as their shares are measured, as in the call that was timed."""
     why: Text = ""
     """Why they have no shares."""
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcup_harness.clocks.replay.replays import Case
-from kernelcup_harness.clocks.replay.timed_replays import TimedReplays
+from kernelcup_harness.clocks.replay.timed_replays import LEAST_NS, TimedReplays
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
-from kernelcup_harness.core.plan import CaseCalls
+from kernelcup_harness.clocks.sampling import TimedCase
 from kernelcup_harness.protocol import RanKernel, SampleName
 from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.messages import NO_KERNEL, Fire, LoadCapture, Loaded
@@ -34,8 +34,8 @@ class CutReplays(TimedReplays):
     _is_lost = False
     """Whether the timer has failed meanwhile."""
 
-    def shares(self, run: CaseCalls) -> list[RanKernel]:
-        """Return the kernels of a case's call with their shares.
+    def shares(self, run: TimedCase) -> tuple[list[RanKernel], float]:
+        """Return the kernels of a case's call with their shares, and how many times as long they take in a row.
 
         Raise :class:`NoShares`, or what a replay raises.
         """
@@ -48,7 +48,9 @@ class CutReplays(TimedReplays):
         except TimerFailed:
             self._is_lost = True
             raise
-        return shared(loaded.ran, loaded.steps, times_ns)
+        call_ns = trimmed_mean(run.samples.gun_ns(self.offset_ns))
+        spent_ns = spent(len(loaded.ran), loaded.steps, times_ns)
+        return shared(loaded.ran, spent_ns), drawn_out(sum(spent_ns), times_ns[-1], call_ns)
 
     def _cut(self, case: Case) -> tuple[int, Loaded]:
         """Have the timer cut the call of a case's first place; return the number of its graphs."""
@@ -100,18 +102,28 @@ class CutReplays(TimedReplays):
         return min(REQUEST_S, self._remaining())
 
 
-def shared(ran: Sequence[RanKernel], steps: Sequence[int], ends_ns: Sequence[float]) -> list[RanKernel]:
-    """Return kernels with their shares of the time of all kernels; copies and memsets are left out of it.
-
-    Raise :class:`NoShares` if no kernel takes any time.
-    """
-    spent = [0.0] * len(ran)
+def spent(kernels: int, steps: Sequence[int], ends_ns: Sequence[float]) -> list[float]:
+    """Return the nanoseconds of each kernel, by the ends of a call's steps; copies and memsets are left out."""
+    found = [0.0] * kernels
     before = 0.0
     for kernel, end in zip(steps, ends_ns, strict=True):
         if kernel != NO_KERNEL:
-            spent[kernel] += max(0.0, end - before)
+            found[kernel] += max(0.0, end - before)
         before = max(before, end)
-    total = sum(spent)
+    return found
+
+
+def shared(ran: Sequence[RanKernel], spent_ns: Sequence[float]) -> list[RanKernel]:
+    """Return kernels with their shares of the time of all. Raise :class:`NoShares` if none takes any time."""
+    total = sum(spent_ns)
     if total <= 0:
         raise NoShares("its kernels take no time that can be measured")
-    return [dataclasses.replace(each, share=ns / total) for each, ns in zip(ran, spent, strict=True)]
+    return [dataclasses.replace(each, share=ns / total) for each, ns in zip(ran, spent_ns, strict=True)]
+
+
+def drawn_out(kernels_ns: float, in_row_ns: float, call_ns: float) -> float:
+    """Return how many times as long kernels take in a row as in the call that was timed, at least 1.
+
+    More where they overlap in the call, or where one that notices the cut takes its time.
+    """
+    return kernels_ns / max(LEAST_NS, kernels_ns - max(0.0, in_row_ns - call_ns))

@@ -247,18 +247,19 @@ class Session:
         if self._match.finding is not None:
             self._tell(Found(finding=self._match.finding))
 
-    def _say_shares(self, runs: Sequence[CaseCalls]) -> None:
+    def _say_shares(self, runs: Sequence[TimedCase]) -> None:
         """Send the kernels of the last public case with their shares, or of every case if the job's rule needs them."""
         assert self._room is not None
         public = [run for run in runs if not run.case.hidden]
         for run in runs if self._every_share else public[-1:]:
-            case, kernels, why = run.case, list[RanKernel](), ""
+            case, kernels, longer, why = run.case, list[RanKernel](), 1.0, ""
             try:
-                kernels = self._room.shares(run)
+                kernels, longer = self._room.shares(run)
             except Exception as error:
                 # Whatever fails: what is found beside a time changes no verdict.
                 why = f"{error or type(error).__name__}"[:MAX_TEXT]
-            self._tell(Ran(case=case.index, hidden=case.hidden, kernels=kernels, why=why))
+            told = Ran(case=case.index, hidden=case.hidden, kernels=kernels, longer=longer, why=why)
+            self._tell(told)
         if self._keeps_binary:
             self._say_binary(self._room)
 
