@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
+import re
 import stat
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +167,46 @@ def test_nan_in_a_counter_that_is_used_is_an_error_with_the_version(text: str) -
 def test_an_empty_capture_is_an_error_with_the_version(content: bytes) -> None:
     with pytest.raises(counters.UnreadableReport, match=r"ncu 2026\.2 has captured no kernel"):
         counters.read(content, "ncu 2026.2")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (page().rpartition(b',"12.5"')[0].rpartition(b',"(128')[0], "does not give gpu__time_duration.sum"),
+        (page().replace(b"fma", b"f" * 200_000), "gives a page that cannot be read: field larger than"),
+        (page().replace(b'"fma"', b"f\rma"), "gives a page that cannot be read: new-line"),
+    ],
+    ids=["a line that is cut off", "an endless name", "a bare carriage return"],
+)
+def test_a_damaged_page_is_an_error_with_the_version(content: bytes, why: str) -> None:
+    with pytest.raises(counters.UnreadableReport, match=re.escape(f"ncu 2026.2 {why}")):
+        counters.read(content, "ncu 2026.2")
+
+
+def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """A result as a submission that is profiled may write it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", compression) as file:
+        for name, body in members.items():
+            file.writestr(name, body)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        archive({ncu.RAW: os.urandom(999)}, zipfile.ZIP_DEFLATED).replace(b"\x08\x00", b"\x0e\x00"),
+        archive({f"{number}.txt": bytes(1 << 20) for number in range(99)}, zipfile.ZIP_DEFLATED),
+        archive({ncu.RAW: bytes(1 << 26)}, zipfile.ZIP_DEFLATED),
+        archive({"../profile.txt": b"x", "manifest.json": b"{}"}),
+        archive({ncu.RAW: b"page"})[:-1],
+    ],
+    ids=["damaged", "of many files", "packed", "of other names", "cut off"],
+)
+def test_a_result_that_was_written_by_a_submission_has_no_files(content: bytes) -> None:
+    tool = ncu.Ncu(ProfileOptions(), "/usr/bin/ncu")
+    os.write(tool.fd, content)
+    assert tool.result() == {}
 
 
 def test_forbidden_counters_name_the_operators_line() -> None:

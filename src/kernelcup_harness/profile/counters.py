@@ -97,9 +97,12 @@ class UnreadableReport(Exception):
 def read(page: bytes, version: str) -> list[KernelCounters]:
     """Return the launches of a raw page. Raise :class:`UnreadableReport`."""
     text = page.decode("utf-8", "replace")
-    table = csv.DictReader(io.StringIO(text[max(0, text.find(FIRST_COLUMN)) :]))
-    # The first line below the names has the units, which were asked for.
-    lines = [line for number, line in enumerate(table) if number and line.get("ID", "").isdigit()]
+    table = csv.DictReader(io.StringIO(text[max(0, text.find(FIRST_COLUMN)) :]), restval="")
+    try:
+        # The first line below the names has the units, which were asked for.
+        lines = [line for number, line in enumerate(table) if number and line.get("ID", "").isdigit()]
+    except csv.Error as error:
+        raise UnreadableReport(f"{version} gives a page that cannot be read: {error}") from error
     if not lines:
         raise UnreadableReport(f"{version} has captured no kernel")
     return [launch(line, version) for line in lines[:MOST_LAUNCHES]]

@@ -82,19 +82,23 @@ class Ncu:
         return processes.python_argv("kernelcup_harness.profile.ncu_process", "main", *given, *argv)
 
     def result(self) -> dict[str, bytes]:
-        """Return the files that it has left, by name; none if it has not come to its end. Closes the descriptor."""
+        """Return the files that it has left, by name; none if it has not come to its end. Closes the descriptor.
+
+        A submission that is profiled may have written anything there.
+        """
         with open(self.fd, "rb") as file:
             try:
                 with zipfile.ZipFile(file) as archive:
-                    found = {each.filename: each for each in archive.infolist()}
-                    return {name: archive.read(each) for name, each in found.items() if is_small(each)}
-            except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
+                    found = {each.filename: each for each in archive.infolist() if may_be_read(each)}
+                    return {name: archive.read(each) for name, each in found.items()}
+            except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
                 return {}
 
 
-def is_small(member: zipfile.ZipInfo) -> bool:
-    """Return whether a file of a result may be read."""
-    return member.file_size <= MOST_BYTES.get(member.filename, MOST_OTHER)
+def may_be_read(member: zipfile.ZipInfo) -> bool:
+    """Return whether a member of a result is one of ours, stored as we store it, and not too large."""
+    is_ours = member.filename in {REPORT, LOG, VERSION, *PAGES} and member.compress_type == zipfile.ZIP_STORED
+    return is_ours and member.file_size <= MOST_BYTES.get(member.filename, MOST_OTHER)
 
 
 def trouble(log: str) -> str:
