@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import hashlib
 import json
@@ -396,6 +397,24 @@ def test_memory_over_the_limit_is_not_kept_and_the_reason_is_said(
     assert (found.memory_gz64, found.gz64 != "") == ("", True)
     assert found.why == "its tensors hold more than 0 MiB in 256 parts beside inputs and answers"
     assert cases(events)[0].verdict is Verdict.ACCEPTED
+
+
+def test_answers_that_are_described_too_deeply_are_not_kept_and_the_verdict_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, deep = kept.form_of, functools.reduce(lambda inner, _: [inner], range(2000), 0)
+    # Deeper than a frame may be: how deep one may be depends on the stack of whoever reads or writes it.
+    monkeypatch.setattr(kept, "form_of", lambda request: [real(request), deep])
+    events, _ = judged(ranked(), tmp_path)
+
+    assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED]
+    (found,) = [unpack(Binary, each) for each in events if each["type"] == "binary"]
+    assert (found.memory_gz64, "recursion" in found.why) == ("", True)
+
+
+def test_a_binary_that_is_nested_too_deeply_is_refused(binary: KeptBinary) -> None:
+    with pytest.raises(kept.BinaryUnfit, match="cannot be read"):
+        kept.read(changed(binary, MEMORY, lambda _body: b"[" * 100_000))
 
 
 def test_only_memory_in_use_is_kept_and_zeros_are_left_out() -> None:

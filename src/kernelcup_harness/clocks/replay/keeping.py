@@ -42,9 +42,10 @@ def memory_of(mapping: Mapping, source: Source, cases: Iterable[Case], reply: Ex
     try:
         mapping.settle()
         parts = parts_of(mapping, heap, reply.live, answers)
+        # What a contestant says of its answers may be too deep to be written.
+        return Kept(heap, [kept for _, kept in captured], parts).packed(), ""
     except (NotKept, RuntimeError) as error:
         return b"", str(error)[:500]
-    return Kept(heap, [kept for _, kept in captured], parts).packed(), ""
 
 
 def parts_of(

@@ -115,7 +115,7 @@ def read(binary: KeptBinary) -> Kept:
             raise BinaryUnfit(f"{name} is not the file of that run")
     try:
         kept = parsed(content[MEMORY])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BinaryUnfit(f"{MEMORY} cannot be read") from error
     kept.graph = content[BINARY]
     return kept
