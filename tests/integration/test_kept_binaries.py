@@ -18,6 +18,7 @@ from fakes import FakeClock
 from final_duels import close
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Submission
+from kernelcup.errors import StorageUnavailable
 from kernelcup.launchers.base import MachineReading
 from kernelcup.reporting.phrases import binaries_text
 from kernelcup.services.boards.changes import update_board
@@ -26,6 +27,7 @@ from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import assignment
 from kernelcup.services.results import comparisons, duel_list, finals, profile_files, rejudge
 from kernelcup.services.submissions.redaction import NOT_REPLAYABLE, redact, without_duel
+from kernelcup.storage.engine.blobs import Folder
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.engine.file_store import name_of
 from kernelcup_harness.protocol import (
@@ -148,7 +150,33 @@ def test_deleted_files_have_the_code_judged(judging: Judging) -> None:
     _, run = enter(judging, "ada")
     judging.db.files.delete(file("", b"binary.memory of ada").sha256)
     judging.submit("bob")
-    assert next_spec(judging).rival_binary == KeptBinary(run=run, why="its files were deleted")
+    assert next_spec(judging).rival_binary == KeptBinary(
+        run=run, why="its files were deleted, or cannot be reached"
+    )
+
+
+def test_a_store_that_cannot_be_reached_has_the_code_judged_and_no_job_waits(
+    judging: Judging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run = enter(judging, "ada")
+    judging.submit("bob")
+    lease = judging.claim()
+    assert lease is not None
+
+    def spec() -> JobSpec:
+        return assignment.prepare(judging.db, lease, Backend.CUDA, now=judging.clock()).spec
+
+    stored, asked = order_files.without_content(to_json(spec())), list[str]()
+
+    def cut_off(_self: Folder, name: str, **_more: Any) -> None:
+        asked.append(name)
+        raise StorageUnavailable("the store of files cannot be reached")
+
+    monkeypatch.setattr(Folder, "get", cut_off)
+    why = "its files were deleted, or cannot be reached"
+    assert spec().rival_binary == KeptBinary(run=run, why=why)
+    assert len(asked) == 1  # a request may take long
+    assert order_files.filled(judging.db, stored) == stored  # of an agent that asks meanwhile
 
 
 def test_a_binary_of_a_lent_machine_is_not_replayed(judging: Judging) -> None:

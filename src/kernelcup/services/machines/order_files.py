@@ -14,7 +14,7 @@ def without_content(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def filled(db: Database, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return such a job with the content again; a file that was deleted meanwhile stays empty."""
+    """Return such a job with the content again; a file that is gone meanwhile, or cannot be reached, stays empty."""
     return _with_files(spec, db.files.gz64)
 
 

@@ -60,10 +60,15 @@ def find(session: Session, submission_id: int, device: str, judging: str) -> Kep
 
 
 def with_content(db: Database, binary: KeptBinary | None) -> KeptBinary | None:
-    """Return a binary with the content of its files, or with the reason if one was deleted."""
+    """Return a binary with the content of its files, or with the reason if one is missing.
+
+    A job does not wait for a store that cannot be reached: its code can be judged.
+    """
     if binary is None or not binary.files:
         return binary
-    files = [dataclasses.replace(each, gz64=db.files.gz64(each.sha256)) for each in binary.files]
-    if not all(each.gz64 for each in files):
-        return KeptBinary(run=binary.run, why="its files were deleted")
+    files = []
+    for each in binary.files:
+        files.append(dataclasses.replace(each, gz64=db.files.gz64(each.sha256)))
+        if not files[-1].gz64:
+            return KeptBinary(run=binary.run, why="its files were deleted, or cannot be reached")
     return dataclasses.replace(binary, files=files)

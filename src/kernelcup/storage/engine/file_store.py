@@ -55,8 +55,10 @@ class FileStore:
             return None
 
     def gz64(self, digest: str) -> str:
-        """Return the gzip file whose content has this hash in base64, empty if it was deleted."""
-        return base64.b64encode(self._packed(digest) or b"").decode()
+        """Return the gzip file whose content has this hash in base64, empty if it is gone or cannot be reached."""
+        with suppress(StorageUnavailable):
+            return base64.b64encode(self._packed(digest) or b"").decode()
+        return ""
 
     def _packed(self, digest: str) -> bytes | None:
         return self._blobs.get(name_of(digest)) if is_hash(digest) else None
