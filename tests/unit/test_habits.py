@@ -95,11 +95,6 @@ def sizes_of(folder: Path, text: str) -> dict[str, int]:
     return found
 
 
-def test_nothing_is_larger_than_it_may_be() -> None:
-    done = subprocess.run([sys.executable, SCRIPTS / "house"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-
-
 def test_modules_that_import_each_other_are_found(tmp_path: Path) -> None:
     for package in HOUSE["PACKAGES"]:
         (tmp_path / package).mkdir()
