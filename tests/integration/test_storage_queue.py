@@ -143,6 +143,20 @@ def test_who_held_an_attempt_before_it_was_adopted_does_nothing_more_with_it(db,
     assert count_runs(db) == 1
 
 
+def test_time_without_a_server_is_not_charged_to_a_job_that_went_on(db, clock, board) -> None:
+    submission = submit(db)
+    lease = claim(db, clock, owner="old")
+    clock.advance(20)
+    lease = lifecycle.renew(db, lease, lease_s=60, now=clock())
+    clock.advance(300)
+    with db.write() as session:
+        lease = jobs.adopt(session, lease, owner="new", until=clock() + timedelta(seconds=60))
+    clock.advance(10)
+    finish(db, clock, lease)
+    run = show_submission(db, submission.id).jobs[0].run
+    assert (run.finished_at - run.started_at).total_seconds() == 30
+
+
 @pytest.mark.parametrize("act", ["renew", "finish", "hand_back", "fail_attempt"])
 def test_nothing_can_be_done_with_a_lease_that_is_gone(db, clock, board, act: str) -> None:
     submit(db)
@@ -185,6 +199,14 @@ def test_a_job_that_is_handed_back_keeps_its_attempt(db, clock, board) -> None:
     lifecycle.hand_back(db, claim(db, clock), reason="stopped", now=clock())
     job = only_job(db, submission)
     assert (job.state, job.attempt, job.reason) == (JobState.QUEUED, 1, "stopped")
+
+
+def test_a_job_that_runs_has_no_reason_to_wait(db, clock, board) -> None:
+    submission = submit(db)
+    lifecycle.hand_back(db, claim(db, clock), reason="no machine has a free slot", now=clock())
+    claim(db, clock)
+    job = only_job(db, submission)
+    assert (job.state, job.reason) == (JobState.RUNNING, "")
 
 
 def test_a_failed_launch_is_tried_again_until_it_is_given_up(db, clock, board) -> None:

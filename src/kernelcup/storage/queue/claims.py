@@ -52,6 +52,7 @@ def claim(
                 lease_token=secrets.token_hex(16),
                 lease_until=until,
                 started_at=now,
+                reason="",
             )
             .returning(JobRow)
         )

@@ -154,9 +154,15 @@ def note_call(session: Session, lease: Lease, call: str, machine: str | None) ->
 
 
 def adopt(session: Session, lease: Lease, *, owner: str, until: datetime) -> Lease:
-    """Take over a running attempt from another holder. Raise ``StaleLease`` if it holds it no more."""
-    token = secrets.token_hex(16)
-    return lease_of(_change(session, lease, lease_owner=owner, lease_token=token, lease_until=until))
+    """Take over a running attempt from another holder. Raise ``StaleLease`` if it holds it no more.
+
+    The time in which nobody held it does not count as its own: its report may have waited as long.
+    """
+    row = _change(session, lease, lease_owner=owner, lease_token=secrets.token_hex(16), lease_until=until)
+    # Leases last equally long, so their ends are as far apart as the last sign of life and now.
+    if row.started_at is not None and until > lease.until:
+        row = _change(session, lease_of(row), started_at=row.started_at + (until - lease.until))
+    return lease_of(row)
 
 
 def is_adopted(session: Session, lease: Lease) -> bool:
