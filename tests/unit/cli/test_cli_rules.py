@@ -100,6 +100,8 @@ def test_limits_are_added_listed_and_removed(door: Door, db: Database, board: st
     assert made.out == "limit 2: 600 GPU-seconds per day, for all together\n"
     assert body_of(door("admin", "limit", "list", "--board", board, "--json")) == {"limits": [added]}
     assert len(door("admin", "limit", "list").out.splitlines()) == 2
+    made = door("admin", "limit", "add", "5 cost/second", "--board", board)
+    assert made.out == "limit 3: 5 in cost per second to double, for each user\n"
     assert body_of(door("admin", "limit", "remove", "1", "--json")) == {"removed": 1}
     again = door("admin", "limit", "remove", "1")
     assert (again.code, "Next: kernelcup admin limit list" in again.err) == (3, True)
@@ -142,6 +144,14 @@ def test_what_cannot_be_is_said_with_what_to_do(door: Door, board: str) -> None:
         ended = door("admin", *words)
         assert (ended.code, ended.out) == (3, ""), words
         assert told in ended.err, words
+
+
+@pytest.mark.parametrize(
+    "words", ["admin machines release", "admin token revoke", "board webhook remove double"]
+)
+def test_a_number_that_no_database_has_is_a_wrong_command_line(command: Command, words: str) -> None:
+    ended = command(*words.split(), str(10**30), "--json")
+    assert (ended.code, body_of(ended)["error"]["code"]) == (2, "usage")
 
 
 def test_a_pause_is_made_seen_and_ended(door: Door, board: str) -> None:

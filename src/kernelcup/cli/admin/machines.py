@@ -235,7 +235,9 @@ def _read_reservations(body: list[dict[str, Any]]) -> list[Reservation]:
 @with_backend
 def release(
     backend: Backend,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the reservation.")],
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Number of the reservation.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """End a reservation or maintenance, or one that is to come."""

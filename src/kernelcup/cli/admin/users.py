@@ -207,7 +207,7 @@ def list_tokens(backend: Backend, name: UserArgument, as_json: JsonOption = Fals
 @with_backend
 def revoke_token(
     backend: Backend,
-    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the token.")],
+    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the token.")],
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token."""

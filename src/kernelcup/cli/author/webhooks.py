@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Send a leaderboard's news to an https address.", no_args_is_help=True)
 
-NumberArgument = Annotated[int, typer.Argument(min=1, metavar="ID", help="As `list` shows it.")]
+NumberArgument = Annotated[
+    int, typer.Argument(min=1, max=2**63 - 1, metavar="ID", help="As `list` shows it.")
+]
 
 
 @app.command()

@@ -74,6 +74,8 @@ def _zone(name: str | None) -> tzinfo:
     if name is None or name.upper() in ("Z", "UTC"):
         return UTC
     if name[0] in "+-":
+        if int(name[1:3]) > 23:
+            raise ValueError(f"an offset {name!r} has too many hours")
         offset = datetime.strptime(name, "%z").tzinfo
         assert offset is not None
         return offset

@@ -226,7 +226,7 @@ def change(
     """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     if price_per_hour is not None and not 0 <= price_per_hour < 1e6:
-        raise InvalidValue("A price is a number from 0.")
+        raise InvalidValue("A price is a number from 0 and below 1,000,000.")
     given = {"is_own": is_own, "is_draining": is_draining, "price_per_hour": price_per_hour}
     values = {key: value for key, value in given.items() if value is not None}
     with db.write(durable=True) as session:

@@ -41,7 +41,7 @@ __all__ = [
     "wait_s",
 ]
 
-ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes` or `600 gpu-seconds/day` or `20 cost/month`"
+ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes`, `600 gpu-seconds/day` or `20 cost/month`"
 
 LARGEST_AMOUNT = 1_000_000
 LONGEST_WINDOW_S = 366 * 24 * 3600

@@ -370,8 +370,7 @@ def _load(
 
 
 def _window(seconds: int) -> str:
-    for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        if seconds % size == 0:
-            count = seconds // size
-            return name if count == 1 else f"{count} {name}s"
-    return f"{seconds} seconds"
+    units = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+    name, size = next(unit for unit in units if seconds % unit[1] == 0)
+    count = seconds // size
+    return name if count == 1 else f"{count} {name}s"
