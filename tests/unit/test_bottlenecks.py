@@ -197,6 +197,17 @@ def test_without_bytes_or_operations_there_is_no_roofline() -> None:
     assert roofline.picture(profile(made())) == ""
 
 
+@pytest.mark.parametrize("value", [-1.0, 1e308, 5e-324])
+@pytest.mark.parametrize(
+    "name", ["time_ns", "dram_read", "dram_peak", "dram_hz", "ffma_peak", "tensor_flops"]
+)
+def test_a_forged_counter_has_no_place_in_the_roofline(name: str, value: float) -> None:
+    found = call("matmul")
+    forged = [dataclasses.replace(each, counters={**each.counters, name: value}) for each in found.kernels]
+    picture = roofline.picture(dataclasses.replace(found, kernels=forged))
+    assert not re.search("nan|inf", picture)
+
+
 def test_names_of_kernels_cannot_leave_the_picture() -> None:
     first = call("matmul").kernels[0]
     evil = dataclasses.replace(first, name="<script>alert(1)</script>")

@@ -19,6 +19,8 @@ MOST_POINTS = 5
 LEAST_SHARE = 0.05
 SIDES = ((14, 0), (-14, 0), (0, -15), (0, 15), (12, -12), (-12, 12))
 """Where a number may stand beside its point, the best place first."""
+LEAST, MOST = 1e-12, 1e24
+"""Between these lies each figure of a real launch: counters of a machine or a submission may be forged."""
 ROOM = 18.0
 """What a number keeps from other numbers and points."""
 
@@ -35,7 +37,8 @@ def picture(found: Counters) -> str:
 
 def is_shown(seen: Launch) -> bool:
     """Return whether a launch has a place in the picture."""
-    return bool(seen.flops and seen.dram_bytes and seen.seconds and seen["dram_peak"] and seen["dram_hz"])
+    needed = (seen.flops, seen.dram_bytes, seen.seconds, seen["dram_peak"], seen["dram_hz"])
+    return all(LEAST < each < MOST for each in needed)
 
 
 class _Picture:
@@ -130,7 +133,7 @@ def roofs(shown: list[Launch]) -> dict[str, float]:
     if busy:
         best = max(busy, key=lambda each: each["tensor_pct"])
         found["tensor cores"] = best["tensor_flops"] / best.seconds / best["tensor_pct"] * 100.0
-    return found
+    return {name: roof for name, roof in found.items() if LEAST < roof < MOST}
 
 
 def _axis(low: float, high: float) -> tuple[int, int]:
