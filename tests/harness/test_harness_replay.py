@@ -280,6 +280,14 @@ def test_a_graph_is_made_again_with_its_code_variables_and_settings() -> None:
         assert name in fake.calls
 
 
+def test_only_nodes_that_do_something_are_counted_those_of_child_graphs_too() -> None:
+    # A call with more dispatches than such nodes begins with a preamble, which its time has to include.
+    child = Child(Graph((launch(), Empty(), Child(Graph((memset(), memset()), ())), launch()), ()))
+    made, _ = build(capture(launch(), Empty(), Empty(), child))
+
+    assert made.nodes == [5]
+
+
 @pytest.mark.parametrize(
     ("number", "what"),
     [

@@ -181,7 +181,7 @@ def span_ns(call: Sequence[Stretch], nodes: int) -> float:
 
     Args:
         call: Its stretches.
-        nodes: The number of nodes of its graph.
+        nodes: The number of nodes of its graph that do something.
     """
     preamble = PREAMBLE_NS if total(call) > nodes else 0.0
     return max(0.0, call[-1].end_ns - call[0].start_ns - SPAN_NS + preamble)

@@ -205,7 +205,7 @@ class Rebuilt:
 
     executables: list[int]
     nodes: list[int]
-    """The number of nodes of each."""
+    """The number of nodes of each that do something, with those of child graphs."""
     dropped: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     ran: list[RanKernel] = field(default_factory=list)

@@ -136,7 +136,7 @@ class Loaded(Message, name="loaded"):
     """The graphs are rebuilt."""
 
     nodes: Annotated[list[int], Most(MOST_SERIES)]
-    """The number of nodes of the graph of each place."""
+    """The number of nodes of the graph of each place that do something, with those of child graphs."""
     dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Attributes that were left out."""
     ran: Annotated[list[RanKernel], Most(64)]

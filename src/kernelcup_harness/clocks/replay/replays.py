@@ -99,7 +99,7 @@ class Source:
     loads: list[int] = field(default_factory=list)
     """The timer's numbers of these calls, one for each time that it has loaded them."""
     nodes: list[int] = field(default_factory=list)
-    """The number of nodes of the graph of each captured call."""
+    """The number of nodes of the graph of each captured call that do something."""
     ran: list[RanKernel] = field(default_factory=list)
     """The kernels of its first captured call."""
     foreign: Foreign = field(default_factory=Foreign)

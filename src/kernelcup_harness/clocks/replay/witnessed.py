@@ -30,7 +30,7 @@ class Round:
     key: tuple[str, int]
     """The side and the case: the judge's own work is the same for all calls of these."""
     nodes: int
-    """The number of nodes of its graph."""
+    """The number of nodes of its graph that do something: with others it could hide a preamble."""
     before: Callable[[], None]
     """Writes the input, and sweeps the cache."""
     call: Callable[[], None]

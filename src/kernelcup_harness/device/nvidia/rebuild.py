@@ -138,26 +138,28 @@ class GraphBuilder:
         return executable
 
     def _graph(self, data: Graph) -> tuple[int, int]:
-        """Return a graph and its number of nodes."""
+        """Return a graph and the number of its nodes that do something, those of child graphs among them."""
         graph = self._driver.handle("cuGraphCreate", 0)
-        nodes = [self._node(graph, each) for each in data.nodes]
+        made = [self._node(graph, each) for each in data.nodes]
+        nodes = [each for each, _ in made]
         for begin, end, content in data.edges:
             # A copy that was split is a chain of nodes: edges lead to its first and from its last.
             self._edge(graph, nodes[begin][-1], nodes[end][0], content)
-        return graph, sum(map(len, nodes))
+        return graph, sum(count for _, count in made)
 
     def _edge(self, graph: int, begin: int, end: int, content: bytes) -> None:
         edge = EdgeData.from_buffer_copy(content)
         pair = ((u64 * 1)(begin), (u64 * 1)(end))
         self._driver("cuGraphAddDependencies_v2", u64(graph), *pair, ctypes.byref(edge), ctypes.c_size_t(1))
 
-    def _node(self, graph: int, node: Node) -> list[int]:
-        made = u64()
+    def _node(self, graph: int, node: Node) -> tuple[list[int], int]:
+        made, count = u64(), 1
         place = (ctypes.byref(made), u64(graph), None, ctypes.c_size_t(0))
         if isinstance(node, Launch):
-            return [self._launch(graph, node)]
+            return [self._launch(graph, node)], 1
         if isinstance(node, Copy):
-            return self._copies(graph, node)
+            copies = self._copies(graph, node)
+            return copies, len(copies)
         if isinstance(node, Memset):
             self._check_memset(node)
             wanted = MemsetNode(
@@ -165,10 +167,12 @@ class GraphBuilder:
             )
             self._driver("cuGraphAddMemsetNode", *place, ctypes.byref(wanted), u64(self._context))
         elif isinstance(node, Child):
-            self._driver("cuGraphAddChildGraphNode", *place, u64(self._graph(node.graph)[0]))
+            inner, count = self._graph(node.graph)
+            self._driver("cuGraphAddChildGraphNode", *place, u64(inner))
         else:
+            count = 0
             self._driver("cuGraphAddEmptyNode", *place)
-        return [made.value]
+        return [made.value], count
 
     def _launch(self, graph: int, node: Launch) -> int:
         function, name = self._functions[node.function], self._names[node.function]
