@@ -287,6 +287,35 @@ def test_a_binary_that_answers_new_inputs_wrongly_is_refused(tmp_path: Path, bin
     assert cases(events) == []
 
 
+def test_a_binary_that_answers_wrongly_only_when_it_is_timed_is_refused(
+    tmp_path: Path, binary: KeptBinary
+) -> None:
+    class Tires(DataEngine):
+        calls = 0
+
+        def fire(self, group: int, place: int) -> int | None:
+            taken_ns = super().fire(group, place)
+            self.calls += 1
+            if self.calls > 12:  # four places of two cases are verified
+                self._numbers(self.target, 1).add_(1)
+            return taken_ns
+
+        def _product(self, source: int, table: int, target: int, numel: int) -> Callable[[], None]:
+            multiply = super()._product(source, table, target, numel)
+
+            def noted() -> None:
+                self.target = target
+                multiply()
+
+            return noted
+
+    spec = ranked(benchmarks=SIZES, binary=binary)
+    events, _ = judged_in_room(spec, tmp_path, hands=DataHands, engine=Tires)
+
+    (refused,) = refusals(events)
+    assert (refused.side, refused.wrong, cases(events)) == ("submission", True, [])
+
+
 def test_answers_of_the_ranked_runs_inputs_in_the_kept_memory_win_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

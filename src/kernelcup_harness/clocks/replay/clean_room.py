@@ -16,7 +16,7 @@ from collections.abc import Mapping as PyMapping
 from kernelcup_harness.clocks.replay import kept
 from kernelcup_harness.clocks.replay.cut_replays import CutReplays
 from kernelcup_harness.clocks.replay.keeping import memory_of
-from kernelcup_harness.clocks.replay.kept import BinaryUnfit, KeptCase, KeptLine
+from kernelcup_harness.clocks.replay.kept import KeptCase, KeptLine
 from kernelcup_harness.clocks.replay.mapping import INPUTS_SHARE, Mapping, heap_of
 from kernelcup_harness.clocks.replay.replays import Case, Foreign, Source, described
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
@@ -326,7 +326,7 @@ class CleanRoom(CutReplays):
                 continue
             caller = case.source.caller
             if caller is None:
-                raise BinaryUnfit(f"it answers a new input wrongly: {fault.text[:500]}", wrong=True)
+                raise kept.wrong(fault.text)
             untouched = self._is_untouched(case, at, pattern)
             if not self._alone and self._is_right_when_called(case, caller, sample):
                 why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE

@@ -57,6 +57,11 @@ class BinaryUnfit(NotReplayed):
         return self.detail
 
 
+def wrong(fault: str) -> BinaryUnfit:
+    """Return the refusal of a binary that answers a new input wrongly."""
+    return BinaryUnfit(f"it answers a new input wrongly: {fault[:500]}", wrong=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a heap: what it holds, None for zeros."""

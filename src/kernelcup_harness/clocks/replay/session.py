@@ -219,7 +219,7 @@ class Session:
         """Yield the results of a timed stage. Return whether the stage is done; if not, its calls have to be made."""
         if self._room is None:
             return False
-        around = replace(around, at_last=self._say_shares)
+        around = replace(around, at_last=self._say_shares, when_failed=self._take_failed)
         if self._match is not None:
             around = replace(around, before_dismiss=self._match.prepare, when_timed=self._fight)
         why = yield from results(self._room, stage, cases, judge, around)
@@ -276,6 +276,11 @@ class Session:
             self._refuse(SUBMISSION, why)
         self._room, self._why = None, why
         self._say()
+
+    def _take_failed(self, failed: CaseResult) -> None:
+        """Have the code judged where its binary answers wrongly, also after it was verified."""
+        if self._is_binary and failed.verdict is Verdict.WRONG_ANSWER:
+            self._refuse(SUBMISSION, kept.wrong(failed.message))
 
     def line_of(self, side: str, binary: KeptBinary) -> KeptLine:
         """Return what answers in the place of a side's process. Raise ``RunEnds`` if its binary is damaged."""

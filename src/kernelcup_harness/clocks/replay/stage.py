@@ -36,6 +36,8 @@ class StageContext:
     """Does the work that follows when all cases are timed."""
     at_last: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
     """Does the work after which the timer may be unusable."""
+    when_failed: Callable[[CaseResult], None] = lambda _failed: None
+    """Takes the result of a case that has failed, before it is yielded."""
 
 
 def results(
@@ -48,7 +50,10 @@ def results(
             with around.phase(f"replay/{name}"):
                 work()
 
-        return judge.attempt(stage, case, counted)
+        failed = judge.attempt(stage, case, counted)
+        if failed is not None:
+            around.when_failed(failed)
+        return failed
 
     for case, name, work in preparing(room, stage, cases, around):
         try:
