@@ -497,3 +497,11 @@ def test_a_binary_is_replayed_on_the_kind_of_device_that_it_ran_on(there: str, w
     (use,) = found.uses
     assert f"that run was on {why}, and this is H100, driver 580" in use.why
     assert found.spec.binary is None
+
+
+@pytest.mark.parametrize("there", ["", "H100, driver 580"])
+def test_no_binary_is_replayed_on_a_device_that_is_not_known(there: str) -> None:
+    found = binaries.Binaries(ranked(backend=Backend.CUDA, binary=KeptBinary(run=7, device=there)), device="")
+    (use,) = found.uses
+    assert "and this is not known" in use.why
+    assert found.spec.binary is None

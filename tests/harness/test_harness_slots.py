@@ -256,6 +256,43 @@ def test_the_state_of_a_gpu_is_what_its_driver_knows() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("visible", "name"),
+    [
+        (None, "NVIDIA L4"),
+        ("", "NVIDIA L4"),
+        ("0", "NVIDIA L4"),
+        ("1,0", "NVIDIA H100"),
+        (" GPU-1", "NVIDIA H100"),
+        ("7", "NVIDIA L4"),  # not visible here: a sandbox shows fewer
+    ],
+)
+def test_the_state_is_that_of_the_gpu_that_a_process_may_use(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, name: str
+) -> None:
+    class Two(FakeNvml):
+        names = ("NVIDIA L4", "NVIDIA H100")
+
+        def nvmlDeviceGetHandleByUUID(self, uuid: bytes, device: Any) -> int:  # noqa: N802
+            return self.nvmlDeviceGetHandleByIndex_v2(1, device) if uuid == b"GPU-1" else 6
+
+        def nvmlDeviceGetHandleByIndex_v2(self, index: int, _device: Any) -> int:  # noqa: N802
+            if index > 1:
+                return 2
+            self.chosen = self.names[index]
+            return 0
+
+        def nvmlDeviceGetName(self, _device: Any, text: Any, _length: int) -> int:  # noqa: N802
+            text.value = self.chosen.encode()
+            return 0
+
+    monkeypatch.setattr(nvml, "_library", Two)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert nvml.gpu_state()["name"] == name
+
+
 @pytest.mark.skipif(bool(glob.glob("/dev/nvidia[0-9]*")), reason="a GPU is here")
 def test_a_machine_without_a_driver_has_no_state() -> None:
     assert nvml.gpu_state() == {}

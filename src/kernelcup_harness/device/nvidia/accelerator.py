@@ -61,7 +61,7 @@ class Nvidia:
         return {"gpu": gpu} | ({"device": gpu["name"]} if "name" in gpu else {})
 
     def state(self) -> dict[str, str]:
-        """Return the state of this machine's first GPU; empty without a driver."""
+        """Return the state of the first GPU that this process may use; empty without a driver."""
         from kernelcup_harness.device.nvidia import nvml
 
         return nvml.gpu_state()

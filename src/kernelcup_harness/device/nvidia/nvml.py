@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 from typing import Any
 
 from kernelcup_harness.device.gauge import Gauge, NoGauge
@@ -23,13 +24,13 @@ class Nvml:
 
     Args:
         library: The loaded library.
-        uuid: The device as ``GPU-...``; empty for the first.
+        name: The device as ``GPU-...``, or by its number; empty for the first.
     """
 
-    def __init__(self, library: Any, uuid: str = "") -> None:
+    def __init__(self, library: Any, name: str = "") -> None:
         self._library = library
         self._device = ctypes.c_void_p()
-        found = library.nvmlInit_v2() == 0 and self._find(uuid)
+        found = library.nvmlInit_v2() == 0 and self._find(name)
         if not found:
             raise OSError("the driver reports nothing about this device")
 
@@ -80,9 +81,13 @@ class Nvml:
         text = ctypes.create_string_buffer(LONGEST_TEXT)
         return text.value.decode(errors="replace") if ask(*arguments, text, LONGEST_TEXT) == 0 else ""
 
-    def _find(self, uuid: str) -> bool:
+    def _find(self, name: str) -> bool:
         device = ctypes.byref(self._device)
-        if uuid and self._library.nvmlDeviceGetHandleByUUID(uuid.encode(), device) == 0:
+        if name.isdecimal():
+            found = self._library.nvmlDeviceGetHandleByIndex_v2(int(name), device)
+        else:
+            found = self._library.nvmlDeviceGetHandleByUUID(name.encode(), device) if name else 1
+        if found == 0:
             return True
         return bool(self._library.nvmlDeviceGetHandleByIndex_v2(0, device) == 0)
 
@@ -116,8 +121,12 @@ def gauge(*, gpu: bool) -> Gauge:
 
 
 def gpu_state() -> dict[str, str]:
-    """Return the state of this machine's first GPU, for people to compare times; empty without a driver."""
-    with contextlib.suppress(OSError, AttributeError), contextlib.closing(Nvml(_library())) as first:
+    """Return the state of the first GPU that this process may use; empty without a driver.
+
+    NVML itself counts all GPUs of the machine, which may be of different kinds.
+    """
+    name = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip()
+    with contextlib.suppress(OSError, AttributeError), contextlib.closing(Nvml(_library(), name)) as first:
         return first.state()
     return {}
 
