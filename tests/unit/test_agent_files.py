@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from kernelcup.cli.app import app
+from kernelcup.errors import ConfigError
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "agent"
 COMMAND = re.compile(r"kernelcup\"? runner agent (https://\S+)")
@@ -22,6 +23,16 @@ def test_a_file_starts_the_agent_with_a_command_that_exists(file: Path) -> None:
     (address,) = COMMAND.findall(file.read_text())
     done = CliRunner().invoke(app, ["runner", "agent", address.strip('"')], env={"KERNELCUP_AGENT_TOKEN": ""})
     assert "expected the machine's token" in str(done.exception)
+
+
+def test_an_agent_with_the_servers_devices_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kernelcup.toml").write_text(
+        '[[devices]]\nname = "cpu"\nbackend = "cpu"\nlauncher = "agent"\n'
+    )
+    words = ["runner", "agent", "http://127.0.0.1:1", "--token", "kc_x"]
+    done = CliRunner().invoke(app, words, env={"KERNELCUP_HOME": str(tmp_path), "KERNELCUP_CONFIG": None})
+    assert isinstance(done.exception, ConfigError)
+    assert "without `launcher`" in str(done.exception)
 
 
 def test_no_file_holds_a_token() -> None:

@@ -68,6 +68,10 @@ def agent(
     logs.set_up()
     settings = wiring.load_config(config)
     wiring.check_devices(settings)
+    if not settings.devices_here:
+        raise ConfigError(
+            "no device is this machine's own: the kernelcup.toml of a machine names its devices without `launcher`"
+        )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -79,7 +83,7 @@ def agent(
             connection.fetch_harness,
         )
         devices = {device.name: device for device in settings.devices_here}
-        typer.echo(plain(f"judging for {client.server} on {', '.join(devices) or 'nothing'}"))
+        typer.echo(plain(f"judging for {client.server} on {', '.join(devices)}"))
         harnesses.launcher(harness_hash())  # so that warm processes wait for the first job
         calibrations = Calibrations(
             ServiceBook(connection, harnesses),
