@@ -240,6 +240,15 @@ def test_hidden_case_that_failed_shows_nothing_of_its_input(db, client, ada) -> 
         assert secret not in page, secret
 
 
+def test_a_run_without_a_whole_time_is_not_said_to_be_timed_by_its_task(db, client, ada) -> None:
+    cut_off = {"verdict": Verdict.TIME_LIMIT_EXCEEDED, "trust": TrustLevel.SELF_MEASURED}
+    judged(db, reports.ranked(message="case 0 has 5 of the 16 samples", **cut_off))
+    page = client.get("/s/1").text
+    assert "self-measured" not in page
+    assert "own harness" not in page
+    assert "How it was judged" in page
+
+
 def test_what_ranked_code_printed_stays_withheld(db, client, ada) -> None:
     judged(db, reports.ranked(stdout=CapturedOutput(text="secret 4711", total_bytes=11)))
     page = client.get("/s/1").text

@@ -20,7 +20,15 @@ from kernelcup.reporting.phrases import binaries_text, duel_sentence, times_as_f
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.submissions.submissions import JobView
-from kernelcup_harness.protocol import CaseResult, Counters, RunReport, StageReport, Verdict
+from kernelcup_harness.protocol import (
+    CaseResult,
+    Counters,
+    HarnessKind,
+    RunReport,
+    StageReport,
+    TrustLevel,
+    Verdict,
+)
 
 ENOUGH = 0.05
 """Phases of less than this share of the whole are told together."""
@@ -176,6 +184,11 @@ class JobPage:
 
     @property
     def _is_timed(self) -> bool:
+        # Under our harness only a run without a whole time is of the lowest level, which names the task's clock.
+        report = self.report
+        by_task = report is not None and report.trust is TrustLevel.SELF_MEASURED
+        if by_task and report.harness is not HarnessKind.OWN:
+            return False
         return any(table.timed for table in self.stages)
 
 
