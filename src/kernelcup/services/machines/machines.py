@@ -187,8 +187,11 @@ def add_agent(
         InvalidValue: The name is empty, too long or not printable.
     """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable() or "/" in name:
-        raise InvalidValue(f"A machine's name has 1 to {LONGEST_NAME} printable characters, and no slash.")
+    # Clients take the names of folders out of an address.
+    if not name.strip(" .") or len(name) > LONGEST_NAME or not name.isprintable() or "/" in name:
+        raise InvalidValue(
+            f"A machine's name has 1 to {LONGEST_NAME} printable characters, not only dots, and no slash."
+        )
     secret = secret_values.new_secret()
     with db.write(durable=True) as session:
         if machines.find(session, name) is not None:

@@ -185,9 +185,9 @@ class JobPage:
     @property
     def _is_timed(self) -> bool:
         # Under our harness only a run without a whole time is of the lowest level, which names the task's clock.
-        report = self.report
-        by_task = report is not None and report.trust is TrustLevel.SELF_MEASURED
-        if by_task and report.harness is not HarnessKind.OWN:
+        if self.report is None or (
+            self.report.trust is TrustLevel.SELF_MEASURED and self.report.harness is not HarnessKind.OWN
+        ):
             return False
         return any(table.timed for table in self.stages)
 
