@@ -32,7 +32,7 @@ def test_an_agent_with_the_servers_devices_is_refused(tmp_path: Path) -> None:
     words = ["runner", "agent", "http://127.0.0.1:1", "--token", "kc_x"]
     done = CliRunner().invoke(app, words, env={"KERNELCUP_HOME": str(tmp_path), "KERNELCUP_CONFIG": None})
     assert isinstance(done.exception, ConfigError)
-    assert "without `launcher`" in str(done.exception)
+    assert "leave `launcher` out" in str(done.exception)
 
 
 def test_no_file_holds_a_token() -> None:

@@ -69,9 +69,7 @@ def agent(
     settings = wiring.load_config(config)
     wiring.check_devices(settings)
     if not settings.devices_here:
-        raise ConfigError(
-            "no device is this machine's own: the kernelcup.toml of a machine names its devices without `launcher`"
-        )
+        raise ConfigError("no device is this machine's own: leave `launcher` out of its kernelcup.toml")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
