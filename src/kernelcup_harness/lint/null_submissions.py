@@ -48,6 +48,8 @@ def as_leaf(value: Any) -> torch.Tensor | None:
         if not is_plain(value):
             return None
         return value.detach() if is_workable(value) else value.detach().contiguous().view(torch.uint8)
+    if arrays.is_number(value):
+        return torch.tensor(value.item(), dtype=torch.from_numpy(value.reshape(1)).dtype)
     if type(value) in (bool, float, complex) or (type(value) is int and abs(value) < 2**62):
         return torch.tensor(value, dtype=torch.float64 if type(value) is float else None)
     return None

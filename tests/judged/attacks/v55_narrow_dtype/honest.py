@@ -1,0 +1,5 @@
+"""Return the sums as they are."""
+
+
+def custom_kernel(data):
+    return data.cumsum(0)
