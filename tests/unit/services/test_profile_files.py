@@ -48,6 +48,12 @@ def test_content_leaves_the_report_and_comes_back_by_its_name(db: Database) -> N
         profile_files.content(db, kept, "other")
 
 
+def test_a_file_is_sent_piece_by_piece_since_a_small_one_may_unpack_to_much(db: Database) -> None:
+    kept = profile_files.keep(db, report_with(file_of(bytes(5 << 20))))
+    sizes = [len(each) for each in profile_files.parts(db, kept, "profile.ncu-rep")]
+    assert (sum(sizes), max(sizes)) == (5 << 20, 1 << 20)
+
+
 def test_what_is_kept_of_a_ranked_run_leaves_its_report_too(db: Database) -> None:
     binary = dataclasses.replace(file_of(BODY), name="binary.kcgraph")
     kept = profile_files.keep(db, dataclasses.replace(make_report(), files=[binary]))

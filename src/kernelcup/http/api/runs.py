@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from kernelcup.domain import Run
@@ -51,8 +52,11 @@ def get_artifact(run_id: Number, name: str, db: Db, actor: ActorDep) -> Response
     files = [each.name for each in profile_files.files_of(run.report)]
     if name not in found and name not in files:
         raise NotFound(f"Run {run_id} has no artifact {name!r}; it has {', '.join([*found, *files])}.")
-    kind, body = found[name] if name in found else (BINARY, profile_files.content(db, run.report, name))
     headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{name}"'}
+    if name not in found:
+        parts = profile_files.parts(db, run.report, name)
+        return StreamingResponse(parts, media_type=BINARY, headers=headers)
+    kind, body = found[name]
     return Response(body, media_type=kind, headers=headers)
 
 

@@ -8,6 +8,7 @@ import gzip
 import io
 import zipfile
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -137,20 +138,21 @@ def profiler(report: RunReport) -> str:
 
 def zipped(report: RunReport, case: CaseResult, text: str, db: Db) -> bytes:
     """Return the files of a profile as a zip file."""
-    files = {f"profile-{case.index}.txt": text.encode("utf-8", "replace")}
+    files: dict[str, Iterable[bytes]] = {f"profile-{case.index}.txt": [text.encode("utf-8", "replace")]}
     for each in report.counters.files if report.counters is not None else ():
         # What was deleted by retention is left out.
         with suppress(NotFound):
-            files[each.name] = profile_files.content(db, report, each.name)
+            files[each.name] = profile_files.parts(db, report, each.name)
     if case.trace_gz64 is not None and (trace := _unpacked(case.trace_gz64)) is not None:
-        files[f"trace-{case.index}.json"] = trace
+        files[f"trace-{case.index}.json"] = [trace]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in files.items():
+        for name, parts in files.items():
             # Without a time: equal profiles are equal files.
             member = zipfile.ZipInfo(name, date_time=ZIP_TIME)
-            member.external_attr = 0o644 << 16
-            archive.writestr(member, content, compress_type=zipfile.ZIP_DEFLATED)
+            member.external_attr, member.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+            with archive.open(member, "w") as target:
+                target.writelines(parts)
     return buffer.getvalue()
 
 

@@ -6,7 +6,8 @@ import base64
 import binascii
 import dataclasses
 import gzip
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from kernelcup.errors import NotFound
@@ -61,10 +62,18 @@ def _kept(db: Database, file: KeptFile, uploads: str) -> KeptFile | None:
 
 def content(db: Database, report: RunReport, name: str) -> bytes:
     """Return a file of a run. Raise ``NotFound`` if there is none, or no more."""
+    try:
+        return b"".join(parts(db, report, name))
+    except zlib.error as error:
+        raise NotFound(f"{name} is damaged.") from error
+
+
+def parts(db: Database, report: RunReport, name: str) -> Iterator[bytes]:
+    """Return a file of a run piece by piece. Raise ``NotFound`` if there is none, or no more."""
     file = next((each for each in files_of(report) if each.name == name), None)
     if file is None:
         raise NotFound(f"The run has no file {name!r}.")
-    found = db.files.get(file.sha256)
+    found = db.files.parts(file.sha256)
     if found is None:
         raise NotFound(f"{name} was deleted: files of runs are kept for {KEPT_FOR.days} days.")
     return found

@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,6 +53,11 @@ class FileStore:
             return None if packed is None else gzip.decompress(packed)
         except (OSError, EOFError, zlib.error):
             return None
+
+    def parts(self, digest: str) -> Iterator[bytes] | None:
+        """Return the content with this hash piece by piece, None if it was deleted: a small file may unpack to much."""
+        packed = self._packed(digest)
+        return None if packed is None else _unpacked(zlib.decompressobj(wbits=31), packed)
 
     def gz64(self, digest: str) -> str:
         """Return the gzip file whose content has this hash in base64, empty if it is gone or cannot be reached."""
@@ -138,16 +143,20 @@ def _digest(packed: bytes) -> str | None:
     """Return the hash of a gzip file's content, None if it is damaged or too large."""
     found, total = hashlib.sha256(), 0
     reader = zlib.decompressobj(wbits=31)
-    rest = packed
     try:
-        while rest and not reader.eof:
-            part = reader.decompress(rest, _CHUNK)
+        for part in _unpacked(reader, packed):
             found.update(part)
             total += len(part)
             if total > LARGEST_BYTES:
                 return None
-            rest = reader.unconsumed_tail
     except zlib.error:
         return None
     # What follows its end would not count for the hash, but would be unpacked with it.
     return found.hexdigest() if reader.eof and not reader.unused_data else None
+
+
+def _unpacked(reader: zlib._Decompress, packed: bytes) -> Iterator[bytes]:
+    rest = packed
+    while rest and not reader.eof:
+        yield reader.decompress(rest, _CHUNK)
+        rest = reader.unconsumed_tail

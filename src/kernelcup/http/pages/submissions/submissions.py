@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Path, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import RedirectResponse, StreamingResponse
 
 from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
@@ -170,11 +170,11 @@ def download_profile(number: Number, job_id: Number, name: str, db: Db, actor: A
     run = next((each.run for each in view.jobs if each.job.id == job_id), None)
     if run is None:
         raise NotFound(f"Submission {number} has no such profile.")
-    body = profile_files.content(db, run.report, name)
+    parts = profile_files.parts(db, run.report, name)
     if name == SASS:
-        return Response(body, media_type="text/plain; charset=utf-8")
+        return StreamingResponse(parts, media_type="text/plain; charset=utf-8")
     told = {"Content-Disposition": f'attachment; filename="{number}-{name}"'}
-    return Response(body, media_type="application/octet-stream", headers=told)
+    return StreamingResponse(parts, media_type="application/octet-stream", headers=told)
 
 
 @router.post("/s/{number}/cancel")
