@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness.core import blanks, finiteness, structure, uses
+from kernelcup_harness.core import blanks, finiteness, structure
 from kernelcup_harness.core.answer import Answer, Form
 from kernelcup_harness.core.plan import PlannedCase
 from kernelcup_harness.core.task import TaskCode, TaskFault
@@ -112,6 +112,7 @@ class Checks:
         self._forms: dict[tuple[StageName, int], Form] = {}
         self._shared: dict[tuple[StageName, int], set[int]] = {}
         self._repeats: dict[tuple[StageName, int], bool] = {}
+        self._written: dict[tuple[StageName, int], set[int]] = {}
         self._right: set[tuple[StageName, int, int]] = set()
 
     @staticmethod
@@ -141,6 +142,8 @@ class Checks:
             answered = aliasing.leaves(expected)
             self._shared[place.key] = {there for _, there in aliasing.shared(answered, given)}
             self._repeats[place.key] = bool(aliasing.repeated(answered))
+            if self._task.in_place:
+                self._written[place.key] = differing(self.make_input(place, SampleName(input=0)), expected)
         return self._forms[place.key]
 
     def expected(self, data: Any) -> Any:
@@ -157,6 +160,7 @@ class Checks:
             self._form_fault(place, sample, answer.output)
             or self._alias_fault(place, answer)
             or self._finite_fault(place, sample, answer.output)
+            or self._input_fault(place, sample, data, answer.output)
         )
         if fault is None:
             text = self._checked(place, sample, data, answer.output)
@@ -192,11 +196,11 @@ class Checks:
     def _may_share(self, place: Place, number: int) -> bool:
         """Return whether the reference also shares this input's memory, or ignores the input's contents."""
         shared = self._shared[place.key]
-        if number not in shared and self._is_only_written(place, number):
+        if number not in shared and self.is_only_written(place, number):
             shared.add(number)
         return number in shared
 
-    def _is_only_written(self, place: Place, number: int) -> bool:
+    def is_only_written(self, place: Place, number: int) -> bool:
         """Return whether a tensor of the input is only a place for the output: noise in it changes nothing."""
         sample = SampleName(input=0)
         data = self.make_input(place, sample)
@@ -210,26 +214,17 @@ class Checks:
         except TaskFault:
             return False
 
-    def writable(self, place: Place) -> set[int]:
-        """Return the tensors of an input that calls may write: those that the reference writes or never reads.
-
-        Without a reference this is unknown, and calls may write all of them.
-        """
-        data = self.make_input(place, SampleName(input=0))
-        leaves = aliasing.leaves(data)
-        if not self._task.has_reference:
-            return set(range(len(leaves)))
-        before = [values.bytes_of(leaf).clone() if values.span_of(leaf) else None for leaf in leaves]
-        used = uses.Uses(leaves)
-        with used:
-            self._task.expected(data)
-        changed = {
-            number
-            for number, (was, now) in enumerate(zip(before, leaves, strict=True))
-            if was is not None and not torch.equal(was, values.bytes_of(now))
-        }
-        unread = set(range(len(leaves))) - changed - used.read
-        return changed | {number for number in unread if self._is_only_written(place, number)}
+    def _input_fault(self, place: Place, sample: SampleName, data: Any, output: Any) -> Fault | None:
+        """Return the fault of an answer in the input that changes what is only read: a checker may rely on that."""
+        if self.form(place) is None or not self._task.in_place:
+            return None
+        changed = differing(data, output) - self._written[place.key]
+        changed = changed and changed - differing(data, self._expected(place, sample))
+        for number in sorted(changed):
+            if not self.is_only_written(place, number):
+                text = f"tensor {number} of the input was changed, which the reference only reads"
+                return Fault(reason=Reason.WRITES_INPUT, text=text)
+        return None
 
     def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         """Return the fault of an answer that is not finite where the reference's is, else None."""
@@ -308,6 +303,12 @@ def differs_in_form(expected: Any, output: Any, *, dtype: bool) -> Fault | None:
     """Return the fault of an answer that has another form than the reference's, else None."""
     text = structure.structure_fault(expected, output, dtype=dtype)
     return Fault(reason=Reason.FORM, text=text) if text else None
+
+
+def differing(one: Any, other: Any) -> set[int]:
+    """Return the tensors in which two values of one form differ, in any bit."""
+    pairs = zip(*(map(values.contiguous, aliasing.leaves(each)) for each in (one, other)), strict=True)
+    return {n for n, pair in enumerate(pairs) if not torch.equal(*map(values.bytes_of, pair))}
 
 
 def guarded(text: str, plain: Callable[[str], Fault], describe: Callable[[], Fault]) -> Fault:

@@ -17,24 +17,22 @@ from kernelcup_harness.clocks.replay import kept
 from kernelcup_harness.clocks.replay.cut_replays import CutReplays
 from kernelcup_harness.clocks.replay.keeping import memory_of
 from kernelcup_harness.clocks.replay.kept import KeptCase, KeptLine
-from kernelcup_harness.clocks.replay.mapping import INPUTS_SHARE, Mapping, heap_of
+from kernelcup_harness.clocks.replay.mapping import Mapping, heap_of, laid_out
 from kernelcup_harness.clocks.replay.replays import Case, Foreign, Source, described
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
 from kernelcup_harness.clocks.replay.wall_calls import WindowCalls
 from kernelcup_harness.clocks.replay.witnessed import Witness
-from kernelcup_harness.core.call import PLACES, Caller
-from kernelcup_harness.core.check import Checks, Fault, Place, Wrong
+from kernelcup_harness.core.call import Caller
+from kernelcup_harness.core.check import Checks, Fault, Wrong
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.protocol import Reason, SampleName
-from kernelcup_harness.window import layout
 from kernelcup_harness.window.failures import MOST_EXPORT_BYTES
 from kernelcup_harness.window.layout import (
     HEAPS,
     HIDDEN_FROM,
     INPUTS,
     WRITABLE,
-    CannotLie,
     Layout,
 )
 from kernelcup_harness.window.messages import (
@@ -167,7 +165,7 @@ class CleanRoom(CutReplays):
         cases = {}
         for case in stage.cases:
             place = self._checks.place(stage.name, case)
-            laid = laid_out(self._checks, place, self._mapping, hidden=case.hidden)
+            laid = laid_out(self._checks, place, self._mapping, FIRST_CAPTURED, hidden=case.hidden)
             cases[case.index] = Case(place, laid, self._source_of(case))
         for source in self._sources.values():
             try:
@@ -348,20 +346,6 @@ def greet(timer: TimerLine) -> None:
         raise NotReplayed(WhyNot.NO_TIMER, str(failed)) from failed
     if trouble:
         raise NotReplayed(WhyNot.NO_TIMER, trouble)
-
-
-def laid_out(checks: Checks, place: Place, mapping: Mapping, *, hidden: bool) -> Layout:
-    """Return the layout of a case's inputs. Raise :class:`NotReplayed`."""
-    data = checks.make_input(place, SampleName(input=FIRST_CAPTURED))
-    nbytes = max(1, layout.input_bytes(data))
-    places = min(PLACES, int(INPUTS_SHARE * mapping.total_bytes()) // nbytes)
-    if not places:
-        raise NotReplayed(WhyNot.MEMORY, "" if hidden else f"{nbytes} bytes of input")
-    writable, away = checks.writable(place), HIDDEN_FROM if hidden else 0
-    try:
-        return Layout(data, places=places, writable=writable, device=mapping.device, away=away)
-    except CannotLie as error:
-        raise NotReplayed(WhyNot.HOST_INPUT) from error
 
 
 def placed(mapping: Mapping, source: Source, address: int) -> int | None:
