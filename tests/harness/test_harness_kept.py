@@ -432,7 +432,7 @@ def test_answers_that_are_described_too_deeply_are_not_kept_and_the_verdict_stan
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, deep = kept.form_of, functools.reduce(lambda inner, _: [inner], range(2000), 0)
-    # Deeper than a frame may be: how deep one may be depends on the stack of whoever reads or writes it.
+    # Deeper than any frame: the limit itself depends on the stack of the process that reads or writes.
     monkeypatch.setattr(kept, "form_of", lambda request: [real(request), deep])
     events, _ = judged(ranked(), tmp_path)
 
