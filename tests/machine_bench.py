@@ -20,9 +20,10 @@ from kernelcup.launchers.local import pipes
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.launchers.local.pipes import LineBuffer
 
-# A harness that writes what it is given through a named pipe, until it is told to end.
+# A harness that writes what it is given through a named pipe, until it is told to end or its parent has ended.
 HARNESS = """
-import json, os, sys
+import ctypes, json, os, sys
+ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL: what --die-with-parent does
 spec = json.load(sys.stdin)
 name = f"{sys.argv[1]}/{spec['job_id']}"
 with open(name + ".pid", "w") as file:

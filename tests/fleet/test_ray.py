@@ -190,17 +190,23 @@ def test_a_task_that_names_an_environment_waits_for_a_machine_that_has_it(bench:
         bench.launcher.start(make_order(environment="cutlass"), wake=lambda: None)
 
 
-def test_the_pool_of_a_lost_node_and_its_harness_are_gone_before_the_next_job(bench: RayBench) -> None:
+def test_what_a_lost_node_has_left_is_gone_before_the_next_job(bench: RayBench) -> None:
     order = make_order()
     call = RULES.begin(bench, order)
+    machine = bench.launcher.poll([call])[call].machine
     pool = parent_of(bench.machine.pid("1.1"))
+    os.kill(pool, signal.SIGSTOP)  # or it would end itself, and its harness, once it misses its node
     bench.lose(call)
     outcome = RULES.outcome(bench.launcher, call, order)
     assert isinstance(outcome, LaunchLost), outcome
     bench.restore()
     bench.cluster.wait(bench.launcher)
-    assert not bench.is_running(call)
     assert parent_of(pool) == 0
+    assert not bench.is_running(call)
+    again = dataclasses.replace(make_order(job_id="1.2"), machines=frozenset({machine}))
+    second = RULES.begin(bench, again)  # the slot is free
+    bench.report(second, report_for(again))
+    RULES.accepted(bench.launcher, second, again)
 
 
 def test_calls_are_lost_with_the_head_and_the_next_ones_run(bench: RayBench) -> None:
