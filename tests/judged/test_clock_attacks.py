@@ -1,7 +1,7 @@
 """Attacks on the clock: none is ranked with less than its honest twin, which counts.
 
 They are judged on the processor here, by the judge's wall clock. Other tests run meanwhile and slow down now
-the one and now the other, so an attack is tried up to four times.
+the one and now the other, by half at times. So an attack that seems to gain is tried again, and all tries count.
 Those that need a GPU, and what each gains there, are measured by ``benchmarks/clean_room_attacks.py``.
 """
 
@@ -26,7 +26,7 @@ from warm_harness import Run
 ALL = corpus.clock_attacks()
 ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
 FIRST = {attack.folder.name: attack for attack in reversed(ON_THE_PROCESSOR)}
-TRIES = 4
+TRIES = 12
 MOST_GAIN = 0.3
 """More than jitter, less than any of them wants: half of the time, or all of it."""
 
@@ -48,23 +48,29 @@ def score_ns(report: RunReport) -> float:
     return geometric_mean(case.timing.score_ns for case in ranked(report) if case.timing is not None)
 
 
-def gains_nothing(attack: Attack, run: Run) -> bool:
-    """Tell whether a run is refused, or is ranked with about what its honest twin is."""
+def share_of_twin(attack: Attack, run: Run) -> float | None:
+    """Return an attack's time as a share of its honest twin's, None if it is refused."""
     report = judge(attack, attack.file, run)
     # An attack that never acted would prove nothing.
     assert "acted:" in report.stdout.text, what_was_said(report)
     assert report.verdict in attack.verdicts, what_was_said(report)
     if report.verdict is not Verdict.ACCEPTED:
         assert report.reason in attack.reasons, what_was_said(report)
-        return True
-    return score_ns(report) > (1 - MOST_GAIN) * score_ns(judge(attack, attack.honest, run))
+        return None
+    return score_ns(report) / score_ns(judge(attack, attack.honest, run))
 
 
 @pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
 def test_an_attack_on_the_clock_gains_nothing(attack: Attack, warm: Run) -> None:
     # The first of each folder in fresh processes and a sandbox, as a launcher has them.
     run = run_harness if attack in FIRST.values() else warm
-    assert any(gains_nothing(attack, run) for _ in range(TRIES))
+    shares: list[float] = []
+    while not shares or geometric_mean(shares) < 1 - MOST_GAIN:
+        assert len(shares) < TRIES, f"shares of its honest twin's time: {shares}"
+        share = share_of_twin(attack, run)
+        if share is None:
+            return
+        shares.append(share)
 
 
 @pytest.mark.parametrize("attack", FIRST.values(), ids=lambda attack: attack.folder.name)
