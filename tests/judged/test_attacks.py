@@ -113,14 +113,11 @@ def somebody_to_talk_to() -> Iterator[None]:
 
 
 def refused_as_expected(attack: Attack, report: RunReport) -> None:
-    """Check the verdict and its reason.
-
-    The job's secret decides whether a wrong answer is found first on a new input, a near-twin or a repeated one.
-    """
+    """Check the verdict and its reason: a wrong answer may by chance be found on a near-twin first."""
     assert report.verdict is not Verdict.ACCEPTED, f"{attack.name} got through\n{about(report)}"
     assert report.verdict in attack.verdicts, about(report)
-    by_chance = {Reason.NEAR_TWIN, Reason.REPEATED} if Reason.DIFFERS in attack.reasons else set()
-    assert report.reason in {*attack.reasons, *by_chance}, about(report)
+    reasons = {*attack.reasons, *([Reason.NEAR_TWIN] if Reason.DIFFERS in attack.reasons else [])}
+    assert report.reason in reasons, about(report)
 
 
 def accepted(report: RunReport) -> None:

@@ -156,7 +156,7 @@ def note_call(session: Session, lease: Lease, call: str, machine: str | None) ->
 def adopt(session: Session, lease: Lease, *, owner: str, until: datetime) -> Lease:
     """Take over a running attempt from another holder. Raise ``StaleLease`` if it holds it no more.
 
-    The time in which nobody held it is left out of its duration, since its report may have waited for a holder.
+    Its duration excludes the time without a holder, because its report may have waited for one.
     """
     row = _change(session, lease, lease_owner=owner, lease_token=secrets.token_hex(16), lease_until=until)
     # Leases last equally long, so their ends are as far apart as the last sign of life and now.
