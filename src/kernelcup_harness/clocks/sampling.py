@@ -76,7 +76,7 @@ class CasePlan:
         return self.stage.name is StageName.RANKED
 
     def _draw_surprises(self) -> dict[int, list[bool]]:
-        cases, rules, chance = max(1, len(self.stage.cases)), self.rules, self.chance
+        cases, rules, chance = max(1, self.stage.total), self.rules, self.chance
         last = self.warmups + max(1, min(rules.min_samples, rules.max_samples))
         surprises: dict[int, list[bool]] = {}
         for _ in range(rules.repeats):
@@ -103,7 +103,7 @@ class Plans:
     ) -> list[TimedCase]:
         """Return the cases of a stage, with no call made yet."""
         spec, known = self.spec, [] if stage.replayed is not None else self.reference_s
-        budgets = budgets_s(spec.rules, len(stage.cases), known, stage.limit_s)
+        budgets = budgets_s(spec.rules, stage.total, known, stage.limit_s)[: len(stage.cases)]
         return [
             TimedCase(
                 CasePlan(

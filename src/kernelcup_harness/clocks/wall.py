@@ -37,7 +37,6 @@ class WallClock:
     """
 
     waited_s = 0.0
-    has_met_hidden = False
 
     def __init__(
         self,

@@ -39,10 +39,6 @@ class Clock(Protocol):
     def waited_s(self) -> float:
         """Seconds spent waiting for the submission's processes, those of ordinary calls left out."""
 
-    @property
-    def has_met_hidden(self) -> bool:
-        """Whether what runs public cases has met hidden ones."""
-
     def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
         """Yield the result of each case as it finishes. All work is done in :meth:`Judge.attempt`."""
 
@@ -78,6 +74,7 @@ class Prepared:
 
     spec: JobSpec
     stages: Sequence[Stage]
+    """All of public cases, or all of hidden ones."""
     runner: RunnerLine
     checks: Checks
     callers: Mapping[str, Caller]
@@ -90,20 +87,18 @@ class Prepared:
 
 
 class Judge:
-    """One job from its first stage to the last verdict."""
+    """The public or the hidden cases of a job, from the first stage to the last verdict."""
 
     def __init__(self, prepared: Prepared) -> None:
         self._job = prepared
 
-    def judge(self) -> None:
-        """Run the stages and report each; the first one that is not accepted is the last."""
-        for stage in self._job.stages:
-            if not self._is_accepted(stage):
-                return
+    def judge(self) -> bool:
+        """Run the stages and report each; return whether all were accepted, the first that is not is the last."""
+        return all(map(self._is_accepted, self._job.stages))
 
     def _is_accepted(self, stage: Stage) -> bool:
         """Run the cases of a stage and return whether all were accepted."""
-        self._job.runner.begin(stage.name, stage.limit_s, len(stage.cases))
+        self._job.runner.begin(stage.name, stage.limit_s, len(stage.cases), stage.total)
         self._job.deadline.begin(stage.limit_s)
         for caller in self._job.callers.values():
             caller.waited_s = 0.0
@@ -116,14 +111,10 @@ class Judge:
                 if ends_stage(stage, result.verdict):
                     break
         except RunEnds as end:
-            self._job.runner.end_with(stage.name, end, met_hidden=self._has_met_hidden)
+            self._job.runner.end_with(stage.name, end, met_hidden=stage.is_hidden)
             return False
         self._job.runner.end_of(stage, worst)
         return worst is None
-
-    @property
-    def _has_met_hidden(self) -> bool:
-        return any(clock.has_met_hidden for clock in self._job.clocks.values())
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
         if stage.name in self._job.clocks:
@@ -227,7 +218,7 @@ class Judge:
             reason=fault.reason,
             message=fault.text[:MAX_MESSAGE],
             line=line,
-            met_hidden=calls.case.hidden or self._has_met_hidden,
+            met_hidden=calls.case.hidden,
             mismatch=fault.mismatch,
             failed_on=calls.failed_on,
             timing=calls.timing(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,9 +46,12 @@ def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, 
     """
     line = RunnerLine(runner)
     with ExitStack() as ending:
-        prepared = SetUp(spec, secret, line, channels, ending).prepared()
-        if prepared is not None:
-            Judge(prepared).judge()
+        set_up = SetUp(spec, secret, line, channels, ending)
+        # All that has met public cases is gone before the first hidden input is made.
+        for role in set_up.roles():
+            prepared = set_up.prepared(role)
+            if prepared is None or not Judge(prepared).judge():
+                break
         line.end_job()
 
 
@@ -78,27 +81,36 @@ class SetUp:
         self._timer, self._witness = channels.get(TIMER), channels.get(WITNESS)
         self._deadline = Deadline()
         self._ending = ending
+        self._clocks: Callable[[Sequence[Stage]], dict[StageName, Clock]] | None = None
 
-    def prepared(self) -> Prepared | None:
-        """Return what a judge needs once the submission is loaded. Report why it is not, and return None."""
-        spec = self._spec
+    def roles(self) -> list[str]:
+        """Return the contestants that have stages, in order. Report why the task cannot be used, and return none."""
         try:
             with self._runner.phase("set-up"):
-                parts = self._parts()
+                self._parts = self._made()
         except (TaskFault, LookupError) as fault:
-            self._runner.begin(StageName.IMPORT, spec.limits.import_s, 0)
+            self._runner.begin(StageName.IMPORT, self._spec.limits.import_s)
             self._runner.end(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
-            return None
-        self._runner.begin(StageName.IMPORT, spec.limits.import_s, 0)
+            return []
+        return list(dict.fromkeys(stage.role for stage in self._parts.stages))
+
+    def prepared(self, role: str) -> Prepared | None:
+        """Return what a judge needs for the stages of a contestant that has loaded the submission.
+
+        Report why it has not, and return None.
+        """
+        parts = self._parts
+        stages = [stage for stage in parts.stages if stage.role == role]
+        self._runner.begin(StageName.IMPORT, self._spec.limits.import_s)
         try:
-            clocks = self._loaded(parts)
+            clocks = self._loaded(role, stages)
         except RunEnds as end:
-            self._runner.end_with(StageName.IMPORT, end)
+            self._runner.end_with(StageName.IMPORT, end, met_hidden=role == HIDDEN)
             return None
         self._runner.end(StageName.IMPORT)
         return Prepared(
-            spec=spec,
-            stages=parts.stages,
+            spec=self._spec,
+            stages=stages,
             runner=self._runner,
             checks=parts.checks,
             callers={role: each for role, each in parts.callers.items() if role in ROLES},
@@ -107,7 +119,7 @@ class SetUp:
             reservation=parts.reservation,
         )
 
-    def _parts(self) -> Parts:
+    def _made(self) -> Parts:
         """Load the task. Raise ``TaskFault``, or ``LookupError`` for a replay of a case that the job does not have."""
         spec, gpu = self._spec, self._spec.backend is Backend.CUDA
         # This has to come first: later the addresses of the window may be taken.
@@ -166,26 +178,29 @@ class SetUp:
         self._ending.callback(caller.close)
         return caller
 
-    def _loaded(self, parts: Parts) -> dict[StageName, Clock]:
+    def _loaded(self, role: str, stages: Sequence[Stage]) -> dict[StageName, Clock]:
         """Have the submission imported; return the clocks, which were made before. Raise ``RunEnds``."""
-        clocks: dict[StageName, Clock] = {}
+        if role == HIDDEN:
+            self._runner.dismiss([SUBMISSION])
+        if self._clocks is None:
+            self._clocks = self._opened(self._parts)
+        clocks = self._clocks(stages)
+        if self._parts.reservation is not None:
+            self._parts.reservation.mark()
+        with self._runner.phase("load"):
+            load(self._channels, role, self._spec.submission.entry, self._spec.limits.import_s)
+        return clocks
+
+    def _opened(self, parts: Parts) -> Callable[[Sequence[Stage]], dict[StageName, Clock]]:
+        """Return what makes the clocks of stages, before any code of a submission runs. Raise ``RunEnds``."""
         with self._runner.phase("context"):
             greet(self._channels)
-        if parts.is_timed:
-            from kernelcup_harness.judge import timed
+        if not parts.is_timed and parts.session is None:
+            return lambda _stages: {}
+        from kernelcup_harness.judge import timed
 
-            clocks = timed.clocks(parts, random.Random(derive_seed(self._secret, "order")))
-        elif parts.session is not None:
-            from kernelcup_harness.judge import timed
-
-            chance = random.Random(derive_seed(self._secret, "order"))
-            clocks = timed.profiled(parts, parts.session, chance)
-        if parts.reservation is not None:
-            parts.reservation.mark()
-        submissions = {role: each for role, each in self._channels.items() if role in ROLES}
-        with self._runner.phase("load"):
-            load(submissions, self._spec.submission.entry, self._spec.limits.import_s)
-        return clocks
+        chance = random.Random(derive_seed(self._secret, "order"))
+        return timed.Clocks(parts, chance).of if parts.is_timed else timed.profiled(parts, chance)
 
 
 def environment(backend: Backend) -> dict[str, Any]:

@@ -221,7 +221,9 @@ class Workers:
 
     def dismiss(self, roles: Collection[str]) -> None:
         """End some processes and everything that they started, while the others keep running."""
-        ended = [self._by_role[role] for role in roles if role in self._by_role]
+        ended = [
+            worker for role, worker in self._by_role.items() if role in roles and not worker.is_dismissed
+        ]
         for worker in ended:
             worker.is_dismissed = True
             processes.kill_tree(worker.child.process.pid)

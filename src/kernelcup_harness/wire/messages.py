@@ -85,11 +85,14 @@ class Dismissed(Message, name="dismissed"):
 
 
 class StageBegins(Message, name="stage"):
-    """A stage begins."""
+    """A stage begins, or goes on with its hidden cases."""
 
     name: StageName
     limit_s: float
     cases: int
+    """Number of the cases that follow now."""
+    total: int
+    """Number of all cases of the stage."""
 
 
 class SampleTaken(Message, name="sample"):

@@ -110,8 +110,6 @@ class CleanRoom(CutReplays):
         """What the kept binary needs beside the captured calls, or why it cannot be kept."""
         self.dropped: list[str] = []
         """Attributes that the timer left out of the graphs of public cases."""
-        self.has_met_hidden = False
-        """Whether hidden inputs were where the timer, which runs the calls of all cases, can read them."""
 
     @property
     def waited_s(self) -> float:
@@ -159,8 +157,8 @@ class CleanRoom(CutReplays):
     # While the contestant is running
 
     def lay_out(self, stage: Stage) -> None:
-        """Lay out the inputs of all cases, once, and allocate memory for them. Raise :class:`NotReplayed`."""
-        if self._cases:
+        """Lay out the inputs of a stage, once, and allocate memory for them. Raise :class:`NotReplayed`."""
+        if all(case.index in self._cases for case in stage.cases):
             return
         cases = {}
         for case in stage.cases:
@@ -173,7 +171,7 @@ class CleanRoom(CutReplays):
             except NotReplayed as reason:
                 # How much memory a hidden case needs is not said.
                 raise NotReplayed(reason.reason, "" if source.role == HIDDEN else reason.detail) from reason
-        self._cases = cases
+        self._cases |= cases
 
     def _lend(self, source: Source, layouts: list[Layout]) -> None:
         """Allocate memory for the inputs of one contestant's cases: no other contestant maps it."""
@@ -231,7 +229,6 @@ class CleanRoom(CutReplays):
         """Have the calls of a case captured, one at each place. Raise :class:`NotReplayed` or ``Wrong``."""
         case = self._cases[run.case.index]
         laid, form, source = case.layout, self._checks.form(case.place), case.source
-        self.has_met_hidden |= run.case.hidden
         samples = [SampleName(input=FIRST_CAPTURED + at) for at in range(laid.places)]
         inputs = [self._checks.make_input(case.place, sample) for sample in samples]
         for at, data in enumerate(inputs):
@@ -326,7 +323,7 @@ class CleanRoom(CutReplays):
             if caller is None:
                 raise kept.wrong(fault.text)
             untouched = self._is_untouched(case, at, pattern)
-            if not self._alone and self._is_right_when_called(case, caller, sample):
+            if not self.alone and self._is_right_when_called(case, caller, sample):
                 why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE
                 raise case.source.foreign.cause_of(NotReplayed(why))
             raise Wrong(sample, fault)

@@ -168,14 +168,11 @@ class Replays:
         self._remaining = remaining
         self._record_type = record_type
         self._cases: dict[int, Case] = {}
-        self._alone = False
+        self.alone = False
+        """Whether the contestant is gone: from then on a wrong replay is the submission's own fault."""
         self._witness = witness
         self.offset_ns = 0.0
         """What an empty graph takes by the start gun, measured before anything was loaded."""
-
-    def contestant_is_gone(self) -> None:
-        """Note that from now on a wrong replay is the submission's own fault."""
-        self._alone = True
 
     @property
     def witness(self) -> Witness | None:
@@ -272,7 +269,7 @@ class Replays:
         try:
             return case.layout.copies(data, at, self._mapping.view)
         except Differs as error:
-            if self._alone:
+            if self.alone:
                 raise TaskFault("inputs of one case differ in form: this task cannot be replayed") from error
             raise NotReplayed(WhyNot.VARIES) from error
 
@@ -316,7 +313,7 @@ class Replays:
         try:
             return self._timer.ask(request, expected, fds=fds, timeout_s=timeout_s)
         except TimerRefused as refused:
-            if refused.name is Failure.DEVICE_FAULT and self._alone:
+            if refused.name is Failure.DEVICE_FAULT and self.alone:
                 text = f"the replay of its calls failed on the device: {refused.text}"
                 raise CallFailed(FailureKind.EXCEPTION, text) from refused
             if refused.name is Failure.DEVICE_FAULT:
