@@ -340,11 +340,14 @@ def replaying(stage: StageName, case: int) -> Any:
     )
 
 
-def test_a_ranked_job_has_tests_and_ranked_cases_hidden_ones_last() -> None:
-    test, ranked = plan(SPEC)
+def test_a_ranked_job_has_tests_and_ranked_cases_and_hidden_ones_after_all_of_them() -> None:
+    test, ranked, hidden = plan(SPEC)
     assert [case.index for case in test.cases] == [0, 1]
-    assert [(case.index, case.hidden) for case in ranked.cases] == [(0, False), (1, True)]
-    assert (test.timed, ranked.timed) == (False, True)
+    assert [(case.index, case.hidden) for case in ranked.cases] == [(0, False)]
+    assert [(case.index, case.hidden) for case in hidden.cases] == [(1, True)]
+    assert (test.timed, ranked.timed, hidden.timed) == (False, True, True)
+    assert (ranked.total, hidden.total) == (2, 2)
+    assert (test.is_last, ranked.is_last, hidden.is_last) == (True, False, True)
 
 
 def test_a_replay_is_one_call_of_one_case() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build import store
+from kernelcup_harness.core.plan import meets_hidden
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import cgroups, environments, origins, orphans, processes, sandbox
 from kernelcup_harness.isolation.job_environment import backend_environment
@@ -147,6 +148,11 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
     if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
         return (
             "this job asks for a sandbox and the machine has none; `kernelcup doctor` explains how to get one"
+        )
+    if spec.sandbox is SandboxPolicy.REQUIRED and meets_hidden(spec) and not sandbox.has_own_names():
+        return (
+            "this job has hidden cases, and the machine's sandbox is not bubblewrap: processes see each other's files "
+            "there; `kernelcup doctor` explains how to get it"
         )
     try:
         chosen = environments.named(spec.environment, os.environ)
