@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from kernelcup_harness.clocks.replay.clean_room import CleanRoom
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.runner_line import RunnerLine
+from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -25,10 +27,12 @@ from kernelcup_harness.protocol import (
     Mode,
     Reason,
     RunReport,
+    SandboxPolicy,
     StageName,
     Verdict,
     dumps,
 )
+from kernelcup_harness.run import runner
 from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import HEAPS, HIDDEN_FROM, INPUTS
@@ -402,3 +406,100 @@ def test_why_hidden_calls_are_not_replayed_is_a_kind_without_a_text(
     # The calls are made then; those of public cases had been replayed before.
     assert (public.verdict, hidden.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
     assert not public.met_hidden
+
+
+STATE = """\
+import ctypes, fcntl, json, os, struct
+
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open(os.__file__, os.O_RDONLY)
+again = os.open(os.__file__, os.O_RDONLY)
+record = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 1, 0)
+
+
+def refused(work):
+    try:
+        work()
+    except OSError as error:
+        return error.strerror
+
+
+def checked(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def locked():
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def touched():
+    before = os.stat("/dev/null").st_mtime_ns
+    os.utime("/dev/null")
+    if os.stat("/dev/null").st_mtime_ns != before:
+        raise OSError("it has an effect")
+
+
+def kept():
+    copy = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 0)
+    fcntl.fcntl(copy, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    os.set_blocking(os.pipe()[0], False)
+    fcntl.fcntl(os.memfd_create("a", os.MFD_ALLOW_SEALING), fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    os.preadv(file, [bytearray(8)], 0)
+
+
+value = ctypes.c_uint64(3)
+tried = {
+    "record lock": refused(lambda: fcntl.fcntl(file, fcntl.F_SETLK, record)),
+    "look at record locks": refused(lambda: fcntl.fcntl(file, fcntl.F_GETLK, record)),
+    "open file description lock": refused(lambda: fcntl.fcntl(file, 37, record)),
+    "lease": refused(lambda: checked(libc.fcntl(file, 1024, fcntl.F_RDLCK))),
+    "dnotify": refused(lambda: fcntl.fcntl(os.open("/usr", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS)),
+    "hint": refused(lambda: checked(libc.fcntl(file, 1036, ctypes.byref(value)))),
+    "look at the hint": refused(lambda: checked(libc.fcntl(file, 1035, ctypes.byref(value)))),
+    "inotify": refused(lambda: checked(libc.inotify_init1(0))),
+    "page cache": refused(lambda: os.preadv(file, [bytearray(8)], 0, os.RWF_NOWAIT)),
+    "lock of a whole file": refused(locked),
+    "time": refused(touched),
+    "own descriptors": refused(kept),
+}
+print("tried=" + json.dumps(tried))
+print("first=" + json.dumps(open("/proc/1/cmdline").read().split(chr(0))))
+
+
+def custom_kernel(data):
+    return data * 2
+"""
+
+
+@pytest.mark.skipif(not sandbox.has_own_names(), reason="bubblewrap shows the first process")
+def test_the_state_of_shared_files_is_refused_or_without_effect_and_own_descriptors_work(
+    tmp_path: Path,
+) -> None:
+    done = run(quick_spec(STATE, backend=Backend.CPU), {"KERNELCUP_HARNESS_BUILDS": str(tmp_path)})
+
+    assert done.report.verdict is Verdict.ACCEPTED, done.report.message
+    (tried,) = done.printed("tried")
+    without_effect = {"lock of a whole file", "time", "own descriptors"}
+    assert {name for name, error in tried.items() if error is None} == without_effect
+    (first,) = done.printed("first")
+    assert str(tmp_path.parent) not in " ".join(first)
+    assert [each for each in first if each.startswith("--")] == ["--args", "--"] + (
+        ["--reuid", "--regid", "--clear-groups", "--no-new-privs", "--"] if os.getuid() == 0 else []
+    )
+
+
+def test_ranked_jobs_with_hidden_cases_need_a_sandbox_with_files_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sandbox, "kind", lambda **_: sandbox.Kind.LANDLOCK)
+    hidden = ranked("", sandbox=SandboxPolicy.REQUIRED)
+    public = replace(hidden, hidden_tests=[], hidden_benchmarks=[])
+
+    assert "doctor" in str(runner.cannot_run(hidden, boxed=True))
+    assert runner.cannot_run(public, boxed=True) is None
+    # The operator who requires no sandbox accepts a weak one.
+    assert runner.cannot_run(replace(hidden, sandbox=SandboxPolicy.AUTO), boxed=True) is None
+    monkeypatch.setattr(sandbox, "kind", lambda **_: sandbox.Kind.BUBBLEWRAP)
+    assert runner.cannot_run(hidden, boxed=True) is None

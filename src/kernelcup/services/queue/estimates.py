@@ -100,12 +100,12 @@ class _Looker:
         ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= MOST_COUNTED
-        kind = self._kind(job)
+        kind, own = self._kind(job), self._own(job)
         return Waiting(
             position=before + 1 if countable else None,
-            ahead_s=self._until_start(job.device, pace, ahead, kind) if countable else None,
+            ahead_s=self._until_start(job.device, pace, ahead, kind) if countable and own is None else None,
             run_s=pace.get(job.mode),
-            reason=self._obstacle(job.device, kind) or self._own(job) or _place(before),
+            reason=self._obstacle(job.device, kind) or own or _place(before),
         )
 
     def _own(self, job: Job) -> str | None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 
 BITS = 24
@@ -14,12 +15,13 @@ watching = libc.inotify_init1(IN_NONBLOCK)
 watches = [libc.inotify_add_watch(watching, bytes(path), IN_OPEN) for path in shared]
 
 
+seen = set()
+
+
 def opened():
-    try:
+    with suppress(OSError):
         events = os.read(watching, 1 << 16)
-    except OSError:
-        return 0
-    seen = {int.from_bytes(events[at : at + 4], "little") for at in range(0, len(events), 16)}
+        seen.update(int.from_bytes(events[at : at + 4], "little") for at in range(0, len(events), 16))
     return sum((watch in seen) << bit for bit, watch in enumerate(watches))
 
 
