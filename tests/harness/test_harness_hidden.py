@@ -282,8 +282,14 @@ def test_no_hidden_input_is_made_before_the_contestant_of_public_cases_has_ended
     way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = Ordered(monkeypatch)
-    way(ranked("def custom_kernel(data):\n    return data * 2\n"), tmp_path)
+    events, _ = way(ranked("def custom_kernel(data):\n    return data * 2\n"), tmp_path)
 
+    ends = [
+        (event["name"], event["verdict"], event["message"])
+        for event in events
+        if event["type"] == "stage_end"
+    ]
+    assert {verdict for _, verdict, _ in ends} == {"accepted"}, ends
     assert order.sizes_of_public == {8, 16}
     # In the timer the duel and the witness could follow; here nothing public does.
     assert order.sizes_afterwards >= {777, 999}
@@ -503,3 +509,22 @@ def test_ranked_jobs_with_hidden_cases_need_a_sandbox_with_files_of_its_own(
     assert runner.cannot_run(replace(hidden, sandbox=SandboxPolicy.AUTO), boxed=True) is None
     monkeypatch.setattr(sandbox, "kind", lambda **_: sandbox.Kind.BUBBLEWRAP)
     assert runner.cannot_run(hidden, boxed=True) is None
+
+
+def test_a_rival_is_captured_beside_hidden_cases_and_both_are_timed_in_turns_at_the_end(
+    tmp_path: Path,
+) -> None:
+    code = "def custom_kernel(data):\n    return data * 2\n"
+    spec = ranked(code, tests=[], hidden_tests=[], rival=code)
+    events, _ = judged_in_room(spec, tmp_path)
+
+    told = [event for event in events if event["type"] in ("dismiss", "duel", "case")]
+    assert [event["type"] for event in told] == ["dismiss", "case", "dismiss", "dismiss", "duel", "case"]
+    assert [event["roles"] for event in told if event["type"] == "dismiss"] == [
+        ["submission"],
+        ["submission"],
+        ["submission", "hidden", "rival"],
+    ]
+    (duel,) = [event["duel"] for event in told if event["type"] == "duel"]
+    assert duel["verdict"] != "not_held", duel
+    assert len(duel["cases"]) == 2
