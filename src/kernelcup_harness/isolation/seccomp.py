@@ -163,18 +163,11 @@ CONNECTING: dict[str, dict[str, int]] = {
     "aarch64": {"accept": 202, "connect": 203, "accept4": 242},
 }
 
-# Files of the system and device nodes are the same inodes in all sandboxes, and others see their state. Some changes of
-# it succeed without an effect: caches of compilers lock whole files (and write by renaming), archives set times.
+# Files of the system are the same inodes in all sandboxes, and these have state that others see. Locks of whole files
+# and advice about the page cache succeed without an effect: caches of compilers take such locks, and write by renaming.
 WITHOUT_EFFECT: dict[str, dict[str, int]] = {
-    "x86_64": {
-        "flock": 73,
-        "utime": 132,
-        "fadvise64": 221,
-        "utimes": 235,
-        "futimesat": 261,
-        "utimensat": 280,
-    },
-    "aarch64": {"flock": 32, "utimensat": 88, "fadvise64": 223},
+    "x86_64": {"flock": 73, "fadvise64": 221},
+    "aarch64": {"flock": 32, "fadvise64": 223},
 }
 FCNTL = {"x86_64": 72, "aarch64": 25}
 # Commands about descriptors, pipes and files without a name. All others (record locks, leases, notification, hints of
