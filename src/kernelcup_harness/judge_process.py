@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
+
+if TYPE_CHECKING:
+    from kernelcup_harness.judge.fork_server import ForkServer
 
 MAX_CONTESTANT_FRAME = 16 << 20
 
 
 # Imported before a job arrives. What only a timed job needs comes with it, or while the judge waits.
-AHEAD = ("kernelcup_harness.judge.main",)
+AHEAD = ("kernelcup_harness.judge.main", "kernelcup_harness.judge.checking")
 
 
 # Imported while the judge waits: the clocks, then what ``torch.use_deterministic_algorithms`` imports, which most
@@ -34,11 +38,27 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
     """Judge one job: the runner on one socket, each contestant on one of the others."""
     # Threads that wait for work must not keep the contestant from the processors that it is timed on.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    job = startup.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
+    servers: list[ForkServer] = []
+    job = startup.wait_as_judge(
+        runner_fd,
+        parent,
+        *contestant_fds,
+        ahead=AHEAD,
+        while_idle=WHILE_IDLE,
+        before_device=lambda: servers.append(fork_server()),
+    )
     channels = {
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()
     }
     from kernelcup_harness.judge.main import judge
 
-    judge(job.spec, job.secret, job.runner, channels)
+    judge(job.spec, job.secret, job.runner, channels, *servers)
+
+
+def fork_server() -> ForkServer:
+    """Return what forks this process, as it is now, to check answers."""
+    from kernelcup_harness.judge import checking
+    from kernelcup_harness.judge.fork_server import ForkServer
+
+    return ForkServer(checking.serve)

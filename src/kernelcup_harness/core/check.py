@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +25,8 @@ from kernelcup_harness.wire import aliasing, values
 
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
+CHECK_S, CHECK_TIMES = 10.0, 20.0
+"""A check ends after so many seconds, or so many times what the check of the reference's answer took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,42 @@ Explain = Callable[[Any, Any, tuple[float, float] | None, str], Mismatch | None]
 """Describes how an answer differs: expected, actual, tolerance, path. It may raise anything."""
 
 
+class Checker(Protocol):
+    """Runs the task's checker on answers where it does no harm if one of them kills it."""
+
+    def check(self, given: Any, output: Any, *, seed: int, limit_s: float) -> str:
+        """Return the checker's fault of an output. Raise ``TaskFault`` if it fails, dies or takes longer.
+
+        Args:
+            given: What it gets beside the output, see ``TaskCode.given``.
+            output: The output.
+            seed: Seeds the random generators of the checker.
+            limit_s: Its time limit in seconds.
+        """
+
+
+class Here:
+    """Runs the task's checker in this process.
+
+    Args:
+        task: The task.
+    """
+
+    def __init__(self, task: TaskCode) -> None:
+        self._task = task
+
+    def check(self, given: Any, output: Any, *, seed: int, limit_s: float) -> str:
+        """Return the checker's fault of an output. Raise ``TaskFault`` if it fails."""
+        return self._task.checked(given, output)
+
+
 class Checks:
-    """Makes inputs and checks answers; neither leaves the judge's process.
+    """Makes inputs, and decides whether answers are right. What the task's checker says of them is asked elsewhere.
 
     Args:
         secret: Ranked inputs are drawn from it.
         more: Adds inputs, None for none.
+        checker: Runs the task's checker on answers; None for this process.
         explain: Describes wrong answers for people.
         aliasing: Whether answers may share memory with inputs even if the reference's do not.
         non_finite: Whether answers may be NaN or infinite where the reference's are finite.
@@ -95,6 +129,7 @@ class Checks:
         secret: bytes,
         *,
         more: MoreInputs | None = None,
+        checker: Checker | None = None,
         explain: Explain = lambda *_: None,
         aliasing: bool = False,
         non_finite: bool = False,
@@ -104,6 +139,8 @@ class Checks:
         self._task = task
         self._secret = secret
         self._more = more
+        self._checker = checker or Here(task)
+        self._limit_s = CHECK_S
         self._explain = explain
         self._aliasing = aliasing
         self._non_finite = non_finite
@@ -243,16 +280,32 @@ class Checks:
         return guarded(text, plain, lambda: plain(text, self._explain(right, wrong, tolerance, where)))
 
     def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
-        """Return the checker's fault. If the checker fails on this output only, the output is wrong."""
+        """Return the checker's fault. An output is wrong if the checker fails on it, twice, but not on the reference's.
+
+        Between the two the checker has passed the reference's answer, so that neither the state that earlier answers
+        left nor a slow first check is held against this one. Raise ``TaskFault`` if it fails there too.
+        """
         try:
-            return self._task.check(data, output)
+            return self._asked(place, sample, data, output)
+        except TaskFault:
+            if not self._task.has_reference:
+                raise
+            right, began = self._expected(place, sample), time.monotonic()
+            if self._asked(place, sample, self.make_input(place, sample), right, limit_s=math.inf):
+                raise
+            self._limit_s = max(self._limit_s, CHECK_TIMES * (time.monotonic() - began))
+        try:
+            return self._asked(place, sample, self.make_input(place, sample), output)
         except TaskFault as fault:
-            if not self._task.has_reference or isinstance(fault.__cause__, torch.OutOfMemoryError):
-                raise
-            right = self._expected(place, sample)
-            if self._task.check(self.make_input(place, sample), right):
-                raise
             return f"the checker cannot work with this output: {fault}"
+
+    def _asked(
+        self, place: Place, sample: SampleName, data: Any, output: Any, *, limit_s: float | None = None
+    ) -> str:
+        # Not the seed of the input: a submission may know what follows from that, and fit its answer to it.
+        seed = derive_seed(self._secret, "check", *place.key, sample.input, below=self._seeds_below)
+        limit_s = self._limit_s if limit_s is None else limit_s
+        return self._checker.check(self._task.given(data), output, seed=seed, limit_s=limit_s)
 
     def _differs(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
         """Return the fault of an answer that the checker rejects with ``text``."""

@@ -140,10 +140,16 @@ class TaskCode:
 
     def check(self, data: Any, output: Any) -> str:
         """Return the fault of ``output``, empty if there is none. Do not use ``data`` afterwards."""
-        if self._style is CheckStyle.OUTPUT_REFERENCE:
-            expected = self.expected(data)
-            return verdict_text(self._guard("check_implementation", lambda: self._check(output, expected)))
-        return verdict_text(self._guard("check_implementation", lambda: self._check(data, output)))
+        return self.checked(self.given(data), output)
+
+    def given(self, data: Any) -> Any:
+        """Return what the checker gets beside an output: ``data``, or the reference's output for it."""
+        return self.expected(data) if self._style is CheckStyle.OUTPUT_REFERENCE else data
+
+    def checked(self, given: Any, output: Any) -> str:
+        """Return the checker's fault of ``output``, empty if there is none."""
+        both = (output, given) if self._style is CheckStyle.OUTPUT_REFERENCE else (given, output)
+        return verdict_text(self._guard("check_implementation", lambda: self._check(*both)))
 
     def record_type(self, module: str, name: str) -> type:
         """Find the class of a record, only among the task's own files."""

@@ -21,6 +21,7 @@ from kernelcup_harness.wire.messages import Failed, Load, Ready, pack, unpack_an
 
 if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session
+    from kernelcup_harness.judge.checker import CheckerProcess
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +37,8 @@ class Parts:
     task: TaskCode
     stages: Sequence[Stage]
     checks: Checks
+    checker: CheckerProcess | None
+    """Checks answers, None to check them in this process."""
     session: Session | None
     """What replays calls, None without a GPU."""
     reservation: memory.Reservation | None

@@ -20,6 +20,8 @@ from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine, memory
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
+from kernelcup_harness.isolation.job_environment import memory_limit
+from kernelcup_harness.judge.checker import CheckerProcess, job_of
 from kernelcup_harness.judge.load import Parts, greet, load
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.protocol.seeds import derive_seed
@@ -30,12 +32,19 @@ from kernelcup_harness.wire.job_messages import MachineFacts
 
 if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session
+    from kernelcup_harness.judge.fork_server import ForkServer
 
 TIMER, WITNESS = "timer", "witness"
 ROLES = (SUBMISSION, HIDDEN)
 
 
-def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, Channel]) -> None:
+def judge(
+    spec: JobSpec,
+    secret: bytes,
+    runner: Channel,
+    channels: Mapping[str, Channel],
+    server: ForkServer | None = None,
+) -> None:
     """Judge one job.
 
     Args:
@@ -43,10 +52,11 @@ def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, 
         secret: Decides its inputs and their order.
         runner: To the runner.
         channels: To the contestants, the timer and the witness, by role.
+        server: Forks the checker; None to check answers in this process.
     """
     line = RunnerLine(runner)
     with ExitStack() as ending:
-        prepared = SetUp(spec, secret, line, channels, ending).prepared()
+        prepared = SetUp(spec, secret, line, channels, ending, server).prepared()
         if prepared is not None:
             Judge(prepared).judge()
         line.end_job()
@@ -61,6 +71,7 @@ class SetUp:
         runner: To the runner.
         channels: To the contestants, the timer and the witness, by role.
         ending: Closes what was opened.
+        server: Forks the checker; None to check answers in this process.
     """
 
     def __init__(
@@ -70,6 +81,7 @@ class SetUp:
         runner: RunnerLine,
         channels: Mapping[str, Channel],
         ending: ExitStack,
+        server: ForkServer | None = None,
     ) -> None:
         self._spec = spec
         self._secret = secret
@@ -78,6 +90,7 @@ class SetUp:
         self._timer, self._witness = channels.get(TIMER), channels.get(WITNESS)
         self._deadline = Deadline()
         self._ending = ending
+        self._server = server
 
     def prepared(self) -> Prepared | None:
         """Return what a judge needs once the submission is loaded. Report why it is not, and return None."""
@@ -111,12 +124,17 @@ class SetUp:
         """Load the task. Raise ``TaskFault``, or ``LookupError`` for a replay of a case that the job does not have."""
         spec, gpu = self._spec, self._spec.backend is Backend.CUDA
         # This has to come first: later the addresses of the window may be taken.
-        session = self._window()
+        session, checker = self._window(), self._checker()
         self._runner.tell(MachineFacts(environment=environment(spec.backend)))
         reservation = memory.reserve(accelerators.of(spec.backend).memory())
         task = TaskCode(
             spec.reference_module, spec.check_style, Path.cwd(), load=task_functions, lacks=chips.missing
         )
+        if checker is not None:
+            # Now: what it loads may have been compiled here. As for a submission, a limit would count what a driver
+            # reserves.
+            limit = memory_limit(spec) if reservation is None else 0
+            checker.load(job_of(spec, limit, accelerators.of(spec.backend).memory()))
         stages = plan(spec)
         parts = Parts(
             spec=spec,
@@ -125,7 +143,8 @@ class SetUp:
             deadline=self._deadline,
             task=task,
             stages=stages,
-            checks=self._checks(task, stages),
+            checks=self._checks(task, stages, checker),
+            checker=checker,
             callers={role: self._caller(channel, task) for role, channel in self._channels.items()},
             session=session,
             reservation=reservation,
@@ -143,7 +162,18 @@ class SetUp:
         self._ending.callback(session.close)
         return session
 
-    def _checks(self, task: TaskCode, stages: Sequence[Stage]) -> Checks:
+    def _checker(self) -> CheckerProcess | None:
+        """Start the process that checks answers."""
+        if self._server is None:
+            return None
+        device = accelerators.of(self._spec.backend).memory()
+        checker = CheckerProcess(self._server, self._deadline.remaining, device)
+        self._ending.callback(checker.close)
+        return checker
+
+    def _checks(
+        self, task: TaskCode, stages: Sequence[Stage], checker: CheckerProcess | None
+    ) -> Checks:
         spec, more = self._spec, None
         if any(stage.timed for stage in stages):
             from kernelcup_harness.doubt.near_twins import NearTwins
@@ -153,7 +183,8 @@ class SetUp:
             task,
             self._secret,
             more=more,
-            explain=first_mismatch,
+            checker=checker,
+            explain=checker.explain if checker is not None else first_mismatch,
             aliasing=spec.aliasing,
             non_finite=spec.non_finite,
             same_dtype=spec.same_dtype,
@@ -171,6 +202,9 @@ class SetUp:
         clocks: dict[StageName, Clock] = {}
         with self._runner.phase("context"):
             greet(self._channels)
+            if parts.checker is not None and parts.reservation is not None:
+                # What it holds of the device is no submission's, and clocks want the device for themselves.
+                parts.checker.wait()
         if parts.is_timed:
             from kernelcup_harness.judge import timed
 

@@ -40,8 +40,8 @@ def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
         spec,
         checks=parts.checks,
         watch=DeviceWatch(gpu, accelerators.of(spec.backend).gauge()),
-        # The judge, the timer and the contestants.
-        processes=2 + len(parts.callers),
+        # The judge, its checker, the timer and the contestants.
+        processes=3 + len(parts.callers),
         tell=runner.tell,
         phase=runner.phase,
     )

@@ -362,7 +362,9 @@ def roles_of(spec: JobSpec) -> tuple[str, ...]:
 def used_memory(child: processes.Child, judging: processes.Child) -> int:
     """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
     judge = judging.process.pid
-    shared = processes.shared_memory(child.process.pid) - processes.shared_memory(judge)
+    # What the judge's checker maps is not the contestant's.
+    ours = [processes.status_bytes(each, "RssShmem:") for each in [judge, *processes.descendants(judge)]]
+    shared = processes.shared_memory(child.process.pid) - max(ours)
     # A file in the sandbox's memory may be mapped, and then must not be counted twice.
     stored = child.stored_bytes(besides=[judge, *processes.descendants(judge)])
     return processes.private_memory(child.process.pid) + max(shared, stored)
