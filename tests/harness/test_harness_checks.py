@@ -693,7 +693,7 @@ def test_the_fake_device_runs_out() -> None:
 def test_the_judge_takes_its_part_and_leaves_some_of_what_is_free() -> None:
     device = FakeDevice()
     memory.Reservation(device)
-    assert device.ours == 40
+    assert device.ours == 20
     crowded = FakeDevice()
     crowded.theirs = 80
     memory.Reservation(crowded)
@@ -705,9 +705,9 @@ def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_load
     reservation = memory.Reservation(device)
     device.ours = 0
     reservation.mark()
-    assert device.ours == 40
+    assert device.ours == 20
     reservation.mark()
-    assert device.ours == 40
+    assert device.ours == 20
 
 
 def test_the_contestant_is_to_blame_above_its_part_only() -> None:
@@ -735,7 +735,7 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
 
     reservation = memory.reserve(device())
     assert reservation is not None
-    assert made[0].ours == 20
+    assert made[0].ours == 10
     made[0].theirs = 26
     assert reservation.is_overdrawn()
 

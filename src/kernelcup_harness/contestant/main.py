@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -52,8 +53,7 @@ NO_TRITON = (
     "The submission failed because Triton is not installed on the machine that judged it. The operator of "
     "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
 )
-# Exceptions of compilers that run at the first call, by class name: the harness does not import
-# their packages.
+# Exceptions of compilers that run at the first call: the harness does not import their packages.
 BUILD_ERRORS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "CompileException", "NVRTCError", "PTXASError"}
 )
@@ -233,11 +233,18 @@ class Contestant:
             return FailureKind.HOST_MEMORY
         if isinstance(error, NotCompiled) or (isinstance(error, SyntaxError) and loading):
             return FailureKind.COMPILE
-        if type(error).__name__ in BUILD_ERRORS or "Error building extension" in text:
+        if is_of_compiler(type(error)) or "Error building extension" in text:
             return FailureKind.COMPILE
         if isinstance(error, ImportError) and "inline CUDA" in text:
             return FailureKind.COMPILE
         return FailureKind.IMPORT if loading else FailureKind.EXCEPTION
+
+
+def is_of_compiler(kind: type) -> bool:
+    """Return whether an exception is a compiler's own, and not of a class that a submission named like one."""
+    module = sys.modules.get(kind.__module__)
+    installed = getattr(module, "__file__", None) and not Path(str(module.__file__)).is_relative_to(Path.cwd())
+    return bool(installed) and kind.__name__ in BUILD_ERRORS and vars(module).get(kind.__name__) is kind
 
 
 def describe(error: BaseException) -> str:

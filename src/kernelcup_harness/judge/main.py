@@ -201,10 +201,8 @@ class SetUp:
         """Have the submission imported; return the clocks, which were made before. Raise ``RunEnds``."""
         clocks: dict[StageName, Clock] = {}
         with self._runner.phase("context"):
-            greet(self._channels)
-            if parts.checker is not None and parts.reservation is not None:
-                # What it holds of the device is no submission's, and clocks want the device for themselves.
-                parts.checker.wait()
+            # What a checker holds of a device is no submission's, and clocks want the device for themselves.
+            greet(self._channels, parts.checker if parts.reservation is not None else None)
         if parts.is_timed:
             from kernelcup_harness.judge import timed
 

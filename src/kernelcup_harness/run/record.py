@@ -177,9 +177,16 @@ class Record:
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
     def end(self, verdict: Verdict, reason: Reason, message: str, *, met_hidden: bool = False) -> None:
-        """Close the current stage. Its cases are reported in the order of the task."""
+        """Close the current stage. Its cases are reported in the order of the task.
+
+        A stage with a wrong case ends with it: what follows a wrong answer, or hides it, changes nothing.
+        """
         assert self._open is not None
         stage, self._open = self._open, None
+        wrong = next((case for case in stage.cases if case.verdict is Verdict.WRONG_ANSWER), None)
+        if wrong is not None and verdict is not Verdict.WRONG_ANSWER:
+            verdict, reason, message = wrong.verdict, wrong.reason, wrong.message
+            met_hidden = wrong.met_hidden
         self._stages.append(
             StageReport(
                 name=stage.name,
