@@ -2,9 +2,9 @@
 
     PYTHONPATH=src python benchmarks/checker_fuzz.py [--sample N] [--seed 0] [--check-s 1.0]
 
-Each task that ships gets checkers that use an answer as indices, counts, bounds, keys and the like, in front of its own.
-Each of them is given answers of the right form with hostile values. Prints one JSON object: how many were tried, how many
-were wrong, how many were right, and each one that ended as the task's or the machine's fault. Fails if there is one.
+Each task that ships gets checkers that use an answer as indices, counts, bounds, keys and the like, in front of its
+own. Each of them is given answers of the right form with hostile values. Prints one JSON object: how many were tried,
+were wrong, were right, and each one that ended as the task's or the machine's fault. Fails if there is one.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from typing import Any
 
 os.environ |= {"KERNELCUP_BACKEND": "emulated", "KERNELCUP_EMULATED": "1", "CUDA_VISIBLE_DEVICES": ""}
 
-import torch  # noqa: E402
+import torch
 
-from kernelcup.tasks.job_spec import build_job_spec  # noqa: E402
-from kernelcup.tasks.loader import load_task  # noqa: E402
-from kernelcup_harness.core import check  # noqa: E402
-from kernelcup_harness.core.answer import Answer  # noqa: E402
-from kernelcup_harness.core.check import Checks, Place  # noqa: E402
-from kernelcup_harness.core.task import TaskCode  # noqa: E402
-from kernelcup_harness.device import accelerators  # noqa: E402
-from kernelcup_harness.judge import checker, checking  # noqa: E402
-from kernelcup_harness.judge.fork_server import ForkServer  # noqa: E402
-from kernelcup_harness.protocol import (  # noqa: E402
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup.tasks.loader import load_task
+from kernelcup_harness.core import check
+from kernelcup_harness.core.answer import Answer
+from kernelcup_harness.core.check import Checks, Place
+from kernelcup_harness.core.task import TaskCode
+from kernelcup_harness.device import accelerators
+from kernelcup_harness.judge import checker, checking
+from kernelcup_harness.judge.fork_server import ForkServer
+from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     JobSpec,
@@ -45,9 +45,9 @@ from kernelcup_harness.protocol import (  # noqa: E402
     SourceTree,
     StageName,
 )
-from kernelcup_harness.run import startup  # noqa: E402
-from kernelcup_harness.submission import languages  # noqa: E402
-from kernelcup_harness.wire import values  # noqa: E402
+from kernelcup_harness.run import startup
+from kernelcup_harness.submission import languages
+from kernelcup_harness.wire import values
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "src/kernelcup/tasks/examples"
 MEMORY_BYTES = 2 << 30
@@ -60,7 +60,8 @@ import {module} as its
 
 def numbers(value):
     if isinstance(value, torch.Tensor):
-        return [int(each) for each in value.detach().cpu().reshape(-1)[:64].double().nan_to_num().clamp(-2.0**62, 2.0**62).tolist()]
+        first = value.detach().cpu().reshape(-1)[:64].double().nan_to_num()
+        return [int(each) for each in first.clamp(-2.0**62, 2.0**62).tolist()]
     if isinstance(value, dict):
         return [each for item in value.values() for each in numbers(item)]
     if isinstance(value, (list, tuple)):
@@ -75,13 +76,11 @@ def uses(found, right):
 
 def check_implementation(data, output):
     if {style!r} == "output_reference":
-        output, expected = data, output
+        uses(numbers(data), numbers(output))
     else:
         expected = its.ref_kernel(copied(data))
-        if expected is None:
-            expected = output
-    uses(numbers(output), numbers(expected))
-    return its.check_implementation(output, expected) if {style!r} == "output_reference" else its.check_implementation(data, output)
+        uses(numbers(output), numbers(output if expected is None else expected))
+    return its.check_implementation(data, output)
 
 def copied(value):
     if isinstance(value, torch.Tensor):
@@ -149,7 +148,9 @@ def bits(right: torch.Tensor) -> torch.Tensor:
     made = torch.randint(0, 256, (max(1, right.numel() * right.element_size()),), dtype=torch.uint8)
     found = made[: right.numel() * right.element_size()].view(torch.uint8)
     found = (found & 1).bool() if right.dtype is torch.bool else found.view(right.dtype)
-    return found.reshape(right.shape).nan_to_num() if right.is_floating_point() else found.reshape(right.shape)
+    return (
+        found.reshape(right.shape).nan_to_num() if right.is_floating_point() else found.reshape(right.shape)
+    )
 
 
 def main() -> int:

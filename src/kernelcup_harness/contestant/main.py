@@ -243,8 +243,9 @@ class Contestant:
 def is_of_compiler(kind: type) -> bool:
     """Return whether an exception is a compiler's own, and not of a class that a submission named like one."""
     module = sys.modules.get(kind.__module__)
-    installed = getattr(module, "__file__", None) and not Path(str(module.__file__)).is_relative_to(Path.cwd())
-    return bool(installed) and kind.__name__ in BUILD_ERRORS and vars(module).get(kind.__name__) is kind
+    if kind.__name__ not in BUILD_ERRORS or getattr(module, kind.__name__, None) is not kind:
+        return False
+    return not Path(getattr(module, "__file__", None) or ".").absolute().is_relative_to(Path.cwd())
 
 
 def describe(error: BaseException) -> str:

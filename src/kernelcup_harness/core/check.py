@@ -93,21 +93,6 @@ class Checker(Protocol):
         """
 
 
-class Here:
-    """Runs the task's checker in this process.
-
-    Args:
-        task: The task.
-    """
-
-    def __init__(self, task: TaskCode) -> None:
-        self._task = task
-
-    def check(self, given: Any, output: Any, *, seed: int, limit_s: float) -> str:
-        """Return the checker's fault of an output. Raise ``TaskFault`` if it fails."""
-        return self._task.checked(given, output)
-
-
 class Checks:
     """Makes inputs, and decides whether answers are right. What the task's checker says of them is asked elsewhere.
 
@@ -139,7 +124,7 @@ class Checks:
         self._task = task
         self._secret = secret
         self._more = more
-        self._checker = checker or Here(task)
+        self._checker = checker
         self._limit_s = CHECK_S
         self._explain = explain
         self._aliasing = aliasing
@@ -302,10 +287,12 @@ class Checks:
     def _asked(
         self, place: Place, sample: SampleName, data: Any, output: Any, *, limit_s: float | None = None
     ) -> str:
+        given = self._task.given(data)
+        if self._checker is None:
+            return self._task.checked(given, output)
         # Not the seed of the input: a submission may know what follows from that, and fit its answer to it.
         seed = derive_seed(self._secret, "check", *place.key, sample.input, below=self._seeds_below)
-        limit_s = self._limit_s if limit_s is None else limit_s
-        return self._checker.check(self._task.given(data), output, seed=seed, limit_s=limit_s)
+        return self._checker.check(given, output, seed=seed, limit_s=limit_s or self._limit_s)
 
     def _differs(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
         """Return the fault of an answer that the checker rejects with ``text``."""

@@ -35,9 +35,7 @@ class Received:
         device: Opens the latter; None without a device.
     """
 
-    def __init__(
-        self, arena: values.Arena, lent: Sequence[Lent], device: memory.DeviceMemory | None
-    ) -> None:
+    def __init__(self, arena: values.Arena, lent: Sequence[Lent], device: memory.DeviceMemory | None) -> None:
         self._arena = arena
         self._lent = {each.offset: each for each in lent}
         self._device = device

@@ -171,9 +171,7 @@ class SetUp:
         self._ending.callback(checker.close)
         return checker
 
-    def _checks(
-        self, task: TaskCode, stages: Sequence[Stage], checker: CheckerProcess | None
-    ) -> Checks:
+    def _checks(self, task: TaskCode, stages: Sequence[Stage], checker: CheckerProcess | None) -> Checks:
         spec, more = self._spec, None
         if any(stage.timed for stage in stages):
             from kernelcup_harness.doubt.near_twins import NearTwins
