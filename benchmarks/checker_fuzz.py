@@ -34,12 +34,13 @@ from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.task import TaskCode
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.judge import checker, checking
+from kernelcup_harness.judge import checker
 from kernelcup_harness.judge.fork_server import ForkServer
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     JobSpec,
+    Limits,
     Mode,
     SampleName,
     SourceTree,
@@ -165,7 +166,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         # Before anything of a task is imported, as in the judge.
-        server = ForkServer(checking.serve)
+        server = ForkServer(checker.serve)
         accelerators.here().start()
         tasks = dict(shipped())
         tries = list(itertools.product(tasks, USES, ["right", *HOSTILE]))
@@ -207,11 +208,12 @@ def tried(server: ForkServer, spec: JobSpec, use: str, answer: str) -> str:
     path, modules = list(sys.path), set(sys.modules)
     text = FUZZED.format(module=spec.reference_module, style=spec.check_style.value, use=USES[use])
     startup.lay_out({**spec.sources, "fuzzed.py": text})
-    process = checker.CheckerProcess(server, lambda: 60.0, None)
+    process = checker.CheckerProcess(server, lambda: 60.0, lends=False)
     try:
         task = TaskCode("fuzzed", spec.check_style, Path.cwd(), load=languages.task_functions)
-        job = checker.job_of(spec, MEMORY_BYTES, None)
-        process.load(dataclasses.replace(job, module="fuzzed"))
+        process.load(
+            dataclasses.replace(spec, reference_module="fuzzed", limits=Limits(memory_bytes=MEMORY_BYTES))
+        )
         checks = Checks(task, bytes(32), checker=process, explain=process.explain)
         place, sample = Place(StageName.TEST, 0, spec.tests[0]), SampleName(input=0)
         right = checks.expected(checks.make_input(place, sample))
@@ -221,7 +223,7 @@ def tried(server: ForkServer, spec: JobSpec, use: str, answer: str) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:300]
     finally:
-        process.close()
+        process.end()
         sys.path[:] = path
         for name in set(sys.modules) - modules:
             if str(getattr(sys.modules[name], "__file__", None)).startswith(str(Path.cwd())):

@@ -1,72 +1,76 @@
-"""What a job pays for the process that checks its answers.
+"""What a job pays for the process that checks its answers. Needs the harness and torch only.
 
-    PYTHONPATH=src python benchmarks/checker_price.py [--backend cpu] [--repeats 20]
+    PYTHONPATH=src python benchmarks/checker_price.py [--backend cpu] [--repeats 10] [--idle-s 20]
 
-Warm jobs of the harness as it is take turns with those of a copy of it that checks answers in the judge's own process.
-The jobs and the clock are those of ``start_up.py``.
+Jobs whose processes wait for them, with all that they import ahead, take turns between the harness as it is and a copy
+of it that checks answers in the judge's own process. The clock runs from the job to its report.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from results import machine_facts, publish
-from start_up import READY_S, job, one
 
-from kernelcup.domain import Device
-from kernelcup.launchers.bundle import PACKAGE, harness_hash
-from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup_harness.protocol import Backend, Mode
+import kernelcup_harness
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, SourceTree, dumps
 
-FORKS = "        before_device=lambda: servers.append(fork_server()),\n"
+PACKAGE = Path(kernelcup_harness.__file__).parent
+FORKS = "        before_device=lambda: servers.append(ForkServer(check_answers)),\n"
 """The line of the judge's process that a harness without the checker's process lacks."""
+CASES = [{"size": size, "seed": 1000 + size} for size in (16, 32, 64, 128, 256)]
+REFERENCE = """\
+import torch
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+def generate_input(size, seed):
+    generator = torch.Generator(device=DEVICE).manual_seed(seed)
+    return torch.randn(size, size, device=DEVICE, generator=generator)
+def ref_kernel(data):
+    return data + data
+def check_implementation(data, output):
+    return "" if torch.allclose(ref_kernel(data), output) else "not the sum"
+"""
+SUBMISSION = "def custom_kernel(data):\n    return data + data\n"
 
 
 def main() -> int:
     """Measure and write the result. Return 1 where a run was not accepted."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="cpu", choices=[*Backend])
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--idle-s", type=float, default=20.0)
     options = parser.parse_args()
     backend = Backend(options.backend)
-    found = measured(backend, options.repeats)
-    result = {**machine_facts(), "harness_hash": harness_hash(), "backend": backend.value, **found}
-    publish(f"checker-price-{backend.value}.json", {**result, "repeats": options.repeats})
-    return 0 if result["accepted"] else 1
+    found = {mode.value: price(backend, mode, options.repeats, options.idle_s) for mode in (Mode.TEST,)}
+    result = {**machine_facts(), "backend": backend.value, "repeats": options.repeats, **found}
+    publish(f"checker-price-{backend.value}.json", result)
+    return 0 if all(each["accepted"] for each in found.values()) else 1
 
 
-def measured(backend: Backend, repeats: int) -> dict[str, Any]:
-    """Return the seconds with the process and without it, in each mode, and their difference."""
-    found: dict[str, Any] = {"accepted": True}
+def price(backend: Backend, mode: Mode, repeats: int, idle_s: float) -> dict[str, Any]:
+    """Return the median seconds of a job with the process and without it, and of the differences in turns."""
+    seconds: dict[str, list[float]] = {"with": [], "without": []}
+    accepted = True
     with tempfile.TemporaryDirectory() as folder:
         sources = {"with": PACKAGE.parent, "without": without(Path(folder))}
-        launchers = {name: launcher(Path(folder), source) for name, source in sources.items()}
-        device = Device(name=backend.value, backend=backend)
-        try:
-            for mode in (Mode.TEST, Mode.LEADERBOARD):
-                seconds: dict[str, list[float]] = {name: [] for name in launchers}
-                for number in range(repeats):
-                    for name, each in launchers.items():
-                        each.keep_ready([device])
-                        each.wait_until_ready(READY_S)
-                        took_s, accepted, _ = one(each, device, job(backend, mode, number))
-                        seconds[name].append(took_s)
-                        found["accepted"] &= accepted
-                pairs = zip(seconds["with"], seconds["without"], strict=True)
-                found[mode.value] = {name: statistics.median(each) for name, each in seconds.items()} | {
-                    "difference": statistics.median(a - b for a, b in pairs)
-                }
-        finally:
-            for each in launchers.values():
-                each.close()
-    return found
+        for number in range(repeats):
+            for name in sorted(sources, reverse=number % 2 == 0):
+                took_s, verdict = one(sources[name], job(backend, mode), idle_s)
+                seconds[name].append(took_s)
+                accepted &= verdict == "accepted"
+    pairs = zip(seconds["with"], seconds["without"], strict=True)
+    medians = {name: statistics.median(each) for name, each in seconds.items()}
+    return {**medians, "difference": statistics.median(a - b for a, b in pairs), "accepted": accepted}
 
 
 def without(folder: Path) -> Path:
@@ -80,12 +84,39 @@ def without(folder: Path) -> Path:
     return copied.parent
 
 
-def launcher(folder: Path, source: Path) -> LocalLauncher:
-    """Return a launcher that runs the harness of a folder, with one runner that waits."""
-    code = f"import runpy, sys; sys.path.insert(0, {str(source)!r}); "
-    code += "runpy.run_module('kernelcup_harness', run_name='__main__', alter_sys=True)"
-    command = (sys.executable, "-P", "-c", code, "--die-with-parent", "--events", "-")
-    return LocalLauncher(runtime_dir=folder, environ=os.environ, command=command, warm=1, while_busy=False)
+def job(backend: Backend, mode: Mode) -> JobSpec:
+    """Return a job with five small cases."""
+    return JobSpec(
+        job_id=mode.value,
+        mode=mode,
+        backend=backend,
+        harness=HarnessKind.STANDARD,
+        sources={"reference.py": REFERENCE},
+        private_files=["reference.py"],
+        reference_module="reference",
+        submission=SourceTree.of(SUBMISSION),
+        tests=CASES,
+        benchmarks=CASES,
+    )
+
+
+def one(source: Path, spec: JobSpec, idle_s: float) -> tuple[float, str]:
+    """Return the seconds of one job that was waited for, and its verdict."""
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--ahead", spec.backend.value, "-"]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == {"ready": True}
+        # It goes on with imports that need no job.
+        time.sleep(idle_s)
+        began = time.monotonic()
+        process.stdin.write(dumps(spec))
+        process.stdin.close()
+        report = json.loads(process.stdout.readline())["report"]
+        return time.monotonic() - began, report["verdict"]
 
 
 if __name__ == "__main__":

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import socket
 
+from kernelcup_harness.judge.fork_server import ForkServer
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
-
-if TYPE_CHECKING:
-    from kernelcup_harness.judge.fork_server import ForkServer
 
 MAX_CONTESTANT_FRAME = 16 << 20
 
 
 # Imported before a job arrives. What only a timed job needs comes with it, or while the judge waits.
-AHEAD = ("kernelcup_harness.judge.main", "kernelcup_harness.judge.checking")
+AHEAD = ("kernelcup_harness.judge.main",)
 
 
 # Imported while the judge waits: the clocks, then what ``torch.use_deterministic_algorithms`` imports, which most
@@ -45,7 +43,7 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
         *contestant_fds,
         ahead=AHEAD,
         while_idle=WHILE_IDLE,
-        before_device=lambda: servers.append(fork_server()),
+        before_device=lambda: servers.append(ForkServer(check_answers)),
     )
     channels = {
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
@@ -56,9 +54,8 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
     judge(job.spec, job.secret, job.runner, channels, *servers)
 
 
-def fork_server() -> ForkServer:
-    """Return what forks this process, as it is now, to check answers."""
-    from kernelcup_harness.judge import checking
-    from kernelcup_harness.judge.fork_server import ForkServer
+def check_answers(end: socket.socket) -> None:
+    """Be the judge's checker."""
+    from kernelcup_harness.judge.checker import serve
 
-    return ForkServer(checking.serve)
+    serve(end)

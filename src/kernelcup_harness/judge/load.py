@@ -13,7 +13,7 @@ from kernelcup_harness.core.judge import Deadline
 from kernelcup_harness.core.plan import Stage
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskCode
-from kernelcup_harness.core.verdict import FAILURES, MachineFailed, RunEnds, of_import
+from kernelcup_harness.core.verdict import FAILURES, RunEnds, of_import
 from kernelcup_harness.device import memory
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -21,7 +21,6 @@ from kernelcup_harness.wire.messages import Failed, Load, Ready, pack, unpack_an
 
 if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session
-    from kernelcup_harness.judge.checker import CheckerProcess
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +36,6 @@ class Parts:
     task: TaskCode
     stages: Sequence[Stage]
     checks: Checks
-    checker: CheckerProcess | None
-    """Checks answers, None to check them in this process."""
     session: Session | None
     """What replays calls, None without a GPU."""
     reservation: memory.Reservation | None
@@ -49,8 +46,8 @@ class Parts:
         return any(stage.timed for stage in self.stages)
 
 
-def greet(channels: Mapping[str, Channel], checker: CheckerProcess | None = None) -> None:
-    """Wait for all contestants and the checker. No user code has run before: a failure is never the submission's.
+def greet(channels: Mapping[str, Channel]) -> None:
+    """Wait for the hello of all contestants. No user code has run before it: a failure is never the submission's.
 
     Raise ``RunEnds``.
     """
@@ -60,11 +57,6 @@ def greet(channels: Mapping[str, Channel], checker: CheckerProcess | None = None
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             text = f"the process of the {role} did not start: {error or type(error).__name__}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
-    try:
-        if checker is not None:
-            checker.wait()
-    except MachineFailed as error:
-        raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
 
 
 def load(channels: Mapping[str, Channel], file: str, limit_s: float) -> None:

@@ -20,8 +20,7 @@ from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine, memory
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
-from kernelcup_harness.isolation.job_environment import memory_limit
-from kernelcup_harness.judge.checker import CheckerProcess, job_of
+from kernelcup_harness.judge.checker import CheckerProcess
 from kernelcup_harness.judge.load import Parts, greet, load
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.protocol.seeds import derive_seed
@@ -52,7 +51,7 @@ def judge(
         secret: Decides its inputs and their order.
         runner: To the runner.
         channels: To the contestants, the timer and the witness, by role.
-        server: Forks the checker; None to check answers in this process.
+        server: Forks what checks answers; None to check them in this process.
     """
     line = RunnerLine(runner)
     with ExitStack() as ending:
@@ -71,7 +70,7 @@ class SetUp:
         runner: To the runner.
         channels: To the contestants, the timer and the witness, by role.
         ending: Closes what was opened.
-        server: Forks the checker; None to check answers in this process.
+        server: Forks what checks answers; None to check them in this process.
     """
 
     def __init__(
@@ -90,7 +89,11 @@ class SetUp:
         self._timer, self._witness = channels.get(TIMER), channels.get(WITNESS)
         self._deadline = Deadline()
         self._ending = ending
-        self._server = server
+        self._checker: CheckerProcess | None = None
+        if server is not None:
+            # It makes its context beside this process, and ends with it.
+            gpu = spec.backend is Backend.CUDA
+            self._checker = CheckerProcess(server, self._deadline.remaining, lends=gpu)
 
     def prepared(self) -> Prepared | None:
         """Return what a judge needs once the submission is loaded. Report why it is not, and return None."""
@@ -124,17 +127,15 @@ class SetUp:
         """Load the task. Raise ``TaskFault``, or ``LookupError`` for a replay of a case that the job does not have."""
         spec, gpu = self._spec, self._spec.backend is Backend.CUDA
         # This has to come first: later the addresses of the window may be taken.
-        session, checker = self._window(), self._checker()
+        session = self._window()
         self._runner.tell(MachineFacts(environment=environment(spec.backend)))
         reservation = memory.reserve(accelerators.of(spec.backend).memory())
         task = TaskCode(
             spec.reference_module, spec.check_style, Path.cwd(), load=task_functions, lacks=chips.missing
         )
-        if checker is not None:
-            # Now: what it loads may have been compiled here. As for a submission, a limit would count what a driver
-            # reserves.
-            limit = memory_limit(spec) if reservation is None else 0
-            checker.load(job_of(spec, limit, accelerators.of(spec.backend).memory()))
+        if self._checker is not None:
+            # Not before: what it loads may have been compiled here.
+            self._checker.load(spec)
         stages = plan(spec)
         parts = Parts(
             spec=spec,
@@ -143,8 +144,7 @@ class SetUp:
             deadline=self._deadline,
             task=task,
             stages=stages,
-            checks=self._checks(task, stages, checker),
-            checker=checker,
+            checks=self._checks(task, stages),
             callers={role: self._caller(channel, task) for role, channel in self._channels.items()},
             session=session,
             reservation=reservation,
@@ -162,16 +162,7 @@ class SetUp:
         self._ending.callback(session.close)
         return session
 
-    def _checker(self) -> CheckerProcess | None:
-        """Start the process that checks answers."""
-        if self._server is None:
-            return None
-        device = accelerators.of(self._spec.backend).memory()
-        checker = CheckerProcess(self._server, self._deadline.remaining, device)
-        self._ending.callback(checker.close)
-        return checker
-
-    def _checks(self, task: TaskCode, stages: Sequence[Stage], checker: CheckerProcess | None) -> Checks:
+    def _checks(self, task: TaskCode, stages: Sequence[Stage]) -> Checks:
         spec, more = self._spec, None
         if any(stage.timed for stage in stages):
             from kernelcup_harness.doubt.near_twins import NearTwins
@@ -181,8 +172,8 @@ class SetUp:
             task,
             self._secret,
             more=more,
-            checker=checker,
-            explain=checker.explain if checker is not None else first_mismatch,
+            checker=self._checker,
+            explain=self._checker.explain if self._checker is not None else first_mismatch,
             aliasing=spec.aliasing,
             non_finite=spec.non_finite,
             same_dtype=spec.same_dtype,
@@ -199,8 +190,10 @@ class SetUp:
         """Have the submission imported; return the clocks, which were made before. Raise ``RunEnds``."""
         clocks: dict[StageName, Clock] = {}
         with self._runner.phase("context"):
-            # What a checker holds of a device is no submission's, and clocks want the device for themselves.
-            greet(self._channels, parts.checker if parts.reservation is not None else None)
+            greet(self._channels)
+            if self._checker is not None and parts.reservation is not None:
+                # What it holds of a device is no submission's, and clocks want the device for themselves.
+                self._checker.wait()
         if parts.is_timed:
             from kernelcup_harness.judge import timed
 

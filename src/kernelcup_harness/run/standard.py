@@ -60,8 +60,9 @@ from kernelcup_harness.wire.messages import (
     unpack_any,
 )
 
-# How much longer than its limit a stage may take before the runner, not the judge, ends it.
-GRACE_S = 30.0
+# How much longer than its limit a stage may take before the runner, not the judge, ends it: for an answer that arrives
+# at the limit, the check may be made three times.
+GRACE_S = 60.0
 HELLO_GRACE_S = 120.0
 READY_S = 120.0
 """Time for the imports of judge and contestants."""

@@ -1,14 +1,10 @@
-"""What runner and judge say to each other beside the verdict, a job's parts and facts for the report; and what the
-judge and its checker say to each other.
-"""
+"""What the judge is given and says beside the verdict: a job's parts, checks of answers, and facts for the report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from kernelcup_harness.protocol.codec import Most, Raw
-from kernelcup_harness.protocol.enums import CheckStyle
 from kernelcup_harness.protocol.profiles import RanKernel
 from kernelcup_harness.protocol.report import Calibration, DuelResult
 from kernelcup_harness.protocol.results import Mismatch
@@ -52,7 +48,7 @@ class ContestantJob(Message, name="job"):
 
 
 class JudgeJob(Message, name="judge"):
-    """The judge's share."""
+    """The judge's share; its checker gets the same without the secret."""
 
     spec: JobSpec
     secret_seed: str
@@ -63,77 +59,35 @@ class JudgeJob(Message, name="judge"):
     """Variables to set; with the descriptor of an archive if the task's functions were compiled."""
 
 
-# Between the judge, its fork server and its checker
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lent:
-    """Device memory of the judge that a checker may open."""
-
-    offset: int
-    """The place of its tensor in the table."""
-    handle: str
-    """The driver's, of the allocation in which it lies; hex digits."""
-    begin: int
-    """Where in the allocation it begins, in bytes."""
-
-
-class Fork(Message, name="fork"):
-    """Asks the fork server for a process; with the descriptor of its channel."""
-
-    environment: dict[str, str]
-    path: list[str]
-    """Where Python finds modules."""
-
-
-class CheckerJob(Message, name="checker_job"):
-    """A checker's share of a job."""
-
-    module: str
-    """Has the task's functions."""
-    style: CheckStyle
-    memory_bytes: int
-    """The limit that the process sets for itself; 0 for none."""
-    trial: Lent | None
-    """One byte, to try whether the checker can open the judge's device memory."""
+# Between the judge and its checker, which says `fail` if a check failed, and ends, or if lent memory cannot be opened
 
 
 class CheckerStarted(Message, name="checker_started"):
-    """The checker has loaded the task, and made its context on the device."""
+    """The checker has loaded the task; its process has this id."""
 
     process: int
-    borrows: bool
-    """Whether it can open the judge's device memory."""
 
 
 class Check(Message, name="check"):
-    """Asks for the check of an answer, or for a description; with the descriptor of memory on the host."""
+    """Asks for the check of an answer; with the descriptor of the memory on the host."""
 
     tree: Raw
-    """Two values: what the answer is compared with, and the answer."""
+    """A pair: what the answer is compared with, and the answer."""
     table: Raw
-    lent: list[Lent]
+    """A tensor that is `lent` has a handle of device memory and a place in it."""
     seed: int
     """Seeds the random generators."""
     where: str
-    """The path of the answer if it is to be described and not checked; else empty."""
+    """The path of an answer that is to be described rather than checked; else empty."""
 
 
 class Checked(Message, name="checked"):
-    """What the checker says."""
+    """What the checker says of an answer."""
 
     text: Text = ""
-    """The fault; empty if there is none."""
+    """The fault, empty if there is none."""
     mismatch: Mismatch | None = None
-    """How the two values differ, if that was asked for."""
-
-
-class CheckFailed(Message, name="check_failed"):
-    """The checker failed; its process ends."""
-
-    text: Text
-    memory: bool
-    """Whether it ran out of the device's memory."""
+    """How the answer differs, if that was asked for."""
 
 
 # From the judge to the runner, for the report alone
