@@ -3,7 +3,8 @@
     PYTHONPATH=src python benchmarks/checker_price.py [--backend cpu] [--repeats 10] [--idle-s 20]
 
 Jobs whose processes wait for them, with all that they import ahead, take turns between the harness as it is and a copy
-of it that checks answers in the judge's own process. The clock runs from the job to its report.
+of it that checks answers in the judge's own process. The clock runs from the job to its report. ``--checks`` measures
+single checks of several sizes instead, with device memory lent to the checker and copied through the host.
 """
 
 from __future__ import annotations
@@ -49,8 +50,12 @@ def main() -> int:
     parser.add_argument("--backend", default="cpu", choices=[*Backend])
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--idle-s", type=float, default=20.0)
+    parser.add_argument("--checks", action="store_true")
     options = parser.parse_args()
     backend = Backend(options.backend)
+    if options.checks:
+        print(json.dumps(checks(backend)))
+        return 0
     found = {mode.value: price(backend, mode, options.repeats, options.idle_s) for mode in (Mode.TEST,)}
     result = {**machine_facts(), "backend": backend.value, "repeats": options.repeats, **found}
     publish(f"checker-price-{backend.value}.json", result)
@@ -117,6 +122,39 @@ def one(source: Path, spec: JobSpec, idle_s: float) -> tuple[float, str]:
         process.stdin.close()
         report = json.loads(process.stdout.readline())["report"]
         return time.monotonic() - began, report["verdict"]
+
+
+def checks(backend: Backend) -> dict[str, Any]:
+    """Return whether memory is lent, and the median milliseconds of a check by megabytes of the answer and by way."""
+    os.environ["KERNELCUP_BACKEND"] = backend.value
+    # Imported here, as in the judge: the server is forked before the device is touched.
+    from kernelcup_harness.judge import checker
+    from kernelcup_harness.judge.fork_server import ForkServer
+
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        Path("reference.py").write_text(REFERENCE)
+        server = ForkServer(checker.serve)
+        import torch
+
+        for way, lends in (("lent", True), ("copied", False)):
+            began = time.monotonic()
+            process = checker.CheckerProcess(server, lambda: 600.0, lends=lends and backend is Backend.CUDA)
+            process.load(job(backend, Mode.TEST))
+            process.wait()
+            found[f"{way} start_s"] = time.monotonic() - began
+            for side in (16, 512, 4096, 16384) if backend is Backend.CUDA else (16, 512, 2048):
+                data = torch.randn(side, side, device="cuda" if backend is Backend.CUDA else "cpu")
+                times_ms = []
+                for _ in range(10 if side > 1000 else 100):
+                    began = time.monotonic()
+                    assert process.check(data, data + data, seed=1, limit_s=600.0) == ""
+                    times_ms.append(1e3 * (time.monotonic() - began))
+                found[f"{way} {data.nbytes / 1e6:.3g} MB ms"] = statistics.median(times_ms)
+            found[f"{way} lends"] = process._lends
+            process.end()
+    return found
 
 
 if __name__ == "__main__":
