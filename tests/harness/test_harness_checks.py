@@ -675,6 +675,8 @@ class FakeDevice:
     def held(self) -> int:
         return self.ours
 
+    def limit(self, share: float) -> None: ...
+
     def take(self, size: int) -> None:
         if size > self.free_and_total()[0]:
             raise MemoryError
@@ -693,11 +695,11 @@ def test_the_fake_device_runs_out() -> None:
 def test_the_judge_takes_its_part_and_leaves_some_of_what_is_free() -> None:
     device = FakeDevice()
     memory.Reservation(device)
-    assert device.ours == 20
+    assert device.ours == 15
     crowded = FakeDevice()
-    crowded.theirs = 80
+    crowded.theirs = 90
     memory.Reservation(crowded)
-    assert crowded.ours == 16
+    assert crowded.ours == 8
 
 
 def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_loaded() -> None:
@@ -705,9 +707,9 @@ def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_load
     reservation = memory.Reservation(device)
     device.ours = 0
     reservation.mark()
-    assert device.ours == 20
+    assert device.ours == 15
     reservation.mark()
-    assert device.ours == 20
+    assert device.ours == 15
 
 
 def test_the_contestant_is_to_blame_above_its_part_only() -> None:
@@ -735,9 +737,21 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
 
     reservation = memory.reserve(device())
     assert reservation is not None
-    assert made[0].ours == 10
+    assert made[0].ours == 7
     made[0].theirs = 26
     assert reservation.is_overdrawn()
+
+
+def test_a_checker_takes_its_part_and_cannot_have_more() -> None:
+    shares: list[float] = []
+    device = FakeDevice()
+    device.limit = shares.append
+    memory.hold(device)
+    assert (device.ours, shares) == (24, [0.25])
+    device.theirs = 70
+    device.ours = 0
+    memory.hold(device)
+    assert device.ours == 23
 
 
 def test_without_a_gpu_nothing_is_reserved() -> None:

@@ -6,7 +6,6 @@ or lose its device. Each failure ends the process, and the next check starts ano
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -110,9 +109,9 @@ class CheckerProcess:
     def _hand_over(self, job: JudgeJob) -> Channel:
         channel = self._channel or Channel(self._server.fork(), max_bytes=MAX_REPLY, max_fds=0)
         self._channel = channel
-        # One that has ended is found when it is waited for.
-        with suppress(ChannelClosed):
-            channel.send(pack(job))
+        # One that has ended or does not read is found when it is waited for.
+        with suppress(ChannelClosed, ChannelTimeout):
+            channel.send(pack(job), timeout_s=START_S)
         return channel
 
     def _asked(self, both: tuple[Any, Any], limit_s: float, *, seed: int = 0, where: str = "") -> Checked:
@@ -121,8 +120,9 @@ class CheckerProcess:
         tree = encoder.tree(both)
         arena = values.Arena.create(encoder.nbytes)
         try:
-            table = self._written(encoder, arena.fd)
-            channel.send(pack(Check(tree=tree, table=table, seed=seed, where=where)), [arena.fd])
+            table = self._written(encoder, arena)
+            request = Check(tree=tree, table=table, seed=seed, where=where)
+            channel.send(pack(request), [arena.fd], timeout_s=limit_s)
             reply = unpack_any((Checked, Failed), channel.receive(limit_s))
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             self.end()
@@ -142,14 +142,14 @@ class CheckerProcess:
         lacks = reply.kind is FailureKind.MEMORY
         raise TaskFault(reply.text) from (torch.OutOfMemoryError(reply.text) if lacks else None)
 
-    def _written(self, encoder: values.Encoder, fd: int) -> list[dict[str, Any]]:
-        """Write tensors to a file, but lend those on the device if that is possible; return their table."""
+    def _written(self, encoder: values.Encoder, arena: values.Arena) -> list[dict[str, Any]]:
+        """Write tensors to shared memory, but lend those on the device if that is possible; return their table."""
         table = encoder.table()
         for entry, described in zip(encoder.tensors, table, strict=True):
             if entry.nbytes and self._lends and entry.value.is_cuda:
                 described["lent"] = lent(entry.value)
             elif entry.nbytes:
-                write(fd, entry.offset, values.bytes_of(entry.value).cpu())
+                arena.bytes[entry.offset : entry.offset + entry.nbytes].copy_(values.bytes_of(entry.value))
         return table
 
 
@@ -170,14 +170,6 @@ def borrowed(lent: list[Any], nbytes: int) -> torch.Tensor:
     shared = [bytes.fromhex(each) if isinstance(each, str) else each for each in parts]
     storage = torch.UntypedStorage._new_shared_cuda(*shared)
     return torch.empty(0, dtype=torch.uint8, device="cuda").set_(storage, begin, (nbytes,)).clone()
-
-
-def write(fd: int, offset: int, content: torch.Tensor) -> None:
-    """Write bytes to a file. A mapping would be touched page by page, and count as memory shared with a contestant."""
-    begin, done = torch.Tensor.data_ptr(content), 0
-    while done < content.numel():
-        left = (ctypes.c_ubyte * (content.numel() - done)).from_address(begin + done)
-        done += os.pwrite(fd, left, offset + done)
 
 
 # In the process itself
