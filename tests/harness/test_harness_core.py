@@ -43,15 +43,15 @@ import torch
 
 
 def generate_input(size, seed):
-    return torch.ones(size)
+    return torch.ones(size), " ".join(name for name in sys.modules if name.startswith("kernelcup_harness."))
 
 
 def ref_kernel(data):
-    return data
+    return data[0]
 
 
 def check_implementation(data, output):
-    return " ".join(name for name in sys.modules if name.startswith("kernelcup_harness."))
+    return data[1]
 """
 PLACE = Place(StageName.RANKED, 0, {"size": 3})
 PLANNED = PlannedCase(index=0, parameters={}, hidden=False)
@@ -94,7 +94,7 @@ def test_tests_run_one_after_the_other_and_one_that_fails_is_not_called_again(tm
 def loaded(mode: Mode) -> set[str]:
     """Return the rooms and modules of the harness that the judge of such a job has loaded."""
     spec = quick_spec(
-        "def custom_kernel(data):\n    return data\n",
+        "def custom_kernel(data):\n    return data[0]\n",
         mode=mode,
         backend=Backend.CPU,
         sources={"reference.py": LOADED},

@@ -287,11 +287,11 @@ class Checks:
     def _asked(
         self, place: Place, sample: SampleName, data: Any, output: Any, *, limit_s: float | None = None
     ) -> str:
-        given = self._task.given(data)
         if self._checker is None:
-            return self._task.checked(given, output)
+            return self._task.check(data, output)
         # Not the seed of the input: a submission may know what follows from that, and fit its answer to it.
         seed = derive_seed(self._secret, "check", *place.key, sample.input, below=self._seeds_below)
+        given = self._task.given(data)
         return self._checker.check(given, output, seed=seed, limit_s=limit_s or self._limit_s)
 
     def _differs(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
