@@ -25,6 +25,7 @@ from kernelcup_harness.protocol import (
     Counters,
     DuelResult,
     Finding,
+    HarnessKind,
     JobSpec,
     KeptFile,
     Limits,
@@ -179,12 +180,14 @@ class Record:
     def end(self, verdict: Verdict, reason: Reason, message: str, *, met_hidden: bool = False) -> None:
         """Close the current stage. Its cases are reported in the order of the task.
 
-        A stage with a wrong case ends with it: what follows a wrong answer, or hides it, changes nothing.
+        A stage with a wrong case ends with it: what follows a wrong answer, or hides it, changes nothing. A task's own
+        harness reports an exception as a wrong case, too, so there the end says more.
         """
         assert self._open is not None
         stage, self._open = self._open, None
         wrong = next((case for case in stage.cases if case.verdict is Verdict.WRONG_ANSWER), None)
-        if wrong is not None and verdict is not Verdict.WRONG_ANSWER:
+        judged = self._spec.harness is HarnessKind.STANDARD
+        if judged and wrong is not None and verdict is not Verdict.WRONG_ANSWER:
             verdict, reason, message = wrong.verdict, wrong.reason, wrong.message
             met_hidden = wrong.met_hidden
         self._stages.append(
