@@ -214,12 +214,12 @@ def test_all_large_answers_are_checked(tmp_path: Path) -> None:
 def pending(reply: Any) -> Pending:
     """Return an answer that has arrived."""
     nothing: Any = None
-    return Pending(reply=reply, wall_ns=900.0, inputs=1, most_tensors=9, memory=nothing, check_bands=nothing)
+    return Pending(reply=reply, wall_ns=900.0, most_tensors=9, memory=nothing, check_bands=nothing)
 
 
 def done(ns: float) -> Done:
     """A call that took so long, by the contestant's own clock."""
-    return Done(ns=ns, tree=None, table=[], shared=[], repeated=[])
+    return Done(ns=ns, tree=None, table=[])
 
 
 @pytest.mark.parametrize(("said_ns", "own_ns"), [(100.0, 100.0), (1e9, 900.0)])

@@ -9,19 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from kernelcup_harness.core import finiteness
-from kernelcup_harness.core.answer import Answer
+from kernelcup_harness.core.answer import NOISE, Answer
 from kernelcup_harness.core.check import Checks, Place
-from kernelcup_harness.core.task import TaskCode
+from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.device import memory
 from kernelcup_harness.doubt import changes, near_twins
 from kernelcup_harness.doubt.near_twins import NearTwins
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
-from kernelcup_harness.wire import aliasing
+from kernelcup_harness.wire import aliasing, records
 
 SECRET = bytes(32)
 FIRST = SampleName(input=0)
@@ -181,7 +182,7 @@ def test_another_dtype_is_right_where_the_checker_takes_it(make_checks: Any) -> 
 
 def test_a_task_may_ask_for_the_references_dtype(make_checks: Any) -> None:
     answer = right(make_checks(TAKES_BOTH))
-    assert reason(make_checks(TAKES_BOTH, same_dtype=True), answer) is Reason.FORM
+    assert reason(make_checks(TAKES_BOTH, dtypes=()), answer) is Reason.FORM
     assert reason(make_checks(TAKES_BOTH), answer) is Reason.NONE
 
 
@@ -379,9 +380,41 @@ def test_a_large_answer_is_looked_at_in_pieces(monkeypatch: pytest.MonkeyPatch) 
 # Shared memory
 
 
-def test_an_answer_in_the_memory_of_an_input_is_refused(make_checks: Any) -> None:
+def test_an_answer_at_the_address_of_an_input_is_refused(make_checks: Any) -> None:
     checks = make_checks(DOUBLE)
     assert reason(checks, right(checks), shared_inputs=(0,)) is Reason.ALIASED
+
+
+def test_an_answer_that_the_judge_has_overwritten_with_its_input_is_refused(make_checks: Any) -> None:
+    checks = make_checks(DOUBLE)
+    noise = torch.full((4 * 64,), NOISE, dtype=torch.uint8).view(torch.float32)
+    assert reason(checks, noise, overwritten=True) is Reason.ALIASED
+    assert reason(checks, noise) is Reason.DIFFERS
+    assert reason(checks, right(checks), overwritten=True) is Reason.NONE
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        (DOUBLE, {0}),
+        (OUTPUT_GIVEN, {0}),
+        (WRITES_OUTPUT, {0}),
+        (OUTPUT_GIVEN.replace("torch.empty(size)", "torch.zeros(size)"), {0}),
+        (OUTPUT_GIVEN.replace("return data[0] * 2", "return torch.add(data[0], data[0])"), {0}),
+        (OUTPUT_GIVEN.replace("return data[0] * 2", "return torch.zeros_like(data[1]) + data[0] * 2"), {0}),
+        (WRITES_OUTPUT.replace("    return data[1]\n", ""), set()),
+        (DOUBLE.replace("return data * 2", "return data.mul_(2)"), set()),
+    ],
+)
+def test_what_the_reference_reads_and_does_not_answer_with_is_private(
+    make_checks: Any, text: str, private: set[int]
+) -> None:
+    form = make_checks(text).form(PLACE)
+    assert form is not None
+    assert form.private == private
+    form = make_checks(text, aliasing=True).form(PLACE)
+    assert form is not None
+    assert not form.private
 
 
 def test_an_answer_in_the_place_that_was_given_for_it_is_right(make_checks: Any) -> None:
@@ -423,6 +456,206 @@ def test_a_tensor_cannot_lie_about_where_it_is() -> None:
     data.data_ptr = lambda: 0  # type: ignore[method-assign]
     data.detach = lambda: torch.ones(4)  # type: ignore[method-assign]
     assert aliasing.shared(aliasing.leaves({"x": [data]}), [data]) == [(0, 0)]
+
+
+# Tasks that work in place
+
+IN_PLACE = """
+import torch
+def generate_input(size, seed):
+    made = torch.randn(size, generator=torch.Generator().manual_seed(seed))
+    return made, size, torch.zeros(size), torch.empty(size)
+def ref_kernel(data):
+    data[2][...] = data[0] * 2
+def check_implementation(data, output):
+    given, size, twice, spare = output
+    if not torch.equal(data[0], given) or size != data[1] or type(output) is not tuple:
+        return "not the input"
+    return "" if torch.equal(data[0] * 2, twice) else "not the double"
+"""
+
+
+def in_place(checks: Checks, sample: SampleName = FIRST, **changes: Any) -> Any:
+    """Return the right answer of the task in place, with some of its parts changed."""
+    given, size, _, spare = checks.make_input(PLACE, sample)
+    parts = {"given": given, "size": size, "twice": given * 2, "spare": spare} | changes
+    return tuple(parts.values())
+
+
+def told(checks: Checks, output: Any, sample: SampleName = FIRST) -> tuple[Reason, str]:
+    """Return reason and text of the fault of an output."""
+    fault = checks.fault(PLACE, sample, checks.make_input(PLACE, sample), Answer(output=output))
+    return (Reason.NONE, "") if fault is None else (fault.reason, fault.text)
+
+
+def test_an_answer_in_place_is_right_whatever_is_left_in_what_the_reference_ignores(make_checks: Any) -> None:
+    checks = make_checks(IN_PLACE)
+    assert told(checks, in_place(checks))[0] is Reason.NONE
+    assert told(checks, in_place(checks, spare=torch.ones(64)))[0] is Reason.NONE
+
+
+def test_a_scalar_and_a_container_that_a_call_changed_never_reach_the_checker(make_checks: Any) -> None:
+    checks = make_checks(IN_PLACE)
+    assert told(checks, in_place(checks, size=3))[0] is Reason.NONE
+    assert told(checks, list(in_place(checks)))[0] is Reason.NONE
+    assert told(checks, in_place(checks)[:3])[0] is Reason.FORM
+
+
+def test_the_checker_gets_the_judges_own_tensors_but_for_what_the_reference_writes(make_checks: Any) -> None:
+    text = IN_PLACE.replace("given, size, twice", "SEEN.append(output)\n    given, size, twice", 1)
+    checks = make_checks("SEEN = []\n" + text)
+    answer = in_place(checks, spare=torch.full((64,), 7.0))
+    assert told(checks, answer)[0] is Reason.NONE
+    seen = checks._task._module.SEEN[-1]
+    assert seen[2] is answer[2]
+    assert torch.equal(seen[3], checks.make_input(PLACE, FIRST)[3])
+
+
+def test_a_call_in_place_that_changes_what_is_only_read_is_refused(make_checks: Any) -> None:
+    checks = make_checks(IN_PLACE)
+    given = checks.make_input(PLACE, FIRST)[0]
+    reason, text = told(checks, in_place(checks, given=given + 1, twice=given * 2 + 2))
+    assert (reason, text) == (
+        Reason.WRITES_INPUT,
+        "tensor 0 of the input was changed, which the reference only reads",
+    )
+
+
+def test_a_call_that_left_everything_as_it_was_learns_where_the_answer_belongs(make_checks: Any) -> None:
+    checks = make_checks(IN_PLACE)
+    reason, text = told(checks, checks.make_input(PLACE, FIRST))
+    assert reason is Reason.DIFFERS
+    assert text.startswith(
+        "this task works in place: the answer has to be written into data[2], which was not changed\n"
+    )
+    assert "in place" not in told(checks, in_place(checks, twice=torch.ones(64)))[1]
+
+
+WRITES_EQUALS = IN_PLACE.replace("data[2][...] = data[0] * 2", "data[2][...] = 0").replace(
+    "torch.equal(data[0] * 2, twice)", "bool((twice.abs() < 1).all())"
+)
+WRITES_SOMETIMES = IN_PLACE.replace(
+    "data[2][...] = data[0] * 2", "data[2][...] = data[0] * 2\n    if data[0][0] > 0: data[0][...] = 0"
+).replace(
+    "not torch.equal(data[0], given)", "not torch.equal(torch.where(data[0][0] > 0, 0, data[0]), given)"
+)
+
+
+def test_a_tensor_that_the_reference_writes_with_equal_bytes_is_written(make_checks: Any) -> None:
+    checks = make_checks(WRITES_EQUALS)
+    assert told(checks, in_place(checks, twice=torch.full((64,), 0.5)))[0] is Reason.NONE
+    assert told(checks, in_place(checks, twice=torch.full((64,), 1.5)))[0] is Reason.DIFFERS
+
+
+def test_what_is_written_for_some_inputs_only_is_written_for_these(make_checks: Any) -> None:
+    checks = make_checks(WRITES_SOMETIMES)
+    found = set()
+    for number in range(12):
+        sample = SampleName(input=number)
+        right = checks.expected(checks.make_input(PLACE, sample))
+        found.add(bool(right[0].any()))
+        assert told(checks, right, sample)[0] is Reason.NONE
+    assert found == {True, False}
+
+
+def test_a_reference_that_changes_the_tensors_of_its_input_is_the_tasks_fault(make_checks: Any) -> None:
+    text = IN_PLACE.replace("return made, size,", "return [made, size,").replace("torch.empty(size)", "0.0]")
+    checks = make_checks(text.replace("data[2][...] =", "data[3] ="))
+    with pytest.raises(TaskFault, match="adds or removes tensors"):
+        checks.form(PLACE)
+
+
+def test_a_reference_may_put_another_tensor_in_the_place_of_one(make_checks: Any) -> None:
+    checks = make_checks(
+        IN_PLACE.replace("return made, size,", "return [made, size,")
+        .replace("torch.empty(size)", "torch.empty(size)]")
+        .replace("data[2][...] = data[0] * 2", "data[2] = data[0] * 2")
+        .replace("is not tuple", "is not list")
+    )
+    assert told(checks, in_place(checks))[0] is Reason.NONE
+    assert told(checks, in_place(checks, twice=torch.ones(64)))[0] is Reason.DIFFERS
+
+
+@pytest.mark.parametrize("text", [DOUBLE, IN_PLACE, OUTPUT_GIVEN, WRITES_OUTPUT, WRITES_EQUALS])
+def test_calls_may_write_what_the_reference_writes_or_ignores(make_checks: Any, text: str) -> None:
+    written = {
+        DOUBLE: set(),
+        IN_PLACE: {2, 3},
+        OUTPUT_GIVEN: {1},
+        WRITES_OUTPUT: {1},
+        WRITES_EQUALS: {0, 2, 3},
+    }
+    assert make_checks(text).writable(PLACE) == written[text]
+
+
+def test_without_a_reference_it_is_unknown_what_calls_may_write(make_checks: Any) -> None:
+    assert make_checks(NO_REFERENCE).writable(PLACE) is None
+
+
+# The form of each answer
+
+TAKES_ALL = DOUBLE.replace(
+    'return "" if torch.equal(ref_kernel(data), output) else "not the double"', 'return ""'
+)
+RAGGED = TAKES_ALL.replace("torch.randn(size, ", "torch.randn(size + seed % 5, ")
+POSITIVE = TAKES_ALL.replace("return data * 2", "return data[data > 0] * 2")
+CALLED = "CALLS = []\n" + TAKES_ALL.replace("return data * 2", "CALLS.append(1); return data * 2")
+
+
+@pytest.mark.parametrize("text", [RAGGED, POSITIVE])
+def test_no_answer_in_the_form_of_another_input_reaches_the_checker(make_checks: Any, text: str) -> None:
+    checks = make_checks(text)
+    rights = [checks.expected(checks.make_input(PLACE, SampleName(input=n))) for n in range(12)]
+    refused = 0
+    for number, own in enumerate(rights):
+        sample = SampleName(input=number)
+        for other in rights:
+            is_form = other.shape == own.shape
+            assert told(checks, other, sample)[0] is (Reason.NONE if is_form else Reason.FORM)
+            refused += not is_form
+    assert refused > 50
+
+
+def test_a_form_that_two_inputs_agree_in_costs_no_further_call_of_the_reference(make_checks: Any) -> None:
+    checks = make_checks(CALLED)
+    calls = checks._task._module.CALLS
+    for number in range(12):
+        sample = SampleName(input=number)
+        assert told(checks, torch.zeros(64), sample)[0] is Reason.NONE
+        if number == 1:
+            before = len(calls)
+    assert len(calls) == before
+    assert told(checks, torch.zeros(65), sample)[0] is Reason.FORM
+    assert len(calls) == before + 1
+
+
+def test_an_input_of_another_shape_has_a_form_of_its_own(make_checks: Any) -> None:
+    text = RAGGED.replace("size + seed % 5", "size + (seed % 7 == 0)")
+    checks = make_checks(text)
+    for number in range(40):
+        sample = SampleName(input=number)
+        data = checks.make_input(PLACE, sample)
+        assert told(checks, torch.zeros(129 - len(data)), sample)[0] is Reason.FORM
+        assert told(checks, torch.zeros(len(data)), sample)[0] is Reason.NONE
+
+
+def test_the_checker_gets_kinds_that_the_reference_returns_and_no_others(make_checks: Any) -> None:
+    text = DOUBLE.replace(
+        "return data * 2", "return (data * 2, {'n': 3, 'mean': float(data.mean())})"
+    ).replace(
+        'return "" if torch.equal(ref_kernel(data), output) else "not the double"',
+        "twice, rest = output\n"
+        "    kinds = type(output), type(rest), type(rest['n']), type(rest['mean'])\n"
+        '    return "" if kinds == (tuple, dict, int, float) else str(kinds)',
+    )
+    checks = make_checks(text)
+    for output in (
+        (right(checks), {"n": 3, "mean": 0.5}),
+        [right(checks), {"mean": torch.ones(1), "n": 3.0}],
+        [right(checks).numpy(), {"mean": np.float32(2), "n": np.int8(3)}],
+        records.Fields(a=right(checks), b=records.Fields(n=torch.tensor(3), mean=1)),
+    ):
+        assert told(checks, output) == (Reason.NONE, "")
 
 
 # Twins

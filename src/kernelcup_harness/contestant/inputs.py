@@ -68,11 +68,12 @@ class Slot:
         if self._on_device is not None:
             self._on_device[:1].zero_()
 
-    def fill(self) -> None:
-        """Copy the bytes of the arena to the device. Tensors on the host have them already."""
+    def fill(self, offset: int = 0, nbytes: int | None = None) -> None:
+        """Copy bytes of the arena to the device, all by default. Tensors on the host have them already."""
         if self._on_device is not None:
             assert self.arena is not None
-            self._on_device.copy_(self.arena.bytes[: self.size])
+            part = slice(offset, self.size if nbytes is None else offset + nbytes)
+            self._on_device[part].copy_(self.arena.bytes[part])
 
     def close(self) -> None:
         """Free the shared memory."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness.core import blanks, finiteness, structure
-from kernelcup_harness.core.answer import Answer, Form
+from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.core.answer import NOISE, Answer, Form
+from kernelcup_harness.core.forms import Forms
 from kernelcup_harness.core.plan import PlannedCase
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.protocol.base import Parameters
@@ -21,6 +21,10 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.protocol.spec import SampleName
 from kernelcup_harness.wire import aliasing, values
 
+OVERWRITTEN = (
+    "the output shares memory with the input, which was overwritten when the call had returned: return a tensor of "
+    "its own, or write into the output that the task hands over"
+)
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
 
@@ -84,8 +88,7 @@ class Checks:
         explain: Describes wrong answers for people.
         aliasing: Whether answers may share memory with inputs even if the reference's do not.
         non_finite: Whether answers may be NaN or infinite where the reference's are finite.
-        same_dtype: Whether an answer is wrong if its dtype differs from the reference's, even if the checker
-            accepts it.
+        dtypes: Those that answers may have beside the reference's; None for those of ``structure.may_stand_for``.
         seeds_below: Every drawn seed is less than this; None for 63 bits.
     """
 
@@ -98,7 +101,7 @@ class Checks:
         explain: Explain = lambda *_: None,
         aliasing: bool = False,
         non_finite: bool = False,
-        same_dtype: bool = False,
+        dtypes: Collection[torch.dtype] | None = None,
         seeds_below: int | None = None,
     ) -> None:
         self._task = task
@@ -107,12 +110,9 @@ class Checks:
         self._explain = explain
         self._aliasing = aliasing
         self._non_finite = non_finite
-        self._same_dtype = same_dtype
+        self._dtypes = dtypes
         self._seeds_below = seeds_below
-        self._forms: dict[tuple[StageName, int], Form] = {}
-        self._shared: dict[tuple[StageName, int], set[int]] = {}
-        self._repeats: dict[tuple[StageName, int], bool] = {}
-        self._written: dict[tuple[StageName, int], set[int]] = {}
+        self._forms = Forms(task, self.make_input, dtypes, aliasing=aliasing)
         self._right: set[tuple[StageName, int, int]] = set()
 
     @staticmethod
@@ -131,20 +131,11 @@ class Checks:
 
     def form(self, place: Place) -> Form | None:
         """Return the form of answers, None if the task has no reference."""
-        if not self._task.has_reference:
-            return None
-        if place.key not in self._forms:
-            # The reference may overwrite its input, so it gets one of its own.
-            data = self.make_input(place, SampleName(input=0))
-            given = aliasing.leaves(data)
-            expected = self._task.expected(data)
-            self._forms[place.key] = Form.of(expected, in_place=self._task.in_place)
-            answered = aliasing.leaves(expected)
-            self._shared[place.key] = {there for _, there in aliasing.shared(answered, given)}
-            self._repeats[place.key] = bool(aliasing.repeated(answered))
-            if self._task.in_place:
-                self._written[place.key] = differing(self.make_input(place, SampleName(input=0)), expected)
-        return self._forms[place.key]
+        return self._forms.form(place) if self._task.has_reference else None
+
+    def writable(self, place: Place) -> set[int] | None:
+        """Return the tensors of an input that calls may write, None if the task has no reference."""
+        return self._forms.writable(place) if self._task.has_reference else None
 
     def expected(self, data: Any) -> Any:
         """Return the reference's output for an input, which it may overwrite. Raise ``TaskFault``."""
@@ -156,36 +147,39 @@ class Checks:
 
     def fault(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return the fault of an answer to ``data``, None if it is right. Do not use ``data`` afterwards."""
-        fault = (
-            self._form_fault(place, sample, answer.output)
-            or self._alias_fault(place, answer)
-            or self._finite_fault(place, sample, answer.output)
-            or self._input_fault(place, sample, data, answer.output)
-        )
-        if fault is None:
-            text = self._checked(place, sample, data, answer.output)
-            fault = self._differs(place, sample, answer.output, text) if text else None
+        output, note = answer.output, ""
+        try:
+            if self._task.has_reference:
+                output, note = self._forms.fitted(place, sample, data, output)
+            fault = self._fault_of(place, sample, data, replace(answer, output=output))
+        except structure.Misfit as misfit:
+            fault = Fault(reason=misfit.reason, text=str(misfit))
+        if fault is not None and note:
+            fault = replace(fault, text=f"{note}\n{fault.text}")
         if fault is not None and sample.twin and not self._is_input(place, sample.input):
             return None
         if fault is None:
             self._right.add((*place.key, sample.input))
         return fault
 
-    def _form_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
-        form = self.form(place)
-        if form is None or not structure.structure_fault(form.value, output, dtype=self._same_dtype):
-            return None
-        # Shapes may depend on the data: only this sample's own reference counts against it.
-        return differs_in_form(self._expected(place, sample), output, dtype=self._same_dtype)
+    def _fault_of(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
+        """Return the fault of an answer that has the form of the reference's."""
+        fault = self._alias_fault(place, answer) or self._finite_fault(place, sample, answer.output)
+        if fault is None:
+            text = self._checked(place, sample, data, answer.output)
+            fault = self._differs(place, sample, answer.output, text) if text else None
+        if fault is not None and answer.overwritten and holds_noise(answer.output):
+            return Fault(reason=Reason.ALIASED, text=OVERWRITTEN)
+        return fault
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
         form = self.form(place)
         if form is None or self._aliasing:
             return None
-        if answer.repeats_itself and not self._repeats[place.key]:
+        if answer.repeats_itself and not self._forms.repeats(place):
             return Fault(reason=Reason.ALIASED, text="two tensors of the output share the same memory")
         for number in answer.shared_inputs:
-            if not self._may_share(place, number):
+            if number in form.private:
                 text = (
                     f"the output shares memory with tensor {number} of the input, which the task reads: "
                     "return a tensor of its own, or write into the output that the task hands over"
@@ -193,47 +187,13 @@ class Checks:
                 return Fault(reason=Reason.ALIASED, text=text)
         return None
 
-    def _may_share(self, place: Place, number: int) -> bool:
-        """Return whether the reference also shares this input's memory, or ignores the input's contents."""
-        shared = self._shared[place.key]
-        if number not in shared and self.is_only_written(place, number):
-            shared.add(number)
-        return number in shared
-
-    def is_only_written(self, place: Place, number: int) -> bool:
-        """Return whether a tensor of the input is only a place for the output: noise in it changes nothing."""
-        sample = SampleName(input=0)
-        data = self.make_input(place, sample)
-        leaves = aliasing.leaves(data)
-        if number >= len(leaves):
-            return False
-        blanks.fill_with_noise(leaves[number], random.Random(number))
-        try:
-            answer = self._task.expected(data)
-            return not self._task.check(self.make_input(place, sample), answer)
-        except TaskFault:
-            return False
-
-    def _input_fault(self, place: Place, sample: SampleName, data: Any, output: Any) -> Fault | None:
-        """Return the fault of an answer in the input that changes what is only read: a checker may rely on that."""
-        if self.form(place) is None or not self._task.in_place:
-            return None
-        changed = differing(data, output) - self._written[place.key]
-        changed = changed and changed - differing(data, self._expected(place, sample))
-        for number in sorted(changed):
-            if not self.is_only_written(place, number):
-                text = f"tensor {number} of the input was changed, which the reference only reads"
-                return Fault(reason=Reason.WRITES_INPUT, text=text)
-        return None
-
     def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         """Return the fault of an answer that is not finite where the reference's is, else None."""
         if self._non_finite or not self._task.has_reference or finiteness.is_finite(output):
             return None
         expected = self._expected(place, sample)
-        # An answer may have the form of another input's reference.
-        if fault := differs_in_form(expected, output, dtype=self._same_dtype):
-            return fault
+        # Two inputs of equal shapes may have answers of different shapes, which agreed until now.
+        output = structure.fitted(expected, output, "output", self._dtypes)
         unexpected = finiteness.first_unexpected(expected, output)
         if unexpected is None:
             return None
@@ -263,8 +223,7 @@ class Checks:
 
     def _described(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
         expected = self._expected(place, sample)
-        if fault := differs_in_form(expected, output, dtype=self._same_dtype):
-            return fault
+        output = structure.fitted(expected, output, "output", self._dtypes)
         another_dtype = structure.structure_fault(expected, output)
         if another_dtype and another_dtype not in text:
             text = f"{text}\n{another_dtype}"
@@ -299,22 +258,21 @@ class Checks:
         return derive_seed(b"public", place.stage.value, place.index, given, number, below=below)
 
 
-def differs_in_form(expected: Any, output: Any, *, dtype: bool) -> Fault | None:
-    """Return the fault of an answer that has another form than the reference's, else None."""
-    text = structure.structure_fault(expected, output, dtype=dtype)
-    return Fault(reason=Reason.FORM, text=text) if text else None
-
-
-def differing(one: Any, other: Any) -> set[int]:
-    """Return the tensors in which two values of one form differ, in any bit."""
-    pairs = zip(*(map(values.contiguous, aliasing.leaves(each)) for each in (one, other)), strict=True)
-    return {n for n, pair in enumerate(pairs) if not torch.equal(*map(values.bytes_of, pair))}
+def holds_noise(output: Any) -> bool:
+    """Return whether a tensor of an answer has nothing but what the judge wrote over the inputs."""
+    parts = (values.bytes_of(leaf) for leaf in aliasing.leaves(output) if leaf.numel())
+    return any(bool((part == NOISE).all()) for part in parts)
 
 
 def guarded(text: str, plain: Callable[[str], Fault], describe: Callable[[], Fault]) -> Fault:
-    """Return the fault that ``describe`` makes. If it raises, return ``plain`` of ``text`` and a line about that."""
+    """Return the fault that ``describe`` makes. If it raises, return ``plain`` of ``text`` and a line about that.
+
+    Raise ``Misfit`` if it does.
+    """
     try:
         return describe()
+    except structure.Misfit:
+        raise
     except Exception as error:
         why = f"the difference cannot be described ({type(error).__name__}: {error})"
         return plain(f"{text}\n{why[:MOST_SHOWN]}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelcup_harness.core import structure
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.judge import Clock, Deadline, Judge, Prepared
@@ -156,7 +157,7 @@ class SetUp:
             explain=first_mismatch,
             aliasing=spec.aliasing,
             non_finite=spec.non_finite,
-            same_dtype=spec.same_dtype,
+            dtypes=structure.dtypes_of(spec.dtypes),
             seeds_below=spec.seeds_below,
         )
 

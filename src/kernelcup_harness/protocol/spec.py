@@ -191,8 +191,8 @@ class JobSpec:
     """Whether outputs may share memory with inputs or each other even if the reference's do not."""
     non_finite: bool = False
     """Whether an element may be NaN or infinite where the reference's is finite."""
-    same_dtype: bool = False
-    """Whether an output is wrong if its dtype differs from the reference's, even if the checker accepts it."""
+    dtypes: list[str] | None = None
+    """Names of dtypes that tensors of an output may have beside the reference's; None for the usual ones."""
     own_share: float | None = None
     """The least share of the time of a call's kernels that code in no library of the machine may have, in each case of
     the ranked stage: above 0, at most 1; None for no rule."""

@@ -12,6 +12,14 @@ import torch
 
 NUMBERS = "?bBhHiIlLqQefdFD"
 """NumPy's codes of the dtypes that PyTorch has too."""
+DTYPES = frozenset(
+    getattr(torch, name)
+    for name in (
+        *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+)
+"""The same as PyTorch's."""
 
 
 def is_array(value: Any) -> bool:
@@ -41,6 +49,11 @@ def as_tensor(array: Any) -> torch.Tensor:
 def as_array(tensor: torch.Tensor) -> Any:
     """Return an array over the memory of a tensor on the host."""
     return torch.Tensor.numpy(tensor)
+
+
+def dtype_of(number: Any) -> torch.dtype:
+    """Return PyTorch's dtype of one of NumPy's numbers."""
+    return as_tensor(sys.modules["numpy"].asarray(number)).dtype
 
 
 def encoded(number: Any) -> list[str]:

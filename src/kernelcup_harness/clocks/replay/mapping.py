@@ -6,9 +6,8 @@ from typing import Protocol
 
 import torch
 
-from kernelcup_harness.core import uses
 from kernelcup_harness.core.call import PLACES
-from kernelcup_harness.core.check import Checks, Place, differing
+from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.protocol import SampleName
 from kernelcup_harness.window import layout
 from kernelcup_harness.window.addresses import granules
@@ -66,16 +65,10 @@ def writable_by_calls(checks: Checks, place: Place) -> set[int]:
 
     Without a reference this is unknown, and calls may write all of them.
     """
-    first = SampleName(input=0)
-    leaves = aliasing.leaves(data := checks.make_input(place, first))
-    everything = set(range(len(leaves)))
-    if checks.form(place) is None:
-        return everything
-    with uses.Uses(leaves) as used:
-        checks.expected(data)
-    changed = differing(leaves, aliasing.leaves(checks.make_input(place, first)))
-    unread = everything - changed - used.read
-    return changed | {number for number in unread if checks.is_only_written(place, number)}
+    known = checks.writable(place)
+    if known is not None:
+        return known
+    return set(range(len(aliasing.leaves(checks.make_input(place, SampleName(input=0))))))
 
 
 def laid_out(checks: Checks, place: Place, mapping: Mapping, number: int, *, hidden: bool) -> Layout:
