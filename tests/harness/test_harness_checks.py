@@ -54,13 +54,6 @@ WRITES_OUTPUT = OUTPUT_GIVEN.replace(
     "return data[0] * 2\n", "data[1][...] = data[0] * 2\n    return data[1]\n", 1
 )
 
-SAME_TWICE = DOUBLE.replace("return data * 2", "x = data * 2; return x, x").replace(
-    "torch.equal(ref_kernel(data), output)", "torch.equal(data * 2, output[0])"
-)
-TWO_PARTS = DOUBLE.replace("return data * 2", "return data * 2, data * 2").replace(
-    "torch.equal(ref_kernel(data), output)", "torch.equal(data * 2, output[0])"
-)
-
 SORTED_INPUT = DOUBLE.replace("return torch.randn", "return 5 + torch.randn").replace(
     "generator=torch.Generator().manual_seed(seed))",
     "generator=torch.Generator().manual_seed(seed)).flip(0)",
@@ -430,32 +423,19 @@ def test_a_task_may_say_that_memory_is_shared(make_checks: Any) -> None:
     assert reason(checks, right(checks), shared_inputs=(0,)) is Reason.NONE
 
 
-def test_one_tensor_for_two_outputs_needs_a_reference_that_does_so(make_checks: Any) -> None:
-    checks = make_checks(TWO_PARTS)
-    answer = (right(checks), right(checks))
-    assert reason(checks, answer) is Reason.NONE
-    assert reason(checks, answer, repeats_itself=True) is Reason.ALIASED
-    assert reason(make_checks(SAME_TWICE), answer, repeats_itself=True) is Reason.NONE
-
-
 def test_memory_is_shared_by_views_and_not_by_copies() -> None:
     data = torch.arange(12.0).reshape(3, 4)
     other = torch.zeros(3)
     outputs = [data[1:], data.t(), data.clone(), data[:0], other]
-    assert aliasing.shared(outputs, [other, data]) == [(0, 1), (1, 1), (4, 0)]
-
-
-def test_columns_of_one_matrix_are_not_one_tensor_but_a_tensor_twice_is() -> None:
-    matrix = torch.zeros(4, 6)
-    assert aliasing.repeated(matrix.chunk(3, dim=1)) == []
-    assert aliasing.repeated([matrix, torch.zeros(1), matrix]) == [(0, 2)]
+    assert aliasing.shared(outputs, [other, data]) == {0, 1}
+    assert aliasing.shared(outputs[2:4], [other, data]) == set()
 
 
 def test_a_tensor_cannot_lie_about_where_it_is() -> None:
     data = torch.zeros(4)
     data.data_ptr = lambda: 0  # type: ignore[method-assign]
     data.detach = lambda: torch.ones(4)  # type: ignore[method-assign]
-    assert aliasing.shared(aliasing.leaves({"x": [data]}), [data]) == [(0, 0)]
+    assert aliasing.shared(aliasing.leaves({"x": [data]}), [data]) == {0}
 
 
 # Tasks that work in place
@@ -507,7 +487,7 @@ def test_the_checker_gets_the_judges_own_tensors_but_for_what_the_reference_writ
     answer = in_place(checks, spare=torch.full((64,), 7.0))
     assert told(checks, answer)[0] is Reason.NONE
     seen = checks._task._module.SEEN[-1]
-    assert seen[2] is answer[2]
+    assert seen[2].data_ptr() == answer[2].data_ptr()
     assert torch.equal(seen[3], checks.make_input(PLACE, FIRST)[3])
 
 
@@ -544,7 +524,7 @@ WRITES_SOMETIMES = IN_PLACE.replace(
 def test_a_tensor_that_the_reference_writes_with_equal_bytes_is_written(make_checks: Any) -> None:
     checks = make_checks(WRITES_EQUALS)
     assert told(checks, in_place(checks, twice=torch.full((64,), 0.5)))[0] is Reason.NONE
-    assert told(checks, in_place(checks, twice=torch.full((64,), 1.5)))[0] is Reason.DIFFERS
+    assert told(checks, in_place(checks, twice=torch.full((64,), 1.5)))[0] is Reason.REPEATED
 
 
 def test_what_is_written_for_some_inputs_only_is_written_for_these(make_checks: Any) -> None:
@@ -573,17 +553,17 @@ def test_a_reference_may_put_another_tensor_in_the_place_of_one(make_checks: Any
         .replace("is not tuple", "is not list")
     )
     assert told(checks, in_place(checks))[0] is Reason.NONE
-    assert told(checks, in_place(checks, twice=torch.ones(64)))[0] is Reason.DIFFERS
+    assert told(checks, in_place(checks, twice=torch.ones(64)))[0] is Reason.REPEATED
 
 
 @pytest.mark.parametrize("text", [DOUBLE, IN_PLACE, OUTPUT_GIVEN, WRITES_OUTPUT, WRITES_EQUALS])
 def test_calls_may_write_what_the_reference_writes_or_ignores(make_checks: Any, text: str) -> None:
     written = {
         DOUBLE: set(),
-        IN_PLACE: {2, 3},
+        IN_PLACE: {1, 2},
         OUTPUT_GIVEN: {1},
         WRITES_OUTPUT: {1},
-        WRITES_EQUALS: {0, 2, 3},
+        WRITES_EQUALS: {1, 2},
     }
     assert make_checks(text).writable(PLACE) == written[text]
 

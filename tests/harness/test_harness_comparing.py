@@ -86,10 +86,10 @@ def test_a_value_has_the_structure_of_itself(value: Any) -> None:
         ({"a": 1}, {"b": 1}, "output has keys ['b']; expected ['a']"),
         ({"a": ONES}, {"a": None}, "output['a'] is None; expected a tensor"),
         (Pair(1, 2), (1, 2, 3), "output is a tuple; expected a Pair"),
-        (Pair(1, 2), {"left": 1, "up": 2}, "output has fields ['left', 'up']; expected ['left', 'right']"),
+        (Pair(1, 2), {"left": 1, "up": 2}, "output has keys ['left', 'up']; expected ['left', 'right']"),
         (Result(ONES), (ONES, 0), "output is a tuple; expected a Result"),
         (Pair(1, ONES), Pair(1, 2), "output.right is a int; expected a tensor"),
-        (Result(ONES), {"values": ONES}, "output has fields ['values']; expected ['count', 'values']"),
+        (Result(ONES), {"values": ONES}, "output has keys ['values']; expected ['count', 'values']"),
         (Result([ONES]), Result([None]), "output.values[0] is None; expected a tensor"),
         (None, ONES, "output is a Tensor; expected None"),
         (True, 1, "output is a int; expected a bool"),
@@ -157,13 +157,13 @@ def test_a_fault_of_structure_is_named_with_its_place(expected: Any, actual: Any
     ids=repr,
 )
 def test_another_kind_arrives_as_the_references(expected: Any, actual: Any, given: Any) -> None:
-    found = fitted(expected, actual, "output", ())
+    found = fitted(expected, actual, ())
     assert type(found) is type(given)
     assert repr(found) == repr(given)
 
 
 def test_a_bfloat16_tensor_becomes_an_array_of_the_references_dtype() -> None:
-    found = fitted(np.ones(2, np.float32), torch.ones(2, dtype=torch.bfloat16), "output", None)
+    found = fitted(np.ones(2, np.float32), torch.ones(2, dtype=torch.bfloat16), None)
     assert found.dtype == np.float32
 
 

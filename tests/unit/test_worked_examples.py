@@ -62,7 +62,7 @@ def test_a_named_module_has_the_named_symbol(path: str, symbol: str) -> None:
 @pytest.mark.parametrize(
     ("title", "word", "makers"),
     [
-        ("A key of `task.yml`", "same_dtype", set()),
+        ("A key of `task.yml`", "non_finite", set()),
         # Where this verdict comes from; another one comes from elsewhere.
         ("A verdict", "OUTPUT_LIMIT_EXCEEDED", {"build/step", "run/record", "run/task_harness_results"}),
     ],

@@ -45,8 +45,6 @@ class Answer:
     trace: str | None = None
     shared_inputs: tuple[int, ...] = ()
     """Tensors of the input that share memory with the output, by their addresses in the window."""
-    repeats_itself: bool = False
-    """Whether two tensors of the output are at the same address of the window."""
     overwritten: bool = False
     """Whether inputs were overwritten before the judge got the output."""
 
@@ -68,20 +66,26 @@ class Form:
     tensors: int
     in_place: bool
     """Whether a call's answer is its input afterwards, whatever it returns."""
+    written: frozenset[int] = frozenset()
+    """Tensors of the input that the reference wrote, by number in the tree."""
+    read: frozenset[int] = frozenset()
+    """Those that operations of torch read."""
+    shared: frozenset[int] = frozenset()
+    """Those whose memory the reference's output uses."""
     private: frozenset[int] = frozenset()
-    """Tensors of the input whose memory an answer may not have, by number in the tree."""
+    """Those whose memory an answer may not use."""
     described: Any = None
     """What a contestant may know of it: structure, shapes and dtypes, and that it is written in place; no values."""
 
     @classmethod
-    def of(cls, expected: Any, *, in_place: bool) -> Form:
+    def of(cls, expected: Any, *, in_place: bool, **uses: frozenset[int]) -> Form:
         """Take the form of the reference's output. Raise ``CannotCarry``."""
         nbytes = values.output_nbytes(expected, "output")
         count = len(aliasing.leaves(expected))
         value, encoder = values.form_of(expected), values.Encoder()
         tree = encoder.tree(values.without_scalars(value), "output")
         described = {"tree": tree, "table": encoder.table(), "in_place": in_place}
-        return cls(value=value, nbytes=nbytes, tensors=count, in_place=in_place, described=described)
+        return cls(value=value, nbytes=nbytes, tensors=count, in_place=in_place, described=described, **uses)
 
 
 class Copied:

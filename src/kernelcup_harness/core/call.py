@@ -106,23 +106,28 @@ class Caller:
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``, ``ChannelClosed``,
         ``BrokenProtocol``.
         """
-        held = not profile and form is not None and bool(form.private)
-        return self.open(self.timed(data, form, timeout_s=timeout_s, profile=profile, held=held))
+        private = form.private if form is not None and not profile else frozenset()
+        return self.open(self.timed(data, form, timeout_s=timeout_s, profile=profile, private=private))
 
     def timed(
-        self, data: Any, form: Form | None, *, timeout_s: float, profile: bool = False, held: bool = False
+        self,
+        data: Any,
+        form: Form | None,
+        *,
+        timeout_s: float,
+        profile: bool = False,
+        private: Collection[int] = (),
     ) -> Pending:
         """Call once with an input, timed from before it is handed out until the judge has the answer.
 
         Both copies through shared memory are included. Memory is shared and mapped before the clock starts. Open the
-        answer before the next call. With ``held``, the judge overwrites the input between the call's return and the
-        answer's copy: an answer that lies in it is lost. Raise as :meth:`call` does.
+        answer before the next call. The judge overwrites ``private`` tensors of the input between the call's return
+        and the answer's copy: an answer that lies in them is lost. Raise as :meth:`call` does.
         """
         until = time.monotonic() + timeout_s
         encoder = values.Encoder()
-        tree = encoder.tree(data, "input")
         layout = InputLayout(
-            tree=tree,
+            tree=encoder.tree(data, "input"),
             table=encoder.table(),
             bytes=max(1, encoder.nbytes),
             in_place=form is not None and form.in_place,
@@ -135,17 +140,17 @@ class Caller:
         staged = self._staged_on_host(encoder)
         # This creates the tensors over whatever the memory holds.
         self._give(slot, layout, timeout_s)
-        frame = pack(Go(slot=slot, profile=profile, held=held))
+        frame = pack(Go(slot=slot, profile=profile, held=bool(private)))
         begin = time.perf_counter_ns()
         if staged is None:
             encoder.write(arena)
         else:
             ctypes.memmove(arena.bytes.data_ptr(), staged.data_ptr(), encoder.nbytes)
         reply = self.line.reply(frame, timeout_s=max(0.0, until - time.monotonic()))
-        if held and form is not None and reply.get("type") != Failed.type:
+        if private and reply.get("type") != Failed.type:
             unpack(Returned, reply)
-            parts = overwritten(arena, encoder, data, form.private)
-            reply = self.line.reply(pack(Take(parts=parts)), timeout_s=max(0.0, until - time.monotonic()))
+            take = pack(Take(parts=overwritten(arena, encoder, data, private)))
+            reply = self.line.reply(take, timeout_s=max(0.0, until - time.monotonic()))
         assert self._outputs is not None
         memory = self._taken(end_of(reply.get("table"), self._outputs.size))
         wall_ns = float(time.perf_counter_ns() - begin)
@@ -157,7 +162,7 @@ class Caller:
             check_bands=partial(
                 check_guards, memory.bytes, self._poison.pattern, min(self._poison.count, memory.size)
             ),
-            overwritten=held,
+            overwritten=bool(private),
         )
 
     def _give(self, slot: int, layout: InputLayout, timeout_s: float) -> None:

@@ -15,10 +15,10 @@ from kernelcup_harness.protocol.enums import Reason
 from kernelcup_harness.wire import arrays, records
 from kernelcup_harness.wire import values as wire
 
+Dtypes = Collection[torch.dtype] | None
+"""What tensors of answers may have beside the reference's dtype; None for what :func:`may_stand_for` it."""
 COMPUTED = frozenset(dtype for dtype in wire.DTYPES.values() if not wire.is_opaque(dtype))
 """Dtypes that PyTorch has operations on."""
-LARGEST_BITS = 1023
-"""Whole numbers with more bits may have no floating-point number beside them."""
 
 
 class Misfit(ValueError):
@@ -33,54 +33,42 @@ class WritesInput(Misfit):
     reason = Reason.WRITES_INPUT
 
 
-def structure_fault(
-    expected: Any, actual: Any, where: str = "output", *, dtypes: Collection[torch.dtype] | None = ()
-) -> str:
+def structure_fault(expected: Any, actual: Any, *, dtypes: Dtypes = ()) -> str:
     """Return why :func:`fitted` refuses ``actual``, empty if it does not."""
     try:
-        fitted(expected, actual, where, dtypes)
+        fitted(expected, actual, dtypes)
     except Misfit as misfit:
         return str(misfit)
     return ""
 
 
-def fitted(expected: Any, actual: Any, where: str, dtypes: Collection[torch.dtype] | None) -> Any:
-    """Return an answer in the form of the reference's. Raise :class:`Misfit`.
-
-    Args:
-        expected: The reference's output.
-        actual: The answer.
-        where: Names the answer in texts.
-        dtypes: Those that its tensors may have beside the reference's; None for those that :func:`may_stand_for` it.
-    """
+def fitted(expected: Any, actual: Any, dtypes: Dtypes, where: str = "output") -> Any:
+    """Return an answer in the form of the reference's. Raise :class:`Misfit`."""
     if isinstance(expected, torch.Tensor) or arrays.is_array(expected):
-        return tensor_of(expected, actual, where, dtypes)
-    fields = records.record_fields(expected)
-    if fields is not None:
-        return record_of(expected, fields, actual, where, dtypes)
-    if isinstance(expected, (list, tuple)):
-        return sequence_of(expected, actual, where, dtypes)
-    if isinstance(expected, dict):
-        return mapping_of(expected, records.as_mapping(actual), where, dtypes)
+        return tensor_of(expected, actual, dtypes, where)
     if isinstance(expected, (bool, int, float, complex)) or arrays.is_number(expected):
         return number_of(expected, actual, where)
+    named = records.as_mapping(expected)
+    if isinstance(named, dict):
+        return named_parts(expected, named, actual, dtypes, where)
+    if isinstance(expected, (list, tuple)):
+        return items_of(expected, actual, dtypes, where)
     if type(actual) is not type(expected):
         raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
     return actual
 
 
-def tensor_of(expected: Any, actual: Any, where: str, dtypes: Collection[torch.dtype] | None) -> Any:
+def tensor_of(expected: Any, actual: Any, dtypes: Dtypes, where: str) -> Any:
     """Return a tensor or an array, as the reference's is; its elements are not read. A single one may be a number."""
     wanted = arrays.as_tensor(expected) if arrays.is_array(expected) else expected
     given = arrays.as_tensor(actual) if arrays.is_array(actual) else actual
-    if wanted.numel() == 1 and not isinstance(given, torch.Tensor):
-        number = None if wire.is_opaque(wanted.dtype) else converted(plain_number(given), wanted.dtype)
+    if not isinstance(given, torch.Tensor) and wanted.numel() == 1 and wanted.dtype in COMPUTED:
+        number = converted(given, kind_of(wanted.dtype), wanted.dtype)
         if number is not None:
             given = torch.tensor(number, dtype=wanted.dtype, device=wanted.device).reshape(wanted.shape)
     if not isinstance(given, torch.Tensor):
-        raise Misfit(
-            f"{where} is {name_of(actual)}; expected {'a tensor' if wanted is expected else 'an array'}"
-        )
+        kind = "a tensor" if wanted is expected else "an array"
+        raise Misfit(f"{where} is {name_of(actual)}; expected {kind}")
     if given.shape != wanted.shape:
         raise Misfit(f"{where} has shape {list(given.shape)}; expected {list(wanted.shape)}")
     allowed = may_stand_for(wanted.dtype, given.dtype) if dtypes is None else given.dtype in dtypes
@@ -90,8 +78,8 @@ def tensor_of(expected: Any, actual: Any, where: str, dtypes: Collection[torch.d
         raise Misfit(f"{where} is on {given.device.type}; expected on {wanted.device.type}")
     if wanted is expected:
         return given
-    # NumPy lacks some dtypes, such as bfloat16.
-    return arrays.as_array(given if given.dtype in arrays.DTYPES else given.to(wanted.dtype))
+    # NumPy lacks some of these dtypes, such as bfloat16.
+    return arrays.as_array(given if kind_of(given.dtype) in (bool, int) else given.to(wanted.dtype))
 
 
 def may_stand_for(expected: torch.dtype, actual: torch.dtype) -> bool:
@@ -100,7 +88,7 @@ def may_stand_for(expected: torch.dtype, actual: torch.dtype) -> bool:
     Whole numbers and bool have to hold every value of the reference's dtype. Floating-point numbers, and the parts
     of complex ones, need 16 bits: in fewer, nothing of what is expected may be left.
     """
-    if not COMPUTED >= {expected, actual}:
+    if not {expected, actual} <= COMPUTED:
         return False
     if kind_of(expected) is not kind_of(actual):
         return expected is torch.bool and kind_of(actual) is int
@@ -131,74 +119,66 @@ def range_of(dtype: torch.dtype) -> tuple[int, int]:
 
 
 def number_of(expected: Any, actual: Any, where: str) -> Any:
-    """Return a number of the reference's type. Its value counts, whatever holds it: one element of a tensor, too."""
-    wanted = arrays.dtype_of(expected) if arrays.is_number(expected) else type(expected)
-    number = converted(plain_number(actual), wanted)
+    """Return a number of the reference's type. Its value counts, whatever holds it."""
+    if arrays.is_number(expected):
+        number = converted(actual, type(expected.item()), arrays.dtype_of(expected))
+    else:
+        number = converted(actual, type(expected))
     if number is None:
         raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
     return type(expected)(number)
 
 
-def plain_number(value: Any) -> Any:
-    """Return a number, NumPy's number, or the one element of a tensor or an array, as Python's; None for others."""
+def converted(value: Any, kind: type, dtype: torch.dtype | None = None) -> Any:
+    """Return a number of one of Python's kinds with the same value, None if there is none.
+
+    Args:
+        value: A number of Python's or NumPy's, or one element of a tensor or an array.
+        kind: The type to return.
+        dtype: Has to hold the number if it is whole.
+    """
     value = arrays.as_tensor(value) if arrays.is_array(value) else value
     if isinstance(value, torch.Tensor):
-        return value.item() if value.numel() == 1 and not wire.is_opaque(value.dtype) else None
-    if arrays.is_number(value):
-        return value.item()
-    return value if isinstance(value, (bool, int, float, complex)) else None
-
-
-def converted(number: Any, wanted: torch.dtype | type) -> Any:
-    """Return a number of Python's with the same value that a dtype or a type holds, None if there is none."""
-    kind = kind_of(wanted) if isinstance(wanted, torch.dtype) else wanted
-    if number is None or isinstance(number, bool) or kind is bool:
-        return number if isinstance(number, bool) and kind is bool else None
-    if kind is int:
-        whole = isinstance(number, int) or (isinstance(number, float) and number.is_integer())
-        low, high = range_of(wanted) if isinstance(wanted, torch.dtype) else (number, number)
-        return int(number) if whole and low <= number <= high else None
-    if isinstance(number, complex) and kind is float:
+        value = value.item() if value.numel() == 1 and value.dtype in COMPUTED else None
+    number = value.item() if arrays.is_number(value) else value
+    if type(number) not in (bool, int, float, complex) or (
+        bool in (type(number), kind) and type(number) is not kind
+    ):
         return None
-    return kind(number) if not isinstance(number, int) or number.bit_length() <= LARGEST_BITS else None
+    try:
+        found = kind(number)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    low, high = range_of(dtype) if dtype is not None and kind is int else (found, found)
+    return found if kind is not int or (found == number and low <= found <= high) else None
 
 
-def sequence_of(expected: Any, actual: Any, where: str, dtypes: Collection[torch.dtype] | None) -> Any:
+def items_of(expected: Any, actual: Any, dtypes: Dtypes, where: str) -> Any:
     """Return a list or a tuple, as the reference's is, with its items fitted."""
-    if isinstance(actual, records.Fields):
-        actual = list(actual.values())
-    if not isinstance(actual, (list, tuple)):
+    given = list(actual.values()) if isinstance(actual, records.Fields) else actual
+    if not isinstance(given, (list, tuple)):
         raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
-    if len(actual) != len(expected):
-        raise Misfit(f"{where} has {len(actual)} items; expected {len(expected)}")
-    pairs = enumerate(zip(expected, actual, strict=True))
-    items = [fitted(e, a, f"{where}[{i}]", dtypes) for i, (e, a) in pairs]
+    if len(given) != len(expected):
+        raise Misfit(f"{where} has {len(given)} items; expected {len(expected)}")
+    pairs = enumerate(zip(expected, given, strict=True))
+    items = [fitted(right, mine, dtypes, f"{where}[{number}]") for number, (right, mine) in pairs]
     return items if isinstance(expected, list) else tuple(items)
 
 
-def mapping_of(expected: Any, actual: Any, where: str, dtypes: Collection[torch.dtype] | None) -> Any:
-    """Return a dict with the reference's keys, in their order."""
-    if not isinstance(actual, dict):
-        raise Misfit(f"{where} is {name_of(actual)}; expected a dict")
-    if actual.keys() != expected.keys():
-        raise Misfit(f"{where} has keys {key_names(actual)}; expected {key_names(expected)}")
-    return {key: fitted(expected[key], actual[key], f"{where}[{key!r}]", dtypes) for key in expected}
-
-
-def record_of(
-    expected: Any, names: tuple[str, ...], actual: Any, where: str, dtypes: Collection[torch.dtype] | None
-) -> Any:
-    """Return a record of the reference's class. A namedtuple is a tuple, too, and may be one without names."""
+def named_parts(expected: Any, named: dict[Any, Any], actual: Any, dtypes: Dtypes, where: str) -> Any:
+    """Return a dict or a record, as the reference's is, with its parts fitted. A tuple may be a namedtuple."""
     given = records.as_mapping(actual)
-    if type(actual) in (list, tuple) and isinstance(expected, tuple) and len(actual) == len(names):
-        given = dict(zip(names, actual, strict=True))
+    if isinstance(expected, tuple) and type(actual) in (list, tuple) and len(actual) == len(named):
+        given = dict(zip(named, actual, strict=True))
     if not isinstance(given, dict):
         raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
-    if given.keys() != set(names):
-        raise Misfit(f"{where} has fields {key_names(given)}; expected {sorted(names)}")
-    found = {n: fitted(getattr(expected, n), given[n], f"{where}.{n}", dtypes) for n in names}
+    if given.keys() != named.keys():
+        raise Misfit(f"{where} has keys {key_names(given)}; expected {key_names(named)}")
+    if isinstance(expected, dict):
+        return {key: fitted(part, given[key], dtypes, f"{where}[{key!r}]") for key, part in named.items()}
+    parts = {name: fitted(part, given[name], dtypes, f"{where}.{name}") for name, part in named.items()}
     try:
-        return records.build_record(type(expected), found)
+        return records.build_record(type(expected), parts)
     except Exception as error:
         # The task's own class may refuse values.
         raise Misfit(f"{where}: no {type(expected).__name__} has these values") from error

@@ -49,16 +49,12 @@ class Uses(LightMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Record one operation and run it."""
         kwargs = kwargs or {}
-        if isinstance(func, torch._ops.OpOverload) and not func.is_view and not makes_like(func):
+        # Of its argument, an operation like ``torch.empty_like`` takes the form.
+        reads = isinstance(func, torch._ops.OpOverload) and not func.is_view
+        if reads and not func.overloadpacket.__name__.endswith("_like"):
             for writes, tensor in tensors_of(func, args, kwargs):
                 (self.written if writes else self.read).update(self._numbers.get(memory_of(tensor), ()))
         return func(*args, **kwargs)
-
-
-def makes_like(func: Any) -> bool:
-    """Return whether an operation takes shape and dtype of a tensor only, like ``torch.empty_like``."""
-    name = func.overloadpacket.__name__
-    return bool(name.endswith("_like") or name.startswith("new_"))
 
 
 def tensors_of(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[bool, torch.Tensor]]:

@@ -9,8 +9,6 @@ import torch
 
 from kernelcup_harness.wire import arrays, records, values
 
-MAX_PAIRS = 1000
-
 # Taken from the class: an instance may override functions of the same names.
 ADDRESS = torch.Tensor.data_ptr
 DETACH = torch.Tensor.detach
@@ -41,32 +39,11 @@ def named_leaves(value: Any, where: str) -> Iterator[tuple[str, torch.Tensor]]:
         yield from named_leaves(part, path)
 
 
-def shared(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Return pairs (output, input) of indices whose memory overlaps."""
-    ranges = [(place, extent(tensor)) for place, tensor in enumerate(inputs) if tensor.numel()]
-    found = [
-        (number, place)
-        for number, tensor in enumerate(outputs)
-        if tensor.numel()
-        for place, (begin, end) in ranges
-        if extent(tensor)[0] < end and begin < extent(tensor)[1]
-    ]
-    return found[:MAX_PAIRS]
-
-
-def repeated(outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Return pairs of indices of outputs that begin at the same address.
-
-    Outputs with different addresses may overlap in range without a common element, like the columns of a matrix.
-    """
-    first: dict[int, int] = {}
-    found = []
-    for number, tensor in enumerate(outputs):
-        if tensor.numel():
-            before = first.setdefault(ADDRESS(tensor), number)
-            if before != number:
-                found.append((before, number))
-    return found[:MAX_PAIRS]
+def shared(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> set[int]:
+    """Return the inputs, by number, whose memory an output overlaps."""
+    mine = [extent(tensor) for tensor in outputs if tensor.numel()]
+    theirs = [(number, extent(tensor)) for number, tensor in enumerate(inputs) if tensor.numel()]
+    return {n for n, (begin, end) in theirs if any(first < end and begin < last for first, last in mine)}
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:

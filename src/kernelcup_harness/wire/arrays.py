@@ -12,14 +12,6 @@ import torch
 
 NUMBERS = "?bBhHiIlLqQefdFD"
 """NumPy's codes of the dtypes that PyTorch has too."""
-DTYPES = frozenset(
-    getattr(torch, name)
-    for name in (
-        *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
-)
-"""The same as PyTorch's."""
 
 
 def is_array(value: Any) -> bool:

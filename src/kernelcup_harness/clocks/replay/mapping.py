@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 import torch
@@ -60,7 +61,7 @@ def heap_of(mapping: Mapping, address: int) -> tuple[int, int]:
     return sizes[-1], mapping.create(address, sizes[-1])
 
 
-def writable_by_calls(checks: Checks, place: Place) -> set[int]:
+def writable_by_calls(checks: Checks, place: Place) -> Collection[int]:
     """Return the tensors of an input that calls may write: those that the reference writes or never reads.
 
     Without a reference this is unknown, and calls may write all of them.

@@ -292,8 +292,8 @@ class Replays:
         described = case.answers[at]
         memory = layout.AnswerMemory(described, view or self._mapping.view)
         output, _ = decoded(memory, described.table, described.tree, self._record_type)
-        shared, repeats = layout.sharing(described, case.layout.spans(at))
-        return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
+        shared = layout.sharing(described, case.layout.spans(at))
+        return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared)
 
     def _fired(self, request: Fire | FireEmpty, timeout_s: float | None = None) -> list[float]:
         times_ns = self._asked(request, Fired, timeout_s=timeout_s).ns

@@ -139,8 +139,7 @@ class WindowCalls:
         """Decode what has arrived. Raise :class:`CallFailed` or ``BrokenProtocol``."""
         answer, taken = opened(pending, self._record_type), pending.memory
         assert isinstance(taken, Taken)
-        shared, repeats = sharing(taken.answer, taken.spans)
-        return replace(answer, shared_inputs=shared, repeats_itself=repeats)
+        return replace(answer, shared_inputs=sharing(taken.answer, taken.spans))
 
     @staticmethod
     def _most_tensors(form: Form | None) -> int:
