@@ -69,9 +69,10 @@ def leaves(value: Any, where: str) -> list[tuple[str, torch.Tensor]]:
 
 def rebuilt(value: Any, change: Change, where: str) -> Any:
     """Return the value with ``change`` applied to each leaf."""
-    if type(value) in (list, tuple):
-        return type(value)(rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value))
-    if type(value) is dict:
+    if isinstance(value, (list, tuple)) and records.record_fields(value) is None:
+        items = [rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
         return {key: rebuilt(item, change, f"{where}[{key!r}]") for key, item in value.items()}
     if arrays.is_array(value):
         return arrays.as_array(change(where, arrays.as_tensor(value)))
