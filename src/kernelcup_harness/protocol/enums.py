@@ -76,7 +76,7 @@ class Reason(StrEnum):
     FORM = "form"
     """An output differs from the reference's in type, structure or shape, or in dtype where that counts."""
     ALIASED = "aliased"
-    """An output shares memory with an input or another output, and the task does not allow it."""
+    """An output shares memory with an input, and the task does not allow it."""
     REPEATED = "repeated"
     """Wrong on an input that was answered correctly before."""
     NEAR_TWIN = "near_twin"

@@ -188,7 +188,7 @@ class JobSpec:
     near_twins: bool = True
     """False if changing one element of each tensor would break what the task promises about its inputs."""
     aliasing: bool = False
-    """Whether outputs may share memory with inputs or each other even if the reference's do not."""
+    """Whether outputs may use the memory of inputs even if the reference's do not."""
     non_finite: bool = False
     """Whether an element may be NaN or infinite where the reference's is finite."""
     dtypes: list[str] | None = None

@@ -189,7 +189,7 @@ class Go(Message, name="go"):
     slot: int
     profile: bool
     held: bool = False
-    """Whether the answer waits for ``take``."""
+    """Whether the answer waits for `take`."""
 
 
 class Take(Message, name="take"):

@@ -48,7 +48,7 @@ OTHER_PHASE = "other"
 REASONS = {
     Reason.DIFFERS: "The checker found the answer wrong.",
     Reason.FORM: "The answer’s type, structure, shape or dtype differs from the reference’s.",
-    Reason.ALIASED: "An output shares memory with an input or another output.",
+    Reason.ALIASED: "An output shares memory with an input.",
     Reason.REPEATED: "It was wrong on an input that it had answered correctly before: it may depend on earlier calls.",
     Reason.NEAR_TWIN: "It was wrong on an input that differs in one element from an earlier one.",
     Reason.UNFINISHED: "The answer was incomplete when the stream finished: work ran elsewhere.",
