@@ -192,9 +192,13 @@ def test_an_honest_answer_of_an_odd_kind_is_right(bench: Bench, task: str, body:
 
 
 WRONG = [
-    ("twice", "return data", "aliased: the output shares memory with the input"),
-    ("copy", "return data", "aliased: the output shares memory with the input"),
-    ("copy", "return data.view(-1).view(8, 12)", "aliased: the output shares memory with the input"),
+    ("twice", "return data", "aliased: the output shares memory with a tensor of the input"),
+    ("copy", "return data", "aliased: the output shares memory with a tensor of the input"),
+    (
+        "copy",
+        "return data.view(-1).view(8, 12)",
+        "aliased: the output shares memory with a tensor of the input",
+    ),
     ("twice", "return (data * 2).view(1, 8, 12)", "form: output has shape [1, 8, 12]"),
     ("twice", "return [data * 2]", "form: output is a list; expected a tensor"),
     ("twice", "return (data * 2).long()", "form: output has dtype torch.int64; expected torch.float32"),

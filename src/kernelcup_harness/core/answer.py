@@ -16,7 +16,6 @@ from kernelcup_harness.wire.messages import Done, Failed, FailureKind, Profiled,
 
 MOST_TENSORS = 1024
 """Most tensors of an answer, unless the reference's has more: each costs the judge time."""
-MAX_TEXT = 16 << 10
 NOISE = 0x5B
 """The byte that the judge writes over inputs. Numbers made of it are finite, and far from what answers mostly have."""
 
@@ -68,10 +67,8 @@ class Form:
     """Whether a call's answer is its input afterwards, whatever it returns."""
     written: frozenset[int] = frozenset()
     """Tensors of the input that the reference wrote, by number in the tree."""
-    read: frozenset[int] = frozenset()
-    """Those that operations of torch read."""
-    shared: frozenset[int] = frozenset()
-    """Those whose memory the reference's output uses."""
+    unread: frozenset[int] = frozenset()
+    """Those that no operation of torch read."""
     private: frozenset[int] = frozenset()
     """Those whose memory an answer may not use."""
     described: Any = None

@@ -21,9 +21,9 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.protocol.spec import SampleName
 from kernelcup_harness.wire import aliasing, values
 
-OVERWRITTEN = (
-    "the output shares memory with the input, which was overwritten when the call had returned: return a tensor of "
-    "its own, or write into the output that the task hands over"
+SHARES = (
+    "the output shares memory with {} of the input, which the task reads: return a tensor of its own, or write into "
+    "the output that the task hands over"
 )
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
@@ -133,9 +133,11 @@ class Checks:
         """Return the form of answers, None if the task has no reference."""
         return self._forms.form(place) if self._task.has_reference else None
 
-    def writable(self, place: Place) -> frozenset[int] | None:
-        """Return the tensors of an input that calls may write, None if the task has no reference."""
-        return self._forms.writable(place) if self._task.has_reference else None
+    def writable(self, place: Place) -> frozenset[int]:
+        """Return the tensors of an input that calls may write: all if the task has no reference."""
+        if self._task.has_reference:
+            return self._forms.writable(place)
+        return frozenset(range(len(aliasing.leaves(self._made(place, 0)))))
 
     def expected(self, data: Any) -> Any:
         """Return the reference's output for an input, which it may overwrite. Raise ``TaskFault``."""
@@ -169,7 +171,7 @@ class Checks:
             text = self._checked(place, sample, data, answer.output)
             fault = self._differs(place, sample, answer.output, text) if text else None
         if fault is not None and answer.overwritten and holds_noise(answer.output):
-            return Fault(reason=Reason.ALIASED, text=OVERWRITTEN)
+            return Fault(reason=Reason.ALIASED, text=SHARES.format("a tensor"))
         return fault
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
@@ -178,11 +180,7 @@ class Checks:
             return None
         for number in answer.shared_inputs:
             if number in form.private:
-                text = (
-                    f"the output shares memory with tensor {number} of the input, which the task reads: "
-                    "return a tensor of its own, or write into the output that the task hands over"
-                )
-                return Fault(reason=Reason.ALIASED, text=text)
+                return Fault(reason=Reason.ALIASED, text=SHARES.format(f"tensor {number}"))
         return None
 
     def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:

@@ -11,7 +11,7 @@ import torch
 
 from kernelcup_harness.core import uses
 from kernelcup_harness.core.answer import Form
-from kernelcup_harness.core.structure import Dtypes, Misfit, WritesInput, fitted
+from kernelcup_harness.core.structure import Dtypes, WritesInput, fitted, structure_fault
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.protocol.spec import SampleName
 from kernelcup_harness.wire import aliasing, values
@@ -53,10 +53,9 @@ class Forms:
         """Return the form of the answer to a case's first input."""
         if place.key not in self._forms:
             form = self._forms[place.key] = self._observed(place, FIRST)
-            if not form.in_place and not self._aliasing:
-                tensors = aliasing.leaves(self._make_input(place, FIRST))
-                private = frozenset(range(len(tensors))) - form.shared - self._of_no_effect(place)
-                self._forms[place.key] = replace(form, private=private)
+            everything = form.in_place or self._aliasing
+            private = frozenset() if everything else form.private - self._of_no_effect(place)
+            self._forms[place.key] = replace(form, private=private)
         return self._forms[place.key]
 
     def writable(self, place: Place) -> frozenset[int]:
@@ -64,21 +63,20 @@ class Forms:
         return self.form(place).written | self._of_no_effect(place)
 
     def fitted(self, place: Place, sample: SampleName, data: Any, output: Any) -> tuple[Any, str]:
-        """Return an answer in the form of the reference's to this input. Raise :class:`Misfit`.
+        """Return an answer in the form of the reference's to this input. Raise ``Misfit``.
 
         Where the reference works in place, the judge's input is the answer, with the tensors that the reference
         writes as the call has left them. The text says what an author has to know if the call has changed nothing.
         """
         first, alike = self.form(place), self._alike.setdefault((*place.key, signature(data)), {})
         known = list(alike.values())
-        try:
-            if len(known) < ALIKE or any(form.described != known[0].described for form in known):
-                raise Misfit
-            value = fitted(known[0].value, output, self._dtypes)
-        except Misfit:
+        agree = len(known) >= ALIKE and all(form.described == known[0].described for form in known)
+        if not agree or structure_fault(known[0].value, output, dtypes=self._dtypes):
             expected = self._task.expected(self._make_input(place, sample))
             alike[sample] = Form.of(expected, in_place=first.in_place)
-            value = fitted(expected, output, self._dtypes)
+        else:
+            expected = known[0].value
+        value = fitted(expected, output, self._dtypes)
         return self._rebuilt(place, sample, data, value) if first.in_place else (value, "")
 
     def _rebuilt(self, place: Place, sample: SampleName, data: Any, output: Any) -> tuple[Any, str]:
@@ -105,12 +103,13 @@ class Forms:
         after = output if self._task.in_place else given
         if len(aliasing.leaves(after)) != len(given):
             raise TaskFault("ref_kernel returns None (the task works in place), but adds or removes tensors")
+        numbers = frozenset(range(len(given)))
         form = Form.of(
             output,
             in_place=self._task.in_place,
             written=frozenset(used.written | differing(before, after)),
-            read=frozenset(used.read),
-            shared=frozenset(aliasing.shared(aliasing.leaves(output), given)),
+            unread=numbers - used.read,
+            private=numbers - aliasing.shared(aliasing.leaves(output), given),
         )
         self._alike.setdefault((*place.key, signature(before)), {})[sample] = form
         return form
@@ -119,7 +118,7 @@ class Forms:
         """Return the tensors of an input whose contents change nothing, for example the place for an output."""
         if place.key not in self._ignored:
             make = partial(self._make_input, place, FIRST)
-            unread = set(range(len(aliasing.leaves(make())))) - self._forms[place.key].read
+            unread = self._forms[place.key].unread
             self._ignored[place.key] = {number for number in unread if self._task.ignores(make, number)}
         return self._ignored[place.key]
 

@@ -130,13 +130,7 @@ def number_of(expected: Any, actual: Any, where: str) -> Any:
 
 
 def converted(value: Any, kind: type, dtype: torch.dtype | None = None) -> Any:
-    """Return a number of one of Python's kinds with the same value, None if there is none.
-
-    Args:
-        value: A number of Python's or NumPy's, or one element of a tensor or an array.
-        kind: The type to return.
-        dtype: Has to hold the number if it is whole.
-    """
+    """Return the one number that a value holds, as one of Python's kinds and in a dtype's range; None for none."""
     value = arrays.as_tensor(value) if arrays.is_array(value) else value
     if isinstance(value, torch.Tensor):
         value = value.item() if value.numel() == 1 and value.dtype in COMPUTED else None

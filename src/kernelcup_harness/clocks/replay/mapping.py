@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Protocol
 
 import torch
@@ -14,7 +13,6 @@ from kernelcup_harness.window import layout
 from kernelcup_harness.window.addresses import granules
 from kernelcup_harness.window.layout import HIDDEN_FROM, CannotLie, Layout
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.wire import aliasing
 
 HEAP_SHARE, INPUTS_SHARE = 0.3, 0.15
 """Shares of the device's memory: for a contestant's tensors, and for all inputs that lie in the window at once. The
@@ -61,17 +59,6 @@ def heap_of(mapping: Mapping, address: int) -> tuple[int, int]:
     return sizes[-1], mapping.create(address, sizes[-1])
 
 
-def writable_by_calls(checks: Checks, place: Place) -> Collection[int]:
-    """Return the tensors of an input that calls may write: those that the reference writes or never reads.
-
-    Without a reference this is unknown, and calls may write all of them.
-    """
-    known = checks.writable(place)
-    if known is not None:
-        return known
-    return set(range(len(aliasing.leaves(checks.make_input(place, SampleName(input=0))))))
-
-
 def laid_out(checks: Checks, place: Place, mapping: Mapping, number: int, *, hidden: bool) -> Layout:
     """Return the layout of a case's inputs, by the input with a given number. Raise :class:`NotReplayed`."""
     data = checks.make_input(place, SampleName(input=number))
@@ -79,8 +66,8 @@ def laid_out(checks: Checks, place: Place, mapping: Mapping, number: int, *, hid
     places = min(PLACES, int(INPUTS_SHARE * mapping.total_bytes()) // nbytes)
     if not places:
         raise NotReplayed(WhyNot.MEMORY, "" if hidden else f"{nbytes} bytes of input")
-    writable, away = writable_by_calls(checks, place), HIDDEN_FROM if hidden else 0
+    away = HIDDEN_FROM if hidden else 0
     try:
-        return Layout(data, places=places, writable=writable, device=mapping.device, away=away)
+        return Layout(data, places=places, writable=checks.writable(place), device=mapping.device, away=away)
     except CannotLie as error:
         raise NotReplayed(WhyNot.HOST_INPUT) from error
