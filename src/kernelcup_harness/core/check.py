@@ -108,7 +108,6 @@ class Checks:
         self._secret = secret
         self._more = more
         self._explain = explain
-        self._aliasing = aliasing
         self._non_finite = non_finite
         self._dtypes = dtypes
         self._seeds_below = seeds_below
@@ -176,12 +175,8 @@ class Checks:
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
         form = self.form(place)
-        if form is None or self._aliasing:
-            return None
-        for number in answer.shared_inputs:
-            if number in form.private:
-                return Fault(reason=Reason.ALIASED, text=SHARES.format(f"tensor {number}"))
-        return None
+        taken = form.private.intersection(answer.shared_inputs) if form is not None else None
+        return Fault(reason=Reason.ALIASED, text=SHARES.format(f"tensor {min(taken)}")) if taken else None
 
     def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         """Return the fault of an answer that is not finite where the reference's is, else None."""
