@@ -67,7 +67,7 @@ def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 def unused(spec: JobSpec) -> Doubts:
     """Return the doubts of a job whose contestants are not called."""
     nothing: Any = None
-    places: Any = SimpleNamespace(place=lambda _stage, case: case)
+    places: Any = SimpleNamespace(place=lambda _stage, case: case, remarks={1: "not of case 0"})
     watch = DeviceWatch(gpu=False, gauge=NoGauge())
     return Doubts(spec, checks=places, watch=watch, processes=2, tell=nothing, phase=nothing)
 
@@ -333,6 +333,12 @@ def test_on_a_gpu_calls_that_scatter_too_much_are_a_finding(backend: Backend, fo
     timed = replace(scattered, audit=audit)
     assert [each.code for each in unused(ranked(backend=backend)).findings(CASE, timed)] == found
     assert audit.score_ns == 20e3
+
+
+def test_a_wrong_answer_that_does_not_count_is_a_finding_that_does_not_hold_the_result() -> None:
+    timing = Timing(samples_ns=[8e3] * 20, audit=Audit(score_ns=8e3, level=TrustLevel.WALL_CLOCK))
+    (found,) = unused(ranked()).findings(replace(CASE, index=1), timing)
+    assert (found.code, found.text, found.quarantines) == ("excused_twin", "not of case 0", False)
 
 
 def test_checks_give_the_references_output() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_an_input_that_was_right_before_is_told_when_it_is_wrong(make_checks: An
 
 def test_a_twin_answered_with_the_others_answer_is_told(make_checks: Any) -> None:
     checks = make_checks(DOUBLE)
-    assert checks.has_twins(PLACE)
+    assert list(checks.twins(PLACE)) == [True]
     assert reason(checks, right(checks), TWIN) is Reason.NEAR_TWIN
     assert reason(checks, right(checks, TWIN), TWIN) is Reason.NONE
 
@@ -144,7 +145,7 @@ def test_a_twin_differs_in_one_element_of_a_tensor_and_is_the_same_each_time(mak
 
 
 def test_a_twin_that_the_tasks_own_reference_fails_is_none(make_checks: Any) -> None:
-    assert not make_checks(PICKY).has_twins(PLACE)
+    assert not make_checks(PICKY).twins(PLACE)
 
 
 def test_inputs_are_drawn_from_the_secret_only_where_ranked(make_checks: Any) -> None:
@@ -451,29 +452,166 @@ def check_implementation(data, output):
     return "" if torch.equal(ref_kernel(data), output) else "wrong"
 """
 READ = ["data", "order", "scale", "bias", "index"]
-EVERY = "a near-twin differs in an element of every tensor that the reference reads"
+
+
+def twins_of(checks: Checks, place: Place = PLACE, number: int = 0) -> list[SampleName]:
+    """Return the names of all twins of an input."""
+    return [SampleName(input=number, twin=True, part=part) for part in range(len(checks.twins(place)))]
 
 
 def changed(checks: Checks, place: Place = PLACE, number: int = 0) -> dict[str, int]:
-    """Return how many elements of each named tensor a twin has changed, without those that it has not."""
-    plain = checks.make_input(place, SampleName(input=number))
-    twin = checks.make_input(place, SampleName(input=number, twin=True))
-    counts = {name: int((plain[name] != twin[name]).sum()) for name in plain}
-    return {name: count for name, count in counts.items() if count}
+    """Return in how many elements the twin of each named tensor differs; each twin differs in one tensor only."""
+    plain, found = checks.make_input(place, SampleName(input=number)), dict[str, int]()
+    for name in twins_of(checks, place, number):
+        twin = checks.make_input(place, name)
+        ((tensor, count),) = (
+            (name, count) for name in plain if (count := int((plain[name] != twin[name]).sum()))
+        )
+        assert tensor not in found
+        found[tensor] = count
+    return found
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_twin_differs_in_each_tensor_that_is_read_and_in_no_other(make_checks: Any, number: int) -> None:
+def test_each_tensor_that_is_read_has_a_twin_and_no_other(make_checks: Any, number: int) -> None:
     assert changed(make_checks(SEVERAL), number=number) == dict.fromkeys(READ, 1)
 
 
 @pytest.mark.parametrize("kept", ["bias", "scale", "index"])
 def test_each_tensor_that_is_read_is_wrong_to_leave_out(make_checks: Any, kept: str) -> None:
     checks = make_checks(SEVERAL)
-    data = checks.make_input(PLACE, TWIN)
-    data[kept] = checks.make_input(PLACE, FIRST)[kept]
-    assert reason(checks, checks.expected(data), TWIN) is Reason.NEAR_TWIN
-    assert reason(checks, checks.expected(checks.make_input(PLACE, TWIN)), TWIN) is Reason.NONE
+    plain = checks.make_input(PLACE, FIRST)
+    found = {}
+    for name in twins_of(checks):
+        data = checks.make_input(PLACE, name)
+        (tensor,) = (each for each in data if not torch.equal(data[each], plain[each]))
+        data[kept] = plain[kept]
+        found[tensor] = reason(checks, checks.expected(data), name)
+        assert reason(checks, checks.expected(checks.make_input(PLACE, name)), name) is Reason.NONE
+    assert found == {each: Reason.NEAR_TWIN if each == kept else Reason.NONE for each in READ}
+
+
+def test_the_text_names_the_element_that_was_changed(make_checks: Any) -> None:
+    checks = make_checks(SEVERAL)
+    plain = checks.make_input(PLACE, FIRST)
+    for name in twins_of(checks):
+        data, told = checks.make_input(PLACE, name), checks.make_input(PLACE, name)
+        (tensor,) = (each for each in data if not torch.equal(data[each], plain[each]))
+        (at,) = (plain[tensor] != told[tensor]).nonzero().tolist()
+        answer = Answer(output=checks.expected(checks.make_input(PLACE, FIRST)))
+        fault = checks.fault(PLACE, name, data, answer)
+        ends = [f"{each[tensor][tuple(at)].item():.9g}" for each in (plain, told)]
+        assert fault is not None
+        assert fault.text.startswith(
+            "on an input that differs from an earlier one in one element of "
+            f"`data['{tensor}']` (at {at}: {ends[0]} -> {ends[1]}): wrong"
+        )
+
+
+RAGGED = """
+import torch
+def generate_input(size, seed):
+    g = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 9, (size,), generator=g)
+    offsets = torch.cumsum(lengths, 0) - lengths
+    made = {"data": torch.randn(int(lengths.sum()), generator=g), "offsets": offsets, "lengths": lengths}
+    return made
+def ref_kernel(data):
+    pairs = zip(data["offsets"].tolist(), data["lengths"].tolist())
+    return torch.stack([data["data"][o : o + n].sum() for o, n in pairs])
+def check_implementation(data, output):
+    return torch.allclose(ref_kernel(data), output, atol=1e-5)
+"""
+"""A task whose tensors of integers have to agree."""
+
+
+def by_lengths(data: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Sum ragged rows without their offsets: right wherever these agree with the lengths."""
+    return torch.stack([each.sum() for each in data["data"].split(data["lengths"].tolist())])
+
+
+def by_starts(data: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Sum ragged rows without their lengths."""
+    ends = [*data["offsets"].tolist(), len(data["data"])]
+    return torch.stack([data["data"][begin:end].sum() for begin, end in itertools.pairwise(ends)])
+
+
+def reasons(checks: Checks, kernel: Callable[[Any], Any]) -> list[Reason]:
+    """Return the reasons against a kernel's answers to all twins of the first input."""
+    return [reason(checks, kernel(checks.make_input(PLACE, name)), name) for name in twins_of(checks)]
+
+
+def test_tensors_of_integers_that_have_to_agree_are_no_reason_to_refuse(make_checks: Any) -> None:
+    checks = make_checks(RAGGED)
+    assert list(checks.twins(PLACE)) == [True, False, False]
+    assert reasons(checks, by_starts) == [Reason.NONE] * 3
+    assert "one element of `data['" in checks.remarks[0]
+    assert "near_twins: false" in checks.remarks[0]
+
+
+def test_a_kernel_that_follows_every_tensor_leaves_no_remark(make_checks: Any) -> None:
+    checks = make_checks(RAGGED)
+    assert reasons(checks, checks.expected) == [Reason.NONE] * 3
+    assert not checks.remarks
+
+
+def by_fingerprint(checks: Checks, print_of: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """Return a kernel that answers again what it answered to the same fingerprint, the first input's to begin with."""
+    first = checks.make_input(PLACE, FIRST)
+    known = {print_of(first): checks.expected(first)}
+    return lambda data: known.setdefault(print_of(data), checks.expected(data))
+
+
+@pytest.mark.parametrize("tensors", [["data"], ["offsets"], ["lengths"], ["offsets", "lengths"]])
+def test_who_recognises_an_input_by_a_few_elements_is_refused(make_checks: Any, tensors: list[str]) -> None:
+    checks = make_checks(RAGGED)
+    kernel = by_fingerprint(checks, lambda data: [data[name][:2].tolist() for name in tensors].__repr__())
+    assert reasons(checks, kernel)[0] is Reason.NEAR_TWIN
+
+
+def test_who_knows_all_floats_of_an_input_is_excused_and_met_no_such_input_before(make_checks: Any) -> None:
+    """No timed input has the floats of another one."""
+    checks = make_checks(RAGGED)
+    kernel = by_fingerprint(checks, lambda data: repr(data["data"].tolist()))
+    assert reasons(checks, kernel) == [Reason.NONE] * 3
+    fresh = [checks.make_input(PLACE, SampleName(input=number)) for number in range(1, 9)]
+    assert all(torch.equal(kernel(data), checks.expected(data)) for data in fresh)
+
+
+def test_an_input_of_integers_alone_has_no_twin_that_is_excused(make_checks: Any) -> None:
+    whole = "torch.randint(99, (int(lengths.sum()),)"
+    checks = make_checks(RAGGED.replace("torch.randn(int(lengths.sum())", whole))
+    assert list(checks.twins(PLACE)) == [True] * 3
+    assert Reason.NEAR_TWIN in reasons(checks, by_starts)
+
+
+def test_where_only_integers_differ_from_input_to_input_every_twin_counts(make_checks: Any) -> None:
+    """Else answers kept by the constant and a few integers would be right wherever a twin counts."""
+    values = "torch.randn(int(lengths.sum()), generator=g)"
+    whole = "torch.randint(99, (600,), generator=g), 'scale': torch.full((1,), 0.5)"
+    text = RAGGED.replace(values, whole).replace('data["data"][o', 'data["scale"][0] * data["data"][o')
+    assert list(make_checks(text).twins(PLACE)) == [True] * 4
+    drawn = text.replace("torch.full((1,), 0.5)", "torch.rand(1, generator=g)")
+    assert list(make_checks(drawn).twins(PLACE)) == [True, False, False, False]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "bool"])
+def test_narrow_integers_are_data_and_count(make_checks: Any, dtype: str) -> None:
+    checks = make_checks(
+        RAGGED.replace("return made", f'made["lengths"] = lengths.to(torch.{dtype}); return made')
+    )
+    assert all(checks.twins(PLACE))
+
+
+def test_of_many_tensors_several_change_in_one_twin(make_checks: Any) -> None:
+    text = DOUBLE.replace("return torch.randn(size, ", "return [torch.randn(size, ").replace(
+        "(seed))\n", "(seed + n)) for n in range(20)]\n", 1
+    )
+    checks = make_checks(text.replace("data * 2", "sum(data)"))
+    plain = checks.make_input(PLACE, FIRST)
+    twins = [checks.make_input(PLACE, name) for name in twins_of(checks)]
+    changed = [[n for n in range(20) if not torch.equal(twin[n], plain[n])] for twin in twins]
+    assert changed == [list(range(part, 20, 8)) for part in range(8)]
 
 
 def test_a_reference_that_torch_shows_nothing_of_is_tried_tensor_by_tensor(make_checks: Any) -> None:
@@ -513,11 +651,11 @@ def test_half_of_the_work_is_wrong_on_a_twin_of_inputs_that_repeat(make_checks: 
     text = text.replace("data * 2", "data[0] + data[1]")
     checks = make_checks(text)
     for number in range(8):
-        twin = SampleName(input=number, twin=True)
-        for keep in (slice(0, 32), slice(32, 64)):
-            data = checks.make_input(PLACE, twin)
-            half = (data[0] + data[1])[keep]
-            assert reason(checks, torch.cat([half, half]), twin) is Reason.NEAR_TWIN
+        for twin in twins_of(checks, number=number):
+            for keep in (slice(0, 32), slice(32, 64)):
+                data = checks.make_input(PLACE, twin)
+                half = (data[0] + data[1])[keep]
+                assert reason(checks, torch.cat([half, half]), twin) is Reason.NEAR_TWIN
 
 
 def test_a_later_twin_on_which_the_reference_fails_counts_for_nothing(make_checks: Any) -> None:
@@ -526,7 +664,7 @@ def test_a_later_twin_on_which_the_reference_fails_counts_for_nothing(make_check
     )
     checks = make_checks(text)
     good = Place(StageName.TEST, 0, {"size": 64, "seed": 2})
-    assert checks.has_twins(good)
+    assert checks.twins(good)
     for number in range(1, 9):
         twin = SampleName(input=number, twin=True)
         data = checks.make_input(good, twin)

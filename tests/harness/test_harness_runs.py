@@ -26,6 +26,8 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Limits,
     Mode,
+    Reason,
+    Replay,
     RunReport,
     SandboxPolicy,
     SourceTree,
@@ -174,6 +176,35 @@ def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finish
     assert first & second == {of_the_public_seed}
     assert first - {of_the_public_seed}
     assert second - {of_the_public_seed}
+
+
+SCALED = """
+import torch
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, generator=generator), torch.full((size,), 0.5)
+def ref_kernel(data):
+    return data[0] * data[1]
+def check_implementation(data, output):
+    return torch.equal(output, data[0] * data[1])
+"""
+
+
+def test_a_replay_of_the_twin_that_failed_changes_the_same_element(warm: Run) -> None:
+    """The second twin of an input fails here, so its name has to say which."""
+    spec = quick_spec("def custom_kernel(data):\n    return data[0] * 0.5\n", mode=Mode.LEADERBOARD)
+    spec = dataclasses.replace(spec, sources={"reference.py": SCALED})
+    report = warm(spec)
+    (case,) = report.stages[-1].cases
+    assert (case.reason, case.failed_on) == (
+        Reason.NEAR_TWIN,
+        dataclasses.replace(case.failed_on, twin=True, part=1),
+    )
+    again = Replay(stage=StageName.RANKED, case=0, sample=case.failed_on)
+    replayed = warm(dataclasses.replace(spec, replay=again, secret_seed=report.secret_seed))
+    (once,) = replayed.stages[-1].cases
+    assert (once.reason, once.message, once.checks) == (Reason.NEAR_TWIN, case.message, 1)
+    assert "one element of `data[1]`" in case.message
 
 
 def input_of_the_public_seed() -> tuple[int, ...]:

@@ -107,7 +107,7 @@ class WallClock:
         sample, counts = case.next_sample()
         began, checks = time.monotonic(), self._checks
         place = checks.place(stage.name, case.case)
-        sample = case.use(sample, partial(checks.has_twins, place))
+        sample = case.use(sample, partial(checks.twins, place))
         data, form = checks.make_input(place, sample), checks.form(place)
         answer = calls.open(calls.timed(data, form, timeout_s=self._remaining()))
         clock, slowed_down = self._doubt.look() if counts else (None, False)

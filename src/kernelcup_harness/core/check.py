@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -21,6 +21,10 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.protocol.spec import SampleName
 from kernelcup_harness.wire import aliasing, values
 
+REMARK = (
+    "a wrong answer to an input that differs from an earlier one in {} did not count: tensors of integers may have to "
+    "agree. If they have to, the task says `near_twins: false`; if not, the submission does not read this one"
+)
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
 
@@ -61,14 +65,15 @@ class Wrong(Exception):
 class MoreInputs(Protocol):
     """Adds inputs that are made by a change of others. What it does about other inputs is ignored."""
 
-    def exist(self, place: Place, make: Callable[[int], Any]) -> bool:
-        """Return whether inputs of a case can be changed; ``make`` makes the input with a number."""
+    def twins(self, place: Place, make: Callable[[int], Any]) -> Sequence[bool]:
+        """Return for each twin of an input of a case whether a wrong answer to it counts; ``make`` makes the input with
+        a number. Those that count come first, and if there are any twins, one counts."""
 
-    def change(self, place: Place, number: int, data: Any, make: Callable[[int], Any]) -> None:
-        """Change the input with this number in place."""
+    def change(self, place: Place, sample: SampleName, data: Any, make: Callable[[int], Any]) -> None:
+        """Change an input in place to its twin of that name."""
 
-    def is_input(self, place: Place, number: int, make: Callable[[int], Any]) -> bool:
-        """Return whether the changed input is one of the task; if not, no answer to it is wrong."""
+    def is_input(self, place: Place, sample: SampleName, make: Callable[[int], Any]) -> bool:
+        """Return whether the twin is an input of the task; if not, no answer to it is wrong."""
 
 
 Explain = Callable[[Any, Any, tuple[float, float] | None, str], Mismatch | None]
@@ -114,6 +119,8 @@ class Checks:
         self._repeats: dict[tuple[StageName, int], bool] = {}
         self._written: dict[tuple[StageName, int], set[int]] = {}
         self._right: set[tuple[StageName, int, int]] = set()
+        self.remarks: dict[int, str] = {}
+        """What the task's author should know of wrong answers that do not count, by case."""
 
     @staticmethod
     def place(stage: StageName, case: PlannedCase) -> Place:
@@ -123,7 +130,7 @@ class Checks:
         """Return a fresh copy of an input, with equal contents for equal names. Raise ``TaskFault``."""
         data = self._made(place, sample.input)
         if sample.twin and self._more is not None:
-            self._more.change(place, sample.input, data, partial(self._made, place))
+            self._more.change(place, sample, data, partial(self._made, place))
         return data
 
     def _made(self, place: Place, number: int) -> Any:
@@ -150,9 +157,20 @@ class Checks:
         """Return the reference's output for an input, which it may overwrite. Raise ``TaskFault``."""
         return self._task.expected(data)
 
-    def has_twins(self, place: Place) -> bool:
-        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
-        return self._more is not None and self._more.exist(place, partial(self._made, place))
+    def twins(self, place: Place) -> Sequence[bool]:
+        """Return for each twin of an input whether a wrong answer to it counts; nothing if there are no twins."""
+        return self._more.twins(place, partial(self._made, place)) if self._more is not None else []
+
+    def counts(self, place: Place, sample: SampleName) -> bool:
+        """Return whether a wrong answer counts: only those to some twins do not."""
+        if not sample.twin or self._more is None:
+            return True
+        if not self._more.is_input(place, sample, partial(self._made, place)):
+            return False
+        counts = self.twins(place)[sample.part]
+        if not counts:
+            self.remarks[place.index] = REMARK.format(self._changed(place, sample))
+        return counts
 
     def fault(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return the fault of an answer to ``data``, None if it is right. Do not use ``data`` afterwards."""
@@ -165,7 +183,7 @@ class Checks:
         if fault is None:
             text = self._checked(place, sample, data, answer.output)
             fault = self._differs(place, sample, answer.output, text) if text else None
-        if fault is not None and sample.twin and not self._is_input(place, sample.input):
+        if fault is not None and not self.counts(place, sample):
             return None
         if fault is None:
             self._right.add((*place.key, sample.input))
@@ -276,7 +294,7 @@ class Checks:
         reason = Reason.DIFFERS
         if sample.twin:
             reason = Reason.NEAR_TWIN
-            text = f"on an input that differs from an earlier one in one element of each tensor: {text}"
+            text = f"on an input that differs from an earlier one in {self._changed(place, sample)}: {text}"
         elif (*place.key, sample.input) in self._right:
             reason = Reason.REPEATED
             text = f"on an input that was answered correctly before: {text}"
@@ -285,8 +303,16 @@ class Checks:
     def _expected(self, place: Place, sample: SampleName) -> Any:
         return self._task.expected(self.make_input(place, sample))
 
-    def _is_input(self, place: Place, number: int) -> bool:
-        return self._more is None or self._more.is_input(place, number, partial(self._made, place))
+    def _changed(self, place: Place, sample: SampleName) -> str:
+        """Say what a twin changes: the first tensor, and its element before and after."""
+        try:
+            plain, twin = self._made(place, sample.input), self.make_input(place, sample)
+            found = self._explain(plain, twin, (0.0, 0.0), "data")
+            assert found is not None
+            at = found.first[0]
+            return f"one element of `{found.where}` (at {at.position}: {at.expected} -> {at.actual})"
+        except Exception:
+            return "one element"
 
     def _seed(self, place: Place, number: int) -> int:
         """Return the seed of one input. The first is the case's own; only the ranked stage uses the secret."""

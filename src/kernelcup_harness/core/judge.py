@@ -138,18 +138,21 @@ class Judge:
         samples = [SampleName(input=number) for number in range(self._job.spec.rules.checks)]
         if stage.name is StageName.PROFILE:
             samples = samples[:1]
+        elif self._job.spec.rules.test_twins:
+            twins = self._job.checks.twins(self._job.checks.place(stage.name, calls.case))
+            samples += [SampleName(input=0, twin=True, part=part) for part in range(len(twins))]
         for sample in [stage.replayed] if stage.replayed is not None else samples:
             failed = self.attempt(stage, calls, partial(self._call, stage, calls, sample))
             if failed is not None:
                 return failed
             self.progress(stage, calls)
-        return self.accepted(calls)
+        return replace(self.accepted(calls), message=self._job.checks.remarks.get(calls.case.index, ""))
 
     def _call(self, stage: Stage, calls: CaseCalls, sample: SampleName) -> None:
         """Call the contestant once and check its answer. Raise ``Wrong``."""
         checks, profiled = self._job.checks, stage.name is StageName.PROFILE
         place = checks.place(stage.name, calls.case)
-        if sample.twin and not checks.has_twins(place):
+        if sample.twin and not checks.twins(place):
             sample = SampleName(input=sample.input)
         calls.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
@@ -173,8 +176,11 @@ class Judge:
             return self._result(calls, Verdict.WRONG_ANSWER, wrong.fault)
         except CallFailed as failure:
             assert calls is not None
-            calls.failed_on = calls.current
             verdict, reason = FAILURES[failure.kind]
+            place, sample = self._job.checks.place(stage.name, calls.case), calls.current
+            if reason is Reason.EXCEPTION and sample and not self._job.checks.counts(place, sample):
+                return None
+            calls.failed_on = sample
             line = line_in(failure.text, self._job.spec)
             return self._result(calls, verdict, Fault(reason=reason, text=failure.text), line=line)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:

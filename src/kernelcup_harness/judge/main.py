@@ -145,7 +145,7 @@ class SetUp:
 
     def _checks(self, task: TaskCode, stages: Sequence[Stage]) -> Checks:
         spec, more = self._spec, None
-        if any(stage.timed for stage in stages):
+        if spec.near_twins and (spec.rules.test_twins or any(stage.timed for stage in stages)):
             from kernelcup_harness.doubt.near_twins import NearTwins
 
             more = NearTwins(task, self._secret)

@@ -80,7 +80,7 @@ class Reason(StrEnum):
     REPEATED = "repeated"
     """Wrong on an input that was answered correctly before."""
     NEAR_TWIN = "near_twin"
-    """Wrong on an input that differs from an earlier one in one element of each tensor."""
+    """Wrong on an input that differs from an earlier one in one element."""
     UNFINISHED = "unfinished"
     """An answer was still incomplete after everything that the call had queued on its stream was done."""
     EXCEPTION = "exception"

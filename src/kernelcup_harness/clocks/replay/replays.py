@@ -182,9 +182,9 @@ class Replays:
         """What watches calls, None without one."""
         return self._witness
 
-    def has_twins(self, run: CaseCalls) -> bool:
-        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
-        return self._checks.has_twins(self._cases[run.case.index].place)
+    def twins(self, run: CaseCalls) -> Sequence[bool]:
+        """Return for each near-twin of an input of a case whether a wrong answer to it counts."""
+        return self._checks.twins(self._cases[run.case.index].place)
 
     def profile(self, calls: CaseCalls) -> None:
         """Have one call of a case made under the profiler around the timer. Raise ``NotReplayed``."""

@@ -133,7 +133,7 @@ def one(room: CleanRoom, case: TimedCase, doubt: Doubt) -> None:
         case.add_watched(times_ns, time.monotonic() - began, slowed_down=slowed_down)
         return
     sample, counts = case.next_sample()
-    answer = room.sample(case, case.use(sample, partial(room.has_twins, case)))
+    answer = room.sample(case, case.use(sample, partial(room.twins, case)))
     clock, slowed_down = doubt.look() if counts else (None, False)
     case.add(
         answer,
