@@ -36,8 +36,9 @@ MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000
 START_GRACE_S = 120.0
 
-# Severity of an accepted null. The allowed precision is the author's choice, hence a warning.
-SEVERITIES = {null: Severity.WARNING if null is Null.LOWER_PRECISION else Severity.ERROR for null in Null}
+# Accepted nulls that are no error: the allowed precision is the author's choice, another form the judge refuses itself.
+WARNINGS = (Null.LOWER_PRECISION, Null.OTHER_FORM)
+SEVERITIES = {null: Severity.WARNING if null in WARNINGS else Severity.ERROR for null in Null}
 
 
 def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
