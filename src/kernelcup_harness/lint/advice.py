@@ -29,9 +29,7 @@ NOT_FINITE = (
     "every comparison with NaN is false: ask whether all errors are within the tolerance, not whether one is "
     "above it (the standard harness refuses this answer by itself unless the task says `non_finite: true`)"
 )
-OTHER_FORM = (
-    "compare lengths, and convert no expected value to the answer's dtype (our harness refuses it by itself)"
-)
+OTHER_FORM = "the checker accepts it, the judge does not: it looks at lengths and dtypes itself"
 POLICY = "if this precision is not meant to be allowed: "
 EVERYWHERE = "the checker does not check every element, or not their values"
 

@@ -36,9 +36,8 @@ MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000
 START_GRACE_S = 120.0
 
-# Accepted nulls that are no error: the allowed precision is the author's choice, another form the judge refuses itself.
-WARNINGS = (Null.LOWER_PRECISION, Null.OTHER_FORM)
-SEVERITIES = {null: Severity.WARNING if null in WARNINGS else Severity.ERROR for null in Null}
+# Severity of an accepted null. The allowed precision is the author's choice, hence a warning.
+SEVERITIES = {null: Severity.WARNING if null is Null.LOWER_PRECISION else Severity.ERROR for null in Null}
 
 
 def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
@@ -208,6 +207,9 @@ class Gathered:
                 how = "is right here" if right else "is within the tolerance here"
                 place = f"{finding.list.value}.{finding.index}"
                 notes.append(f"{place}: {finding.null.value}: {finding.how}: {how}, other cases refuse it")
+            elif finding.null is Null.OTHER_FORM:
+                place = f"{finding.list.value}.{finding.index}"
+                notes.append(f"{place}: {finding.null.value}: {finding.how}: {finding.suggestion}")
             else:
                 findings.append(finding)
         below, poor, why = self._seeds
