@@ -64,6 +64,8 @@ class Form:
     tensors: int
     in_place: bool
     """Whether a call that returns None has written its answer into its input."""
+    reference_s: float = 0.0
+    """Seconds that the reference took for it."""
     described: Any = None
     """What a contestant may know of it: structure, shapes and dtypes, and that it is written in place; no values."""
 

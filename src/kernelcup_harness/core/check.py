@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ from kernelcup_harness.protocol.enums import Reason, StageName
 from kernelcup_harness.protocol.results import Mismatch
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.protocol.spec import SampleName
-from kernelcup_harness.wire import aliasing, values
+from kernelcup_harness.wire import aliasing, devices, values
 
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
@@ -136,9 +137,12 @@ class Checks:
         if place.key not in self._forms:
             # The reference may overwrite its input, so it gets one of its own.
             data = self.make_input(place, SampleName(input=0))
-            given = aliasing.leaves(data)
+            given, began = aliasing.leaves(data), time.monotonic()
             expected = self._task.expected(data)
-            self._forms[place.key] = Form.of(expected, in_place=self._task.in_place)
+            if devices.on_gpu():
+                torch.cuda.synchronize()
+            took_s, form = time.monotonic() - began, Form.of(expected, in_place=self._task.in_place)
+            self._forms[place.key] = replace(form, reference_s=took_s)
             answered = aliasing.leaves(expected)
             self._shared[place.key] = {there for _, there in aliasing.shared(answered, given)}
             self._repeats[place.key] = bool(aliasing.repeated(answered))

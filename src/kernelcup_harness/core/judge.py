@@ -6,14 +6,15 @@ cut off.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from kernelcup_harness.core.answer import CallFailed
-from kernelcup_harness.core.call import Caller
+from kernelcup_harness.core.answer import CallFailed, Form
+from kernelcup_harness.core.call import PLACES, Caller
 from kernelcup_harness.core.check import Checks, Fault, Wrong
 from kernelcup_harness.core.plan import CaseCalls, Stage, ends_stage
 from kernelcup_harness.core.runner_line import MAX_MESSAGE, RunnerLine
@@ -30,6 +31,12 @@ from kernelcup_harness.protocol.results import CaseResult, Finding, Timing
 from kernelcup_harness.protocol.spec import JobSpec, SampleName, Work
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import CaseEnds, Found
+
+LONGEST_S, TIMES_REFERENCE = 10.0, 100.0
+"""A call ends at the larger of this and so many times what the reference took."""
+FIRST_S, FIRST_SHARE = 60.0, 1 / 3
+"""In the place of the first for a call that may compile or tune itself, which nothing tells from one that hangs: the
+larger of this and a share of its stage's limit."""
 
 
 class Clock(Protocol):
@@ -51,15 +58,21 @@ class Deadline:
     """When the current stage ends."""
 
     def __init__(self) -> None:
-        self._until = 0.0
+        self._until = self._limit_s = 0.0
+        self.longest_s = math.inf
+        """What the current request may take if the stage lasts so long."""
 
     def begin(self, limit_s: float) -> None:
         """Begin a stage."""
-        self._until = time.monotonic() + limit_s
+        self._limit_s, self._until = limit_s, time.monotonic() + limit_s
 
-    def remaining(self) -> float:
-        """Return the seconds left of the stage."""
-        return max(0.0, self._until - time.monotonic())
+    def remaining(self, form: Form | None = None, *, calls: int = 1, may_compile: bool = False) -> float:
+        """Return the seconds left of the stage, at most those that calls may take whose answers have a form."""
+        self.longest_s = math.inf
+        if form is not None:
+            least = max(FIRST_S, FIRST_SHARE * self._limit_s) if may_compile else LONGEST_S
+            self.longest_s = max(least, TIMES_REFERENCE * calls * form.reference_s)
+        return min(self.longest_s, max(0.0, self._until - time.monotonic()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,8 +166,9 @@ class Judge:
             sample = SampleName(input=sample.input)
         calls.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
-        caller = self._job.callers[calls.case.role]
-        answer = caller.call(data, form, timeout_s=self._job.deadline.remaining(), profile=profiled)
+        caller, may_compile = self._job.callers[calls.case.role], calls.count < PLACES
+        timeout_s = self._job.deadline.remaining(None if profiled else form, may_compile=may_compile)
+        answer = caller.call(data, form, timeout_s=timeout_s, profile=profiled)
         calls.count += 1
         calls.profile, calls.trace = answer.profile, answer.trace
         fault = checks.fault(place, sample, data, answer) if not profiled else None
@@ -180,7 +194,9 @@ class Judge:
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             waited_s = sum(caller.waited_s for caller in self._job.callers.values())
             waited_s += sum(clock.waited_s for clock in self._job.clocks.values())
-            raise of_channel(error, stage, waited_s, calls.case if calls is not None else None) from error
+            called, longest_s = calls.case if calls is not None else None, self._job.deadline.longest_s
+            longest_s = longest_s if self._job.deadline.remaining() else math.inf
+            raise of_channel(error, stage, waited_s, called, longest_s) from error
         except Exception as error:
             ends = of_others(error, self._job.reservation)
             if ends is None:

@@ -100,6 +100,8 @@ class Reason(StrEnum):
     EXITED = "exited"
     """The submission's process ended."""
     TIME = "time"
+    BUSY = "busy"
+    """A time limit was exceeded, and the machine was busy then."""
     PRINTED = "printed"
     """Too much was written to standard output or error."""
     DISK = "disk"

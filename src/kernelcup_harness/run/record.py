@@ -203,6 +203,19 @@ class Record:
         # The text may have been written by the judge, which knows all cases.
         self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
 
+    def excuse(self, trouble: Callable[[], str]) -> None:
+        """Record the machine's trouble where a time limit was exceeded, in the place of advice to be faster."""
+        late = any(stage.verdict is Verdict.TIME_LIMIT_EXCEEDED for stage in self._stages)
+        text = trouble() if late else ""
+
+        def excused(each: Any) -> Any:
+            message = f"{each.message.partition('. ')[0]}; {text}"
+            late = text and each.verdict is Verdict.TIME_LIMIT_EXCEEDED
+            return dataclasses.replace(each, reason=Reason.BUSY, message=message) if late else each
+
+        for number, stage in enumerate(self._stages):
+            self._stages[number] = dataclasses.replace(excused(stage), cases=[*map(excused, stage.cases)])
+
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""
         bad = next((stage for stage in self._stages if stage.verdict is not Verdict.ACCEPTED), None)

@@ -28,7 +28,7 @@ from kernelcup_harness.protocol import (
     device_of,
     seeds,
 )
-from kernelcup_harness.run import listing, task_harness, task_program
+from kernelcup_harness.run import empty_call, listing, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
 from kernelcup_harness.run.record import Record, unpacked
@@ -87,6 +87,8 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
                     record.phases["profile/ncu"] = record.counters.seconds
         finally:
             processes.kill_descendants()
+    # Not before: a submission must not be able to keep the machine busy.
+    record.excuse(empty_call.trouble)
     return record.report(secret=secret, duration_s=time.monotonic() - began)
 
 

@@ -216,6 +216,8 @@ class FailureKind(StrEnum):
     OUTPUT = "output"
     """It answered with something that cannot be carried."""
     TOO_LARGE = "too_large"
+    TIME = "time"
+    """A replayed call did not end."""
 
 
 class Hello(Message, name="hello"):

@@ -11,6 +11,7 @@ from kernelcup_harness.clocks.replay.replays import Case
 from kernelcup_harness.clocks.replay.timed_replays import LEAST_NS, TimedReplays
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.sampling import TimedCase
+from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.protocol import RanKernel, SampleName
 from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.messages import NO_KERNEL, Fire, LoadCapture, Loaded
@@ -45,7 +46,7 @@ class CutReplays(TimedReplays):
         try:
             number, loaded = self._cut(case)
             times_ns = self._rounds(case, number, len(loaded.steps))
-        except TimerFailed:
+        except (TimerFailed, CallFailed):
             self._is_lost = True
             raise
         call_ns = trimmed_mean(run.samples.gun_ns(self.offset_ns))

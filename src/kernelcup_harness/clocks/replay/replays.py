@@ -37,13 +37,14 @@ from kernelcup_harness.window.messages import (
     Fire,
     Fired,
     FireEmpty,
+    Launch,
     Launched,
     Profile,
     SharedRegion,
 )
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
-from kernelcup_harness.wire.channel import BrokenProtocol
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind, M, Message
 
 FIRST_PROFILED = 6 << 20
@@ -145,7 +146,7 @@ class Replays:
         checks: Makes inputs and checks answers.
         timer: To the timer.
         chance: Random numbers from the run's secret.
-        remaining: Returns the seconds left of the stage.
+        remaining: Returns the seconds left of the stage, or of a call.
         record_type: Finds classes of answers by name.
         witness: Watches calls; None if the device's counters cannot be read.
     """
@@ -157,7 +158,7 @@ class Replays:
         checks: Checks,
         timer: TimerLine,
         chance: random.Random,
-        remaining: Callable[[], float],
+        remaining: Callable[..., float],
         record_type: decode.RecordType,
         witness: Witness | None = None,
     ) -> None:
@@ -229,7 +230,8 @@ class Replays:
         """
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        fired = self._fired(Fire(capture=case.source.loads[load], place=case.first + at))
+        request = Fire(capture=case.source.loads[load], place=case.first + at)
+        fired = self._fired(request, self._remaining(self._checks.form(case.place)))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         for ns in fired:
@@ -315,6 +317,12 @@ class Replays:
         timeout_s = self._remaining() if timeout_s is None else timeout_s
         try:
             return self._timer.ask(request, expected, fds=fds, timeout_s=timeout_s)
+        except TimerFailed as failed:
+            is_late = isinstance(failed.__cause__, ChannelTimeout)
+            if not (is_late and self._alone and isinstance(request, (Fire, Launch))):
+                raise
+            text = f"a replayed call did not end within {timeout_s:.3g} s"
+            raise CallFailed(FailureKind.TIME, text) from failed
         except TimerRefused as refused:
             if refused.name is Failure.DEVICE_FAULT and self._alone:
                 text = f"the replay of its calls failed on the device: {refused.text}"

@@ -135,7 +135,7 @@ class Session:
         checks: Checks,
         contestants: Mapping[str, tuple[Caller | None, Line]],
         chance: random.Random,
-        remaining: Callable[[], float],
+        remaining: Callable[..., float],
         record_type: decode.RecordType,
         result_bytes: int,
         rival: Rival | None = None,

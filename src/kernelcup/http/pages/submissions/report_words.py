@@ -61,6 +61,7 @@ REASONS = {
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
     Reason.TIME: "The time limit was exceeded.",
+    Reason.BUSY: "The time limit was exceeded, and the machine was busy.",
     Reason.PRINTED: "The submission printed too much.",
     Reason.DISK: "The submission wrote too much to files.",
     Reason.HOST_MEMORY: "It used more host memory than allowed.",
