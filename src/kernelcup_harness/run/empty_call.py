@@ -26,7 +26,7 @@ def trouble() -> str:
     """Return in words how busy the machine is, empty if calls take at most three times what they take when it is idle.
 
     Nothing has kept the quickest tenth waiting, so that it shows the idle machine in the same second. On two cores it
-    took 0.06 to 0.10 ms beside 0 to 16 processes that compute; the mean was 0.1 to 3.9 ms.
+    took 0.06 to 0.12 ms beside up to 40 processes that compute; the mean was 0.1 to 18 ms.
     """
     times_ns = calls_ns()
     if len(times_ns) < FEWEST:
