@@ -52,7 +52,7 @@ def prepare(
         argv=[*options, "--", *become(box.user_id), *argv],
         fds=[seccomp_fd, *settings],
         scratch_sizes=frozenset((box.scratch_bytes, box.shared_memory_bytes)),
-        is_bubblewrap=True,
+        folder_inside=Path(WORK),
     )
 
 

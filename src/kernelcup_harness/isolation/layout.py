@@ -109,7 +109,7 @@ class SandboxedCommand:
     scratch_sizes: frozenset[int] = frozenset()
     """Sizes of its folders in memory."""
     group: Group | None = None
-    is_bubblewrap: bool = False
+    folder_inside: Path | None = None
 
     def close(self) -> None:
         """Close the descriptors that were only needed for the start."""
