@@ -19,13 +19,14 @@ import pytest
 from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, printed, quick_spec, run
 
 from kernelcup.launchers.bundle import write_bundle
-from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
     JobSpec,
     Limits,
     Mode,
+    Reason,
     RunReport,
     SandboxPolicy,
     SourceTree,
@@ -530,6 +531,26 @@ def test_an_own_harness_is_emulated_from_the_bundle(bundle: Path) -> None:
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
+HELD_OPEN = """
+import os, signal
+def custom_kernel(data):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.pause()
+        os._exit(0)
+    os.wait()
+    os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_daemon_that_holds_the_channel_of_an_ended_contestant_ends_with_it(kind: str) -> None:
+    report = run(quick_spec(HELD_OPEN), {sandbox.VARIABLE: kind}).report
+    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXITED)
+    assert "exit code 3" in report.message
+
+
 # Runs that are ended from outside
 
 
@@ -615,6 +636,7 @@ def gone(watched: dict[int, int], seconds: float) -> set[int]:
     return set(left)
 
 
+@pytest.mark.skipif(not sandbox.is_there(), reason="nothing ends a daemon without a sandbox")
 def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
     ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.AUTO)
     assert {"judge", "contestant", "daemon"} <= ended.family

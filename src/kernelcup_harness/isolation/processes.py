@@ -156,7 +156,8 @@ class Child:
 
     def abort(self) -> None:
         """Make a hanging Python process print its stack, and end it."""
-        for pid in [self.process.pid, *descendants(self.process.pid)]:
+        # The first process of a sandbox is not the program.
+        for pid in [self.process.pid, *descendants(self.process.pid)][self.prepared is not None :]:
             with contextlib.suppress(OSError):
                 if "bwrap" not in Path("/proc", str(pid), "comm").read_text():
                     os.kill(pid, signal.SIGABRT)
