@@ -99,11 +99,12 @@ TRUST = {
     "No hardware counters confirmed it.",
     TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
     "whole answer: an upper bound.",
-    TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
+    TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness. Its interval covers calls of one process, "
+    "not a rerun.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."
-THERE_AND_BACK = (
-    "By the wall clock. “There and back” is the time of a call that computes nothing, with an input and an answer of "
+OVERHEAD = (
+    "By the wall clock. “Overhead” is the time of a call that computes nothing, with an input and an answer of "
     "the same size. It is a part of each time and is never subtracted."
 )
 
