@@ -103,9 +103,9 @@ def _fill(session: Session, count: int, done: int, now: datetime) -> None:
         session,
         1,
         done,
-        "runs(id, job_id, attempt, task_hash, counted, verdict, score_s, trust, comparable, lent, started_at, "
-        "finished_at, harness_hash, machine, report, score_low_s, score_high_s)",
-        f"i, i, 1, :task, true, 'accepted', {SCORE}, 'witnessed', true, false, "
+        "runs(id, job_id, attempt, task_hash, counted, verdict, score_s, trust, backend, lent, started_at, "
+        "finished_at, harness_hash, machine, report, low_s, high_s)",
+        f"i, i, 1, :task, true, 'accepted', {SCORE}, 'witnessed', 'cuda', false, "
         f":now, :now, 'f', 'm', :report, 0.995 * {SCORE}, 1.005 * {SCORE}",
         values,
     )

@@ -15,8 +15,8 @@ FOLDERS = {
     "XDG_STATE_HOME": ".local/state",
     "XDG_RUNTIME_DIR": "run",
 }
-KEPT = "KERNELCUP_TEST_"
-"""Variables that are about the tests themselves."""
+KEPT = ("KERNELCUP_TEST_", "KERNELCUP_HARNESS_SANDBOX")
+"""Variables that are about the tests themselves, and the kind of sandbox to try them with."""
 
 
 def move_out() -> Path:

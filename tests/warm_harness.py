@@ -177,7 +177,7 @@ def start(
     os.close(their_stdout)
     os.close(their_stderr)
     forked = Forked(pid, stdout, stderr)
-    child = processes.Child(cast("subprocess.Popen[bytes]", forked))
+    child = processes.Child(cast("subprocess.Popen[bytes]", forked), folder=cwd)
     child.stdout, child.stderr = (
         processes.OutputCapture(
             pipe, keep=keep_output, cap=cap_output, on_overflow=lambda: child.kill("output")

@@ -10,10 +10,9 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime
 from typing import Any
 
-from kernelcup.domain import RankingBy, Result, Score, Standing
+from kernelcup.domain import RankedBy, RankingBy, Result, Score, Standing
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict, estimates
 
 NANOSECOND = 1e-9
@@ -21,8 +20,14 @@ NANOSECOND = 1e-9
 NO_DIFFERENCE = 1e-9
 """The logarithm of a ratio that no clock can distinguish from 1."""
 
-LARGEST_REACH = math.log(1 + estimates.LARGEST_REACH)
+WIDEST = 1 + estimates.LARGEST_REACH
+"""An interval is wide if one of its ends is more than this factor from the estimate."""
+
+LARGEST_REACH = math.log(WIDEST)
 """The same as a logarithm."""
+
+UNTIMED_S = 1e9
+"""What places a result whose time means nothing: the same for all of them, behind any time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,12 +35,20 @@ class Entry(Result):
     """A result to be ranked."""
 
     rank_s: float | None = None
-    """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
+    """The time that it is ranked by, if the score alone does not decide that: after a duel, or :data:`UNTIMED_S`."""
 
     @property
     def ranked_s(self) -> float:
         """Return the seconds that give it its place."""
-        return self.score_s if self.rank_s is None else self.rank_s
+        return own_rank_s(self.score) if self.rank_s is None else self.rank_s
+
+    @property
+    def ranked_by(self) -> RankedBy:
+        """Return what gives it its place."""
+        if self.ranked_s == UNTIMED_S:
+            return RankedBy.CORRECTNESS
+        is_by_end = self.ranked_s != self.score_s and not self.duel.is_behind
+        return RankedBy.UPPER_END if is_by_end else RankedBy.TIME
 
     @property
     def placed(self) -> Placed:
@@ -53,6 +66,17 @@ class Placed(Score):
     """Whether it has lost a duel: it ranks below the results before it that have not, whatever their intervals."""
 
 
+def own_rank_s(score: Score) -> float:
+    """Return the seconds that a score by itself is ranked by: the upper end of its interval if that is wide.
+
+    So noise costs a place and never earns one.
+    """
+    middle, low, high = score.score_s, score.low_s, score.high_s
+    if low is None or high is None or (high <= middle * WIDEST and low * WIDEST >= middle):
+        return middle
+    return high
+
+
 def placed(score: Score, ranked_s: float) -> Score:
     """Return a score moved to the time that its run is ranked by."""
     by = ranked_s / score.score_s
@@ -65,22 +89,6 @@ def as_object(score: Score | None) -> dict[str, Any]:
     if score is None:
         return {each.name: None for each in fields(Score)}
     return asdict(score)
-
-
-def reach_down(score: Score) -> float:
-    """Return the logarithm of estimate over lower end; 0 where there is no interval."""
-    return _reach(score.low_s, score.score_s)
-
-
-def reach_up(score: Score) -> float:
-    """Return the logarithm of upper end over estimate; 0 where there is no interval."""
-    return _reach(score.score_s, score.high_s)
-
-
-def score_s(report: RunReport, ranking_by: RankingBy) -> float | None:
-    """Return the seconds that a run is ranked by, None if it earns no score; see :func:`score`."""
-    found = score(report, ranking_by)
-    return None if found is None else found.score_s
 
 
 def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
@@ -136,10 +144,15 @@ def told_apart(first: Score, second: Score) -> bool:
 
     The interval of the logarithm of their ratio comes from the ends of both that face each other (the
     method of variance estimates recovery, Zou and Donner 2008); they differ if it does not hold zero.
+
+    Beyond :data:`LARGEST_REACH` an interval counts only as far as the other one does: noise ties with noise, and not
+    with a precise result.
     """
     fast, slow = (first, second) if first.score_s <= second.score_s else (second, first)
     apart = math.log(slow.score_s) - math.log(fast.score_s)
-    return apart > NO_DIFFERENCE + math.hypot(_capped(reach_up(fast)), _capped(reach_down(slow)))
+    up, down = _reach(fast.score_s, fast.high_s), _reach(slow.low_s, slow.score_s)
+    most = max(LARGEST_REACH, min(up, down))
+    return apart > NO_DIFFERENCE + math.hypot(min(up, most), min(down, most))
 
 
 def band_heads(scores: Iterable[Placed]) -> Iterator[int]:
@@ -165,29 +178,18 @@ def heads(scores: Iterable[Placed], *, behind: Placed | None = None) -> Iterator
     """
     head, alike_s = behind, 0.0
     for score in scores:
-        # Below the upper end of the head's own interval, other intervals do not matter.
+        # Below the upper end of the head's own interval, as far as that always counts, others do not matter.
         is_head = (
             head is None
             or (score.is_below and not head.is_below)
             or (score.score_s > alike_s and told_apart(head, score))
         )
         if is_head:
-            head, alike_s = score, score.score_s * math.exp(_capped(reach_up(score)))
+            head, alike_s = (
+                score,
+                score.score_s * math.exp(min(_reach(score.score_s, score.high_s), LARGEST_REACH)),
+            )
         yield is_head
-
-
-def standings(entries: Iterable[Entry]) -> list[Standing]:
-    """Rank each user's best entry.
-
-    Results that cannot be distinguished from the head of a band share its rank. Inside a band the lower estimate
-    comes first, and of equal ones the earlier submission.
-    """
-    best: dict[str, Entry] = {}
-    for entry in entries:
-        if _is_time(entry.score_s) and (entry.user not in best or _order(entry) < _order(best[entry.user])):
-            best[entry.user] = entry
-    ordered = sorted(best.values(), key=_order)
-    return ranked(ordered, list(band_heads(entry.placed for entry in ordered)))
 
 
 def ranked(ordered: Sequence[Entry], ranks: Sequence[int], *, after: int | None = None) -> list[Standing]:
@@ -277,16 +279,11 @@ def _reach(low: float | None, high: float | None) -> float:
     return max(0.0, math.log(high) - math.log(low))
 
 
-def _capped(reach: float) -> float:
-    return min(reach, LARGEST_REACH)
-
-
-def _order(entry: Entry) -> tuple[float, datetime, int]:
-    return entry.ranked_s, entry.submitted_at, entry.submission_id
-
-
 def _standing(entry: Entry, *, rank: int, tied: bool) -> Standing:
-    return Standing(rank=rank, tied=tied, **{name: getattr(entry, name) for name in _SHARED})
+    by, known = entry.ranked_by, {name: getattr(entry, name) for name in _SHARED}
+    if by is RankedBy.CORRECTNESS:
+        known["score"] = replace(entry.score, low_s=None, high_s=None)
+    return Standing(rank=rank, tied=tied, ranked_by=by, **known)
 
 
 _SHARED = [each.name for each in fields(Result)]

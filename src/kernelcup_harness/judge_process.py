@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 
+from kernelcup_harness.judge.fork_server import ForkServer
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 
@@ -34,11 +36,26 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
     """Judge one job: the runner on one socket, each contestant on one of the others."""
     # Threads that wait for work must not keep the contestant from the processors that it is timed on.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    job = startup.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
+    servers: list[ForkServer] = []
+    job = startup.wait_as_judge(
+        runner_fd,
+        parent,
+        *contestant_fds,
+        ahead=AHEAD,
+        while_idle=WHILE_IDLE,
+        before_device=lambda: servers.append(ForkServer(check_answers)),
+    )
     channels = {
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()
     }
     from kernelcup_harness.judge.main import judge
 
-    judge(job.spec, job.secret, job.runner, channels)
+    judge(job.spec, job.secret, job.runner, channels, *servers)
+
+
+def check_answers(end: socket.socket) -> None:
+    """Be the judge's checker."""
+    from kernelcup_harness.judge.checker import serve
+
+    serve(end)

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 import kernelcup.cli.backend.local  # noqa: F401  (what most commands import once they run)
 from kernelcup.cli import entry
+from kernelcup_harness.isolation import sandbox
 
 COMMAND = str(Path(sys.executable).with_name("kernelcup"))
 
@@ -43,6 +44,7 @@ class Cup:
             "KERNELCUP_HOME": str(self.folder / "data"),
             "KERNELCUP_RUNTIME": str(self.folder / "locks"),
             "KERNELCUP_CONFIG": str(self.folder / "kernelcup.toml"),
+            **{name: text for name, text in os.environ.items() if name == sandbox.VARIABLE},
         }
 
     def __call__(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from kernelcup.scoring import Entry, score
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
     JobSpec,
     MeasureRules,
     Mode,
+    RankingBy,
     Reason,
     RunReport,
     SourceTree,
+    TrustLevel,
     Verdict,
 )
 from kernelcup_harness.run.runner import run_job
+from ranking_model import standings
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -99,3 +105,28 @@ def test_two_jobs_in_a_row_have_times_that_agree() -> None:
     assert first is not None
     assert second is not None
     assert first.score_ns == pytest.approx(second.score_ns, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["item", "wall_aten"])
+def test_copies_by_the_wall_clock_share_the_first_place(name: str, record_property: Any) -> None:
+    entries = []
+    for number in range(5):
+        report, _ = judged(name)
+        found = score(report, RankingBy.LAST)
+        assert found is not None, report.message
+        assert report.trust is TrustLevel.WALL_CLOCK
+        moment = datetime(2026, 6, 1, 12, number, tzinfo=UTC)
+        entry = Entry(
+            user=f"user-{number}",
+            score=found,
+            submission_id=number,
+            submitted_at=moment,
+            file_name="submission.py",
+            trust=report.trust.value,
+            comparable=report.comparable,
+        )
+        entries.append(entry)
+    times = [each.score_s * 1e6 for each in entries]
+    record_property("times_us", sorted(times))
+    record_property("standard_deviation_us", statistics.stdev(times))
+    assert [each.rank for each in standings(entries)] == [1] * 5, sorted(times)

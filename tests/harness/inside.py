@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import Backend, CaseResult, JobSpec, from_json
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
+from kernelcup_harness.wire.messages import Dismissed, pack
 
 SECRET = bytes(range(32))
 
@@ -132,10 +133,12 @@ def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
 
 
 def read_events(channel: Channel, events: list[dict[str, Any]]) -> None:
-    """Collect what the judge tells until it ends."""
+    """Collect what the judge tells until it ends; contestants that it dismisses are idle threads from then on."""
     with suppress(ChannelClosed):
         while True:
             events.append(channel.receive())
+            if events[-1]["type"] == "dismiss":
+                channel.send(pack(Dismissed()))
 
 
 def cases(events: list[dict[str, Any]], stage: str = "ranked") -> list[CaseResult]:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from harness_runs import LONGEST_RUN_S, command, own_spec, quick_spec, run
 
-from kernelcup_harness.isolation import priority, processes
+from kernelcup_harness.isolation import priority, processes, sandbox
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import (
     Backend,
@@ -107,6 +107,7 @@ def custom_kernel(data):
     assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
 
 
+@pytest.mark.skipif(not sandbox.is_there(), reason="nothing is compiled beforehand without a sandbox")
 def test_a_process_that_waited_has_its_files_no_private_one_and_what_was_compiled() -> None:
     text = (
         """\
@@ -191,7 +192,7 @@ def test_a_runner_in_the_background_has_torch_and_the_usual_priority_and_leaves_
 def test_a_waiting_runner_that_is_ended_takes_all_with_it(number: signal.Signals) -> None:
     with ahead() as (child, _):
         family = [os.pidfd_open(pid) for pid in processes.descendants(child.pid)]
-        assert len(family) >= 3
+        assert len(family) >= 2  # judge and contestant; bubblewrap is a process more for each
         child.send_signal(number)
         child.communicate(timeout=LONGEST_RUN_S)
         assert_gone(family)

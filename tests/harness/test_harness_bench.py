@@ -67,7 +67,7 @@ def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 def unused(spec: JobSpec) -> Doubts:
     """Return the doubts of a job whose contestants are not called."""
     nothing: Any = None
-    places: Any = SimpleNamespace(place=lambda _stage, case: case)
+    places: Any = SimpleNamespace(place=lambda _stage, case: case, remarks={1: "not of case 0"})
     watch = DeviceWatch(gpu=False, gauge=NoGauge())
     return Doubts(spec, checks=places, watch=watch, processes=2, tell=nothing, phase=nothing)
 
@@ -214,12 +214,12 @@ def test_all_large_answers_are_checked(tmp_path: Path) -> None:
 def pending(reply: Any) -> Pending:
     """Return an answer that has arrived."""
     nothing: Any = None
-    return Pending(reply=reply, wall_ns=900.0, inputs=1, most_tensors=9, memory=nothing, check_bands=nothing)
+    return Pending(reply=reply, wall_ns=900.0, most_tensors=9, memory=nothing, check_bands=nothing)
 
 
 def done(ns: float) -> Done:
     """A call that took so long, by the contestant's own clock."""
-    return Done(ns=ns, tree=None, table=[], shared=[], repeated=[])
+    return Done(ns=ns, tree=None, table=[])
 
 
 @pytest.mark.parametrize(("said_ns", "own_ns"), [(100.0, 100.0), (1e9, 900.0)])
@@ -276,8 +276,8 @@ class FullGauge(NoGauge):
         return 50.0
 
     def processes(self) -> int | None:
-        """The judge, the timer, a contestant and another one."""
-        return 4
+        """The judge, its checker, the timer, a contestant and another one."""
+        return 5
 
 
 def test_the_report_has_the_state_of_the_device_and_where_the_time_went(
@@ -333,6 +333,12 @@ def test_on_a_gpu_calls_that_scatter_too_much_are_a_finding(backend: Backend, fo
     timed = replace(scattered, audit=audit)
     assert [each.code for each in unused(ranked(backend=backend)).findings(CASE, timed)] == found
     assert audit.score_ns == 20e3
+
+
+def test_a_wrong_answer_that_does_not_count_is_a_finding_that_does_not_hold_the_result() -> None:
+    timing = Timing(samples_ns=[8e3] * 20, audit=Audit(score_ns=8e3, level=TrustLevel.WALL_CLOCK))
+    (found,) = unused(ranked()).findings(replace(CASE, index=1), timing)
+    assert (found.code, found.text, found.quarantines) == ("excused_twin", "not of case 0", False)
 
 
 def test_checks_give_the_references_output() -> None:

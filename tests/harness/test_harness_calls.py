@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import socket
@@ -17,6 +18,7 @@ import torch
 from kernelcup_harness.core import call
 from kernelcup_harness.core.answer import (
     MOST_TENSORS,
+    NOISE,
     Answer,
     CallFailed,
     Form,
@@ -68,6 +70,9 @@ class Table:
             self.other.close()
         else:
             self.other.send({"id": frame["id"], **answer})
+        if answer is not None and answer.get("type") == "returned":
+            frame = self._next()
+            self.other.send({"id": frame["id"], **(reply(frame, self.arenas) or {})})
 
     def ask(self, kind: str, reply: dict[str, Any]) -> None:
         """Have a request of this type, which needs no call, answered."""
@@ -114,7 +119,7 @@ def done(value: Any, **changes: Any) -> Reply:
         tree = encoder.tree(values.contiguous(value), "output")
         encoder.write(arenas["outputs"])
         answer = {"type": "done", "ns": 1000.0, "tree": tree, "table": encoder.table()}
-        return {**answer, "shared": [], "repeated": [], **changes}
+        return {**answer, **changes}
 
     return reply
 
@@ -190,12 +195,10 @@ def test_a_failure_is_told_with_its_kind_and_its_text_which_has_a_limit(table: T
         table.call(saying(type="fail", kind=kind, text="x" * 16_385))
 
 
-def test_a_class_that_the_task_does_not_know_is_a_wrong_output_and_its_name_is_cut(table: Table) -> None:
-    tree = {"k": "record", "t": ["submission", "x" * 100_000], "v": {}}
-    with pytest.raises(CallFailed) as failure:
-        table.call(saying(type="done", ns=1.0, tree=tree, table=[], shared=[], repeated=[]))
-    assert failure.value.kind == "output"
-    assert len(failure.value.text) < 20_000
+def test_of_a_class_that_the_task_does_not_know_only_the_fields_arrive(table: Table) -> None:
+    tree = {"k": "record", "t": ["submission", "x" * 100_000], "v": {"size": {"k": "int", "v": 3}}}
+    answer = table.call(saying(type="done", ns=1.0, tree=tree, table=[]))
+    assert answer.output == {"size": 3}
 
 
 def test_a_profile_is_taken_when_it_was_asked_for(table: Table) -> None:
@@ -480,30 +483,53 @@ def test_a_tensor_outside_of_the_answers_memory_is_refused(table: Table, offset:
         table.call(reply)
 
 
-def test_what_an_answer_shares_is_told(table: Table) -> None:
-    answer = table.call(done(TWO, shared=[[0, 1], [1, 1]], repeated=[[0, 1]]), TWO)
-    assert answer.shared_inputs == (1,)
-    assert answer.repeats_itself
+def test_what_a_contestant_says_of_shared_memory_is_none_of_its_words(table: Table) -> None:
+    with pytest.raises(BrokenProtocol):
+        table.call(done(TWO, shared=[[0, 1]], repeated=[[0, 1]]), TWO)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"shared": None},
-        {"shared": [[0, 2]]},
-        {"shared": [[2, 0]]},
-        {"shared": [[-1, 0]]},
-        {"shared": [[True, 0]]},
-        {"shared": [[0]]},
-        {"shared": [5]},
-        {"shared": [[0, 0]] * 5000},
-        {"repeated": {}},
-        {"repeated": [[0, 9]]},
-    ],
-)
-def test_sharing_that_is_none_is_refused(table: Table, changes: dict[str, Any]) -> None:
-    with pytest.raises(BrokenProtocol, match="sharing"):
-        table.call(done(TWO, **changes), TWO)
+def held(private: set[int]) -> Form:
+    """Return the form of an answer whose call is held, since some tensors of the input are private."""
+    return dataclasses.replace(Form.of(TWO, in_place=False), private=frozenset(private))
+
+
+def test_an_answer_that_waits_is_asked_for_when_private_inputs_are_overwritten(table: Table) -> None:
+    seen = []
+
+    def reply(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any] | None:
+        inputs = arenas["inputs"].bytes
+        seen.append(
+            (frame["type"], frame.get("held"), frame.get("parts"), inputs[[0, 11, 256, 655]].tolist())
+        )
+        if frame["type"] == "go":
+            return {"type": "returned"}
+        return done(TWO)(frame, arenas)
+
+    table.form = held({1})
+    answer = table.call(reply, (torch.zeros(3), torch.zeros(100)))
+    assert seen == [
+        ("go", True, None, [0, 0, 0, 0]),
+        ("take", None, [[256, 400]], [0, 0, NOISE, NOISE]),
+    ]
+    assert answer.overwritten
+    assert answer.output[0].tolist() == [1.0] * 3
+
+
+def test_a_timed_call_is_not_held(table: Table) -> None:
+    table.form = held(set())
+    assert not table.call(done(TWO), TWO).overwritten
+
+
+def test_an_answer_that_does_not_wait_although_it_should_is_refused(table: Table) -> None:
+    table.form = held({0})
+    with pytest.raises(BrokenProtocol):
+        table.call(done(TWO), TWO)
+
+
+def test_a_held_call_that_fails_has_failed(table: Table) -> None:
+    table.form = held({0})
+    with pytest.raises(CallFailed):
+        table.call(saying(type="fail", kind="exception", text="no"), TWO)
 
 
 def test_an_output_beyond_the_limit_does_not_fit(table: Table) -> None:

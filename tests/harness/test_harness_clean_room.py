@@ -142,6 +142,53 @@ def test_inputs_are_read_only_for_the_timer_but_for_those_that_the_reference_wri
     assert ("rw", WRITABLE) in shared.log
 
 
+COPY = "return torch.randn(size, generator=torch.Generator().manual_seed(seed))\n"
+DOUBLES = f"""\
+import torch
+
+
+def generate_input(size, seed):
+    {COPY}
+
+def ref_kernel(data):
+    data.mul_(2)
+
+
+def check_implementation(data, output):
+    return torch.equal(data * 2, output)
+"""
+
+
+@pytest.mark.parametrize("returned", ["", "return data", "return data * 0"])
+def test_a_task_in_place_is_replayed_whatever_is_returned(tmp_path: Path, returned: str) -> None:
+    source = f"def custom_kernel(data):\n    data.mul_(2)\n    {returned}\n"
+    events, _ = judged_in_room(ranked(source, sources={"reference.py": DOUBLES}), tmp_path)
+
+    assert told(events)["replayed"], told(events)
+    assert (cases(events)[0].verdict, cases(events)[0].message) == (Verdict.ACCEPTED, "")
+
+
+def test_a_replayed_call_that_writes_nothing_learns_where_the_answer_belongs(tmp_path: Path) -> None:
+    source = "def custom_kernel(data):\n    return data * 2\n"
+    events, _ = judged_in_room(ranked(source, sources={"reference.py": DOUBLES}), tmp_path)
+
+    assert cases(events)[0].verdict is Verdict.WRONG_ANSWER
+    assert (
+        "this task works in place: the answer has to be written into data, which" in cases(events)[0].message
+    )
+
+
+def test_a_replayed_answer_that_is_an_input_is_refused_by_its_address(tmp_path: Path) -> None:
+    reference = f"import torch\ndef generate_input(size, seed):\n    {COPY}def ref_kernel(data):\n    "
+    reference += (
+        "return data.clone()\ndef check_implementation(data, output):\n    return torch.equal(data, output)\n"
+    )
+    for source, reason in (("data", Reason.ALIASED), ("data.clone()", Reason.NONE)):
+        text = f"def custom_kernel(data):\n    return {source}\n"
+        events, _ = judged_in_room(ranked(text, sources={"reference.py": reference}), tmp_path)
+        assert cases(events)[0].reason is reason
+
+
 def test_all_cases_of_a_job_lie_at_the_same_addresses(tmp_path: Path) -> None:
     sizes = [{"size": 100, "seed": 1}, {"size": 70_000, "seed": 2}, {"size": 3_000, "seed": 3}]
     events, shared = judged_in_room(ranked(HONEST, benchmarks=sizes), tmp_path)
@@ -541,7 +588,7 @@ def test_a_duel_that_fills_the_device_costs_the_submission_nothing(tmp_path: Pat
     events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=Full)
 
     assert cases(events)[0].verdict is Verdict.ACCEPTED
-    assert told(events)["replayed"]
+    assert told(events)["replayed"], told(events)
     assert duel(events).verdict == "not_held"
     assert "OUT_OF_MEMORY" in duel(events).rival_message
 
@@ -572,7 +619,7 @@ def test_a_rival_that_cannot_be_compared_costs_the_submission_nothing(
     events, _ = judged_in_room(ranked(HONEST, rival=source), tmp_path, rival=hands)
 
     assert cases(events)[0].verdict is Verdict.ACCEPTED
-    assert told(events)["replayed"]
+    assert told(events)["replayed"], told(events)
     assert duel(events).verdict == verdict
     assert said in duel(events).rival_message
 

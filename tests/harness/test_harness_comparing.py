@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from kernelcup_harness.core.structure import structure_fault
+from kernelcup_harness.core.structure import dtypes_of, fitted, may_stand_for, structure_fault
 from kernelcup_harness.explain.differences import SHOWN, first_mismatch
 from kernelcup_harness.protocol import Mismatch, dumps, loads
+from kernelcup_harness.wire import records
 
 Pair = namedtuple("Pair", "left right")
+Other = namedtuple("Other", "right left")
 
 
 @dataclass
@@ -23,6 +27,17 @@ class Result:
 
     values: Any
     count: Any = 0
+
+
+@dataclass
+class Picky:
+    """A record that refuses values."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise ValueError("too small")
 
 
 ONES = torch.ones(2, 3)
@@ -61,31 +76,155 @@ def test_a_value_has_the_structure_of_itself(value: Any) -> None:
         (torch.tensor(1.0), torch.ones(1), "output has shape [1]; expected []"),
         (ONES, ONES.double(), "output has dtype torch.float64; expected torch.float32"),
         (ONES, ONES.to("meta"), "output is on meta; expected on cpu"),
-        ((ONES, ONES), [ONES, ONES], "output is a list; expected a tuple"),
         ((ONES, ONES), (ONES,), "output has 1 items; expected 2"),
+        ((ONES, ONES), [ONES, ONES, ONES], "output has 3 items; expected 2"),
+        ([ONES], ONES, "output is a Tensor; expected a list"),
+        ([ONES], [[ONES]], "output[0] is a list; expected a tensor"),
         ([1, [2]], [1, 2], "output[1] is a int; expected a list"),
         ([ONES, ONES], [ONES, ONES.int()], "output[1] has dtype torch.int32; expected torch.float32"),
         ({"a": 1}, [1], "output is a list; expected a dict"),
         ({"a": 1}, {"b": 1}, "output has keys ['b']; expected ['a']"),
         ({"a": ONES}, {"a": None}, "output['a'] is None; expected a tensor"),
-        (Pair(1, 2), (1, 2), "output is a tuple; expected a Pair"),
+        (Pair(1, 2), (1, 2, 3), "output is a tuple; expected a Pair"),
+        (Pair(1, 2), {"left": 1, "up": 2}, "output has keys ['left', 'up']; expected ['left', 'right']"),
+        (Result(ONES), (ONES, 0), "output is a tuple; expected a Result"),
         (Pair(1, ONES), Pair(1, 2), "output.right is a int; expected a tensor"),
-        (Result(ONES), {"values": ONES}, "output is a dict; expected a Result"),
+        (Result(ONES), {"values": ONES}, "output has keys ['values']; expected ['count', 'values']"),
         (Result([ONES]), Result([None]), "output.values[0] is None; expected a tensor"),
         (None, ONES, "output is a Tensor; expected None"),
         (True, 1, "output is a int; expected a bool"),
         (1, True, "output is a bool; expected a int"),
         (1, "1", "output is a str; expected a int"),
-        (math.inf, 1, "output is a int; expected a float"),
+        (1, 1.5, "output is a float; expected a int"),
+        (1, 1 + 0j, "output is a complex; expected a int"),
+        (1.0, 1j, "output is a complex; expected a float"),
+        (1.0, 1 << 5000, "output is a int; expected a float"),
+        (1.0, torch.ones(2), "output is a Tensor; expected a float"),
+        (np.uint8(1), 256, "output is a int; expected a uint8"),
+        (np.bool_(1), 1, "output is a int; expected a bool"),
+        (torch.tensor(1), 1.5, "output is a float; expected a tensor"),
+        (torch.tensor([1], dtype=torch.int8), 128, "output is a int; expected a tensor"),
+        (torch.tensor(True), 1, "output is a int; expected a tensor"),
+        (torch.ones(2), 1.0, "output is a float; expected a tensor"),
+        (np.ones(2), [1.0, 1.0], "output is a list; expected an array"),
     ],
 )
 def test_a_fault_of_structure_is_named_with_its_place(expected: Any, actual: Any, fault: str) -> None:
     assert structure_fault(expected, actual) == fault
 
 
-@pytest.mark.parametrize(("expected", "actual"), [(1, 1.0), (1.5, 2), (0, 0.5)])
-def test_whole_and_broken_numbers_may_stand_for_each_other(expected: Any, actual: Any) -> None:
-    assert structure_fault(expected, actual) == ""
+@pytest.mark.parametrize(
+    ("expected", "actual", "given"),
+    [
+        # Numbers: the value counts, whatever holds it.
+        (1, 1.0, 1),
+        (1.5, 2, 2.0),
+        (math.inf, 1, 1.0),
+        (1j, 2, 2 + 0j),
+        (1.5, torch.tensor([[2.5]]), 2.5),
+        (1.5, torch.tensor(2), 2.0),
+        (7, np.int16(5), 5),
+        (True, torch.tensor(False), False),
+        (True, np.bool_(0), False),
+        (1.5, np.array([0.5]), 0.5),
+        (np.float32(1), 0.5, np.float32(0.5)),
+        (np.int8(1), torch.tensor(5), np.int8(5)),
+        # One-element tensors and arrays
+        (torch.ones(1, 1), 2.5, torch.tensor([[2.5]])),
+        (torch.tensor(1), 3, torch.tensor(3)),
+        (torch.tensor(1.0), 3, torch.tensor(3.0)),
+        (torch.tensor(1.0), np.float64(0.5), torch.tensor(0.5)),
+        (torch.tensor(True), False, torch.tensor(False)),
+        (torch.ones(1, dtype=torch.float16), 1e300, torch.tensor([math.inf], dtype=torch.float16)),
+        (np.ones(1), 2, np.array([2.0])),
+        # Tensors and arrays
+        (torch.ones(2), np.full(2, 3, np.float32), torch.full((2,), 3.0)),
+        (np.ones(2, np.float32), torch.full((2,), 3.0), np.full(2, 3, np.float32)),
+        # Containers
+        ((1, [2]), [1, (2,)], (1, [2])),
+        ([1, 2], Pair(1, 2), [1, 2]),
+        ((1, 2), records.Fields(left=1, right=2), (1, 2)),
+        (collections.OrderedDict(a=1, b=2), {"b": 4, "a": 3}, {"a": 3, "b": 4}),
+        ({"left": 1, "right": 2}, Pair(3, 4), {"left": 3, "right": 4}),
+        (torch.return_types.max((1, 2)), [3, 4], (3, 4)),
+        # Records
+        (Pair(1, 2), Other(right=4, left=3), Pair(3, 4)),
+        (Pair(1, 2), records.Fields(right=4, left=3), Pair(3, 4)),
+        (Pair(1, 2), (3, 4), Pair(3, 4)),
+        (Result(1, 2), records.Fields(count=4, values=3), Result(3, 4)),
+        (Result(1, 2), {"count": 4.0, "values": [3][0]}, Result(3, 4)),
+    ],
+    ids=repr,
+)
+def test_another_kind_arrives_as_the_references(expected: Any, actual: Any, given: Any) -> None:
+    found = fitted(expected, actual, ())
+    assert type(found) is type(given)
+    assert repr(found) == repr(given)
+
+
+def test_a_bfloat16_tensor_becomes_an_array_of_the_references_dtype() -> None:
+    found = fitted(np.ones(2, np.float32), torch.ones(2, dtype=torch.bfloat16), None)
+    assert found.dtype == np.float32
+
+
+def test_a_record_that_refuses_values_is_a_fault_of_the_answer() -> None:
+    assert structure_fault(Picky(1), {"size": -1}) == "output: no Picky has these values"
+
+
+# Dtypes
+
+
+ALL = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
+WHOLE = {  # by what holds every value of it
+    "bool": "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64",
+    "uint8": "uint8 int16 int32 int64 uint16 uint32 uint64",
+    "int8": "int8 int16 int32 int64",
+    "int16": "int16 int32 int64",
+    "uint16": "uint16 int32 int64 uint32 uint64",
+    "int32": "int32 int64",
+    "uint32": "uint32 int64 uint64",
+    "int64": "int64",
+    "uint64": "uint64",
+}
+FLOATING = "float16 bfloat16 float32 float64"
+EIGHT = "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz float8_e8m0fnu"
+COMPLEX = "complex32 complex64 complex128"
+MAY = {
+    **WHOLE,
+    **dict.fromkeys(FLOATING.split(), FLOATING),
+    **{each: f"{each} {FLOATING}" for each in EIGHT.split()},
+    **dict.fromkeys(COMPLEX.split(), COMPLEX),
+}
+
+
+@pytest.mark.parametrize("expected", ALL, ids=str)
+def test_a_dtype_may_stand_for_another_by_a_written_table_and_nothing_is_raised(
+    expected: torch.dtype,
+) -> None:
+    name = str(expected).removeprefix("torch.")
+    may = {str(each).removeprefix("torch.") for each in ALL if may_stand_for(expected, each)}
+    assert may | {name} == {name, *MAY.get(name, "").split()}
+
+
+@pytest.mark.parametrize("actual", [torch.float8_e5m2, torch.int64, torch.bool, torch.complex64], ids=str)
+def test_a_dtype_that_a_task_names_is_left_to_its_checker(actual: torch.dtype) -> None:
+    other = ONES.to(actual)
+    assert structure_fault(ONES, other, dtypes=None)
+    assert structure_fault(ONES, other, dtypes=[actual]) == ""
+    assert structure_fault(ONES, ONES.half(), dtypes=[actual])
+    assert structure_fault(ONES, ONES, dtypes=[actual]) == ""
+
+
+@pytest.mark.parametrize("name", ["float23", "int4", "float4_e2m1fn_x2", "quint8", ""])
+def test_a_dtype_that_pytorch_cannot_compute_with_is_named_by_no_task(name: str) -> None:
+    with pytest.raises(LookupError, match="none that PyTorch computes with"):
+        dtypes_of(["float8_e5m2", name])
+
+
+def test_named_dtypes_are_those_and_no_others() -> None:
+    assert dtypes_of(None) is None
+    assert dtypes_of([]) == frozenset()
+    assert dtypes_of(["float8_e5m2", "int32"]) == {torch.float8_e5m2, torch.int32}
 
 
 def test_a_record_without_one_of_its_fields_is_a_fault_of_structure() -> None:

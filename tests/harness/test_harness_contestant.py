@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from inside import closing_memory, serve, working_in
 
 from kernelcup_harness.contestant import main
-from kernelcup_harness.core.answer import Answer, CallFailed, Form
+from kernelcup_harness.core.answer import NOISE, Answer, CallFailed, Form
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.doubt import overhead
 from kernelcup_harness.wire import decode, devices, values
@@ -40,9 +41,12 @@ class Bench:
         self.channel.send({"type": "load", "file": "submission.py"})
         return self.channel.receive(10.0)
 
-    def call(self, data: Any, expected: Any = None, *, in_place: bool = False) -> Answer:
+    def call(
+        self, data: Any, expected: Any = None, *, in_place: bool = False, private: Iterable[int] = ()
+    ) -> Answer:
         """Call once; the form of the answer is that of ``expected``."""
         form = Form.of(expected, in_place=in_place) if expected is not None else None
+        form = form and dataclasses.replace(form, private=frozenset(private))
         return self.caller.call(data, form, timeout_s=10.0)
 
     def close(self) -> None:
@@ -73,11 +77,13 @@ def test_a_submission_is_called_with_the_input_and_its_answer_comes_back(bench: 
         assert 0 < answer.own_ns <= answer.wall_ns
 
 
-def test_an_answer_in_the_input_is_read_from_there_and_shares_nothing(bench: Bench) -> None:
-    bench.load("def custom_kernel(data):\n    data.add_(1)\n")
+@pytest.mark.parametrize(
+    "returned", ["", "return data", "return data * 7", "return 'text'", "return object()"]
+)
+def test_an_answer_in_the_input_is_read_from_there_whatever_is_returned(bench: Bench, returned: str) -> None:
+    bench.load(f"def custom_kernel(data):\n    data.add_(1)\n    {returned}\n")
     answer = bench.call(torch.zeros(3), torch.zeros(3), in_place=True)
     assert answer.output.tolist() == [1.0] * 3
-    assert (answer.shared_inputs, answer.repeats_itself) == ((), False)
 
 
 def test_a_call_that_returns_nothing_has_no_answer_where_none_is_in_the_input(bench: Bench) -> None:
@@ -85,11 +91,25 @@ def test_a_call_that_returns_nothing_has_no_answer_where_none_is_in_the_input(be
     assert bench.call(torch.zeros(3), torch.zeros(3)).output is None
 
 
-def test_an_answer_that_lies_in_the_input_or_twice_in_the_same_place_says_so(bench: Bench) -> None:
-    bench.load("def custom_kernel(data):\n    x = data['x'] * 2\n    return data['y'], x, x\n")
-    answer = bench.call({"x": torch.ones(2), "y": torch.ones(3)})
-    assert answer.shared_inputs == (1,)
-    assert answer.repeats_itself
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        ("return data['x'], data['y']", [True, False]),
+        ("return data['x'].view(2, 1).view(2), data['x'].flip(0)", [True, False]),
+        ("return data['x'].clone(), data['y'].mul_(5)", [False, False]),
+        ("return data['x'] * 2, data['x'].unsqueeze(1)", [False, True]),
+    ],
+)
+def test_a_part_of_an_answer_that_lies_in_a_private_input_is_lost(
+    bench: Bench, body: str, lost: list[bool]
+) -> None:
+    """The judge writes over it when the call has returned: nothing that the contestant says decides."""
+    bench.load(f"def custom_kernel(data):\n    {body}\n")
+    data = {"x": torch.ones(2), "y": torch.ones(3)}
+    answer = bench.call(data, (torch.ones(2), torch.ones(2)), private=[0])
+    noise = torch.full((4,), NOISE, dtype=torch.uint8).view(torch.float32)
+    assert answer.overwritten
+    assert [bool((part == noise).all()) for part in answer.output] == lost
 
 
 def test_a_transposed_answer_is_laid_out_densely(bench: Bench) -> None:

@@ -43,15 +43,15 @@ import torch
 
 
 def generate_input(size, seed):
-    return torch.ones(size)
+    return torch.ones(size), " ".join(name for name in sys.modules if name.startswith("kernelcup_harness."))
 
 
 def ref_kernel(data):
-    return data
+    return data[0]
 
 
 def check_implementation(data, output):
-    return " ".join(name for name in sys.modules if name.startswith("kernelcup_harness."))
+    return data[1]
 """
 PLACE = Place(StageName.RANKED, 0, {"size": 3})
 PLANNED = PlannedCase(index=0, parameters={}, hidden=False)
@@ -94,7 +94,7 @@ def test_tests_run_one_after_the_other_and_one_that_fails_is_not_called_again(tm
 def loaded(mode: Mode) -> set[str]:
     """Return the rooms and modules of the harness that the judge of such a job has loaded."""
     spec = quick_spec(
-        "def custom_kernel(data):\n    return data\n",
+        "def custom_kernel(data):\n    return data[0]\n",
         mode=mode,
         backend=Backend.CPU,
         sources={"reference.py": LOADED},
@@ -134,16 +134,16 @@ class Task:
 class Doubtful:
     """Says anything about changed inputs."""
 
-    def __init__(self, exist: bool, is_input: bool, add: int) -> None:
-        self._exist, self._is_input, self._add = exist, is_input, add
+    def __init__(self, counts: bool, is_input: bool, add: int) -> None:
+        self._counts, self._is_input, self._add = counts, is_input, add
 
-    def exist(self, place: Place, make: Callable[[int], Any]) -> bool:
-        return self._exist
+    def twins(self, place: Place, make: Callable[[int], Any]) -> list[bool]:
+        return [self._counts]
 
-    def change(self, place: Place, number: int, data: Any, make: Callable[[int], Any]) -> None:
+    def change(self, place: Place, sample: SampleName, data: Any, make: Callable[[int], Any]) -> None:
         data += self._add
 
-    def is_input(self, place: Place, number: int, make: Callable[[int], Any]) -> bool:
+    def is_input(self, place: Place, sample: SampleName, make: Callable[[int], Any]) -> bool:
         return self._is_input
 
 
@@ -155,13 +155,14 @@ def fault_of(checks: Checks, sample: SampleName, off_by: int) -> Fault | None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.booleans(), st.booleans(), st.integers(-3, 3), st.integers(0, 5), st.integers(-2, 2))
-def test_no_doubt_accepts_an_answer(exist: bool, is_input: bool, add: int, number: int, off_by: int) -> None:
-    """Only about an input that it added itself it may say that it is none."""
-    more: MoreInputs = Doubtful(exist, is_input, add)
+def test_no_doubt_accepts_an_answer(counts: bool, is_input: bool, add: int, number: int, off_by: int) -> None:
+    """Only of an input that it added itself it may say that it is none, or does not count."""
+    more: MoreInputs = Doubtful(counts, is_input, add)
     checks = Checks(cast("Any", Task()), bytes(32), more=more)
     assert (fault_of(checks, SampleName(input=number), off_by) is None) is (off_by == 0)
     found = fault_of(checks, SampleName(input=number, twin=True), off_by)
-    assert (found is None) is (off_by == 0 or not is_input)
+    assert (found is None) is (off_by == 0 or not is_input or not counts)
+    assert bool(checks.remarks) is (off_by != 0 and is_input and not counts)
 
 
 def test_an_explanation_that_fails_changes_nothing_but_words() -> None:

@@ -41,7 +41,7 @@ CALLS = (
     "pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr unshare setns "
     "open_by_handle_at name_to_handle_at kexec_load kexec_file_load init_module finit_module delete_module "
     "reboot syslog swapon swapoff acct settimeofday clock_settime adjtimex clock_adjtime sethostname "
-    "setdomainname quotactl"
+    "setdomainname quotactl inotify_init1 inotify_add_watch fanotify_init fanotify_mark mincore cachestat"
 ).split()
 
 CLONE_FLAGS = {"user": 0x10000000, "mount": 0x20000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x8000000}

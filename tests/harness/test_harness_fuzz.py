@@ -221,16 +221,15 @@ def test_sizes_of_exports(shared: FakeWindow, monkeypatch: pytest.MonkeyPatch) -
 def test_replies_through_the_hosts_memory() -> None:
     memory = torch.zeros(1 << 14, dtype=torch.uint8)
 
-    def reply_of(value: Any, **changes: Any) -> dict[str, Any]:
+    def reply_of(value: Any) -> dict[str, Any]:
         encoder = wire.Encoder(guarded=True)
         tree = encoder.tree(value, "output")
-        told = {"type": "done", "ns": 5.0, "tree": tree, "table": encoder.table()}
-        return {**told, "shared": [[0, 0]], "repeated": [], **changes}
+        return {"type": "done", "ns": 5.0, "tree": tree, "table": encoder.table()}
 
     one = torch.ones(4)
     replies = [
         reply_of(one),
-        reply_of([one, {"a": torch.ones(3, 3), 2: (None, True, 1j)}, one], repeated=[[2, 0]]),
+        reply_of([one, {"a": torch.ones(3, 3), 2: (None, True, 1j)}, one]),
         {"type": "profile", "text": "table", "trace": "data"},
         {"type": "fail", "kind": "memory", "text": "no"},
     ]
@@ -239,7 +238,6 @@ def test_replies_through_the_hosts_memory() -> None:
         pending = Pending(
             reply=read_reply(reply if isinstance(reply, dict) else {}, profile=True),
             wall_ns=10.0,
-            inputs=2,
             most_tensors=4,
             memory=Copied(memory),
             check_bands=lambda gaps: None if gaps[0] == (0, wire.GUARD_BYTES) else pytest.fail("no band"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,9 +11,14 @@ from typing import Any, ClassVar
 import pytest
 from fake_room import FakeEngine, FakeHands, FakeWindow, judged_in_room
 from harness_runs import quick_spec, run
-from inside import cases
+from inside import cases, judged
 
 from kernelcup.services.submissions.redaction import redact
+from kernelcup_harness.clocks.replay.clean_room import CleanRoom
+from kernelcup_harness.clocks.replay.timer_line import TimerFailed
+from kernelcup_harness.core.check import Checks, Place
+from kernelcup_harness.core.runner_line import RunnerLine
+from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -20,13 +27,16 @@ from kernelcup_harness.protocol import (
     Mode,
     Reason,
     RunReport,
+    SandboxPolicy,
     StageName,
     Verdict,
     dumps,
 )
+from kernelcup_harness.run import runner
 from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import HEAPS, HIDDEN_FROM, INPUTS
+from kernelcup_harness.window.messages import Access
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from warm_harness import Run
 
@@ -44,7 +54,8 @@ RAISES = """\
 """
 LINE = 7
 HIDDEN = {"hidden_tests": [{"size": 777, "seed": 3}], "hidden_benchmarks": [{"size": 999, "seed": 4}]}
-SECRETS = ("777", "999")
+SECRETS = re.compile(r"(?<![\d.])(777|999)(?!\d)")
+"""The sizes of hidden cases, but not as digits of a time."""
 
 
 def ranked(submission: str, **changes: Any) -> JobSpec:
@@ -96,7 +107,8 @@ def test_a_hidden_case_that_raises_shows_kind_and_line_only(warm: Run) -> None:
     (failed,) = [case for case in stage_cases(seen) if case.verdict is not Verdict.ACCEPTED]
     assert (failed.verdict, failed.reason) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
     assert failed.message == f"It failed at line {LINE} of the submission."
-    assert not any(secret in shown(report) for secret in ("seen", *SECRETS))
+    assert "seen" not in shown(report)
+    assert not SECRETS.search(shown(report))
 
 
 def test_a_line_that_the_file_does_not_have_is_not_shown(warm: Run) -> None:
@@ -116,7 +128,7 @@ def test_a_hidden_case_that_is_wrong_shows_its_kind_only(warm: Run) -> None:
     public, hidden = stage_cases(redact(report, sees_all=False), StageName.TEST)
     assert public.verdict is Verdict.ACCEPTED
     assert (hidden.reason, hidden.message, hidden.mismatch) == (Reason.DIFFERS, "", None)
-    assert not any(secret in shown(report) for secret in SECRETS)
+    assert not SECRETS.search(shown(report))
 
 
 def test_a_process_that_ends_in_a_hidden_case_does_not_say_how(warm: Run) -> None:
@@ -165,7 +177,7 @@ def custom_kernel(data):
     # It acted: the judge reads its own times, where the two processes are not told apart.
     assert 999.0 in hidden.timing.own_ns
     assert not {777.0, 999.0} & set(public.timing.own_ns)
-    assert "999.0" not in shown(report)
+    assert not SECRETS.search(shown(report))
 
 
 def test_what_the_second_process_prints_is_not_kept(warm: Run) -> None:
@@ -173,7 +185,7 @@ def test_what_the_second_process_prints_is_not_kept(warm: Run) -> None:
     report = warm(ranked(source))
 
     assert "met 8" in report.stdout.text
-    assert not any(secret in report.stdout.text for secret in SECRETS)
+    assert not SECRETS.search(report.stdout.text)
 
 
 class Noted(FakeHands):
@@ -197,14 +209,19 @@ def test_public_and_hidden_calls_are_captured_by_different_contestants(tmp_path:
 
     public, hidden = cases(events)
     assert (public.verdict, hidden.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
-    assert [event["roles"] for event in events if event["type"] == "dismiss"] == [["submission", "hidden"]]
+    assert [event["roles"] for event in events if event["type"] == "dismiss"] == [
+        ["submission"],
+        ["submission"],
+        ["submission", "hidden"],
+    ]
     first, second = Noted.made
     assert set(first._attached) == {HEAPS["submission"], INPUTS}
     assert set(second._attached) == {HEAPS["hidden"], INPUTS + HIDDEN_FROM}
-    # Two captures in one timer; all of the first are verified before the second has met an input.
-    fired = [entry[1] for entry in shared.log if entry[0] == "fire"]
-    assert fired[:8] == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert set(fired[8:]) == {0, 1}
+    # All of the first are replayed before there is memory for hidden inputs. Number 1 are a public case's cut calls.
+    given = shared.log.index((Access.READ.value, INPUTS + HIDDEN_FROM))
+    assert {entry[1] for entry in shared.log[:given] if entry[0] in ("fire", "cut")} == {0, 1}
+    assert {entry[1] for entry in shared.log[given:] if entry[0] == "fire"} == {2}
+    assert {entry[0] for entry in shared.log[given:]}.isdisjoint({"cut"})
 
 
 def test_each_case_is_cut_where_a_share_is_asked_for(tmp_path: Path) -> None:
@@ -220,10 +237,128 @@ def test_each_case_is_cut_where_a_share_is_asked_for(tmp_path: Path) -> None:
     assert cut == [(0, False), (1, True)]
 
 
-def test_in_one_timer_all_have_met_hidden_cases(tmp_path: Path) -> None:
+def test_a_public_case_that_is_replayed_has_met_no_hidden_one(tmp_path: Path) -> None:
     events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path)
 
-    assert all(case.met_hidden for case in cases(events))
+    assert [case.met_hidden for case in cases(events)] == [False, True]
+
+
+class Ordered:
+    """The inputs that a judge makes, and the contestants that it has ended, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[Any] = []
+        make, dismiss = Checks._made, RunnerLine.dismiss
+
+        def noted(checks: Checks, place: Place, number: int) -> Any:
+            self.made.append(place.parameters["size"])
+            return make(checks, place, number)
+
+        def ended(line: RunnerLine, roles: Any) -> None:
+            dismiss(line, roles)
+            self.made.append(list(roles))
+
+        monkeypatch.setattr(Checks, "_made", noted)
+        monkeypatch.setattr(RunnerLine, "dismiss", ended)
+
+    @property
+    def sizes_of_public(self) -> set[int]:
+        """The sizes of all inputs before the contestant of public cases had ended."""
+        return set(self.made[: self.made.index(["submission"])])
+
+    @property
+    def sizes_afterwards(self) -> set[int]:
+        """The sizes of all inputs from then on."""
+        return {each for each in self.made[self.made.index(["submission"]) :] if isinstance(each, int)}
+
+
+def without_room(spec: JobSpec, folder: Path) -> tuple[list[dict[str, Any]], None]:
+    """Judge a job whose calls are timed by the wall clock."""
+    return judged(spec, folder), None
+
+
+@pytest.mark.parametrize("way", [without_room, judged_in_room])
+def test_no_hidden_input_is_made_before_the_contestant_of_public_cases_has_ended(
+    way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Ordered(monkeypatch)
+    events, _ = way(ranked("def custom_kernel(data):\n    return data * 2\n"), tmp_path)
+
+    ends = [
+        (event["name"], event["verdict"], event["message"])
+        for event in events
+        if event["type"] == "stage_end"
+    ]
+    assert {verdict for _, verdict, _ in ends} == {"accepted"}, ends
+    assert order.sizes_of_public == {8, 16}
+    # In the timer the duel and the witness could follow; here nothing public does.
+    assert order.sizes_afterwards >= {777, 999}
+
+
+@pytest.mark.parametrize("way", [without_room, judged_in_room])
+def test_a_run_whose_public_cases_fail_makes_no_hidden_input(
+    way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Ordered(monkeypatch)
+    events, _ = way(ranked(SEEN + RAISES.format(at=8, after=3)), tmp_path)
+
+    assert not {777, 999} & {each for each in order.made if isinstance(each, int)}
+    assert [event["verdict"] for event in events if event["type"] == "stage_end"][-1] == "runtime_error"
+
+
+def test_where_only_tests_are_hidden_their_contestant_outlives_the_ranked_stage(tmp_path: Path) -> None:
+    spec = ranked("def custom_kernel(data):\n    return data * 2\n", hidden_benchmarks=[])
+    events, _ = judged_in_room(spec, tmp_path)
+
+    assert [(case.hidden, case.verdict) for case in cases(events, "test")] == [
+        (False, Verdict.ACCEPTED),
+        (True, Verdict.ACCEPTED),
+    ]
+    assert "hidden" not in [role for event in events if event["type"] == "dismiss" for role in event["roles"]]
+
+
+def test_a_stage_goes_on_in_the_report_where_its_public_cases_ended() -> None:
+    done = run(ranked("def custom_kernel(data):\n    return data * 2\n"))
+
+    told = [(e["stage"], e["cases"], e.get("done", 0)) for e in done.events if e["event"] == "stage"]
+    assert told == [
+        ("import", 0, 0),
+        ("test", 1, 0),
+        ("ranked", 1, 0),
+        ("import", 0, 0),
+        ("test", 2, 1),
+        ("ranked", 2, 1),
+    ]
+    stages = [(stage.name, stage.planned_cases, len(stage.cases)) for stage in done.report.stages]
+    assert stages == [(StageName.IMPORT, 0, 0), (StageName.TEST, 2, 2), (StageName.RANKED, 2, 2)]
+
+
+def test_a_stage_whose_hidden_cases_were_not_reached_is_not_complete(warm: Run) -> None:
+    report = warm(ranked(SEEN + RAISES.format(at=8, after=8)))
+
+    (test,) = [stage for stage in report.stages if stage.name is StageName.TEST]
+    assert (test.verdict, test.planned_cases, len(test.cases)) == (Verdict.ACCEPTED, 2, 1)
+
+
+def test_where_the_timer_is_lost_after_public_cases_hidden_ones_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = CleanRoom._cut
+
+    def lost(room: CleanRoom, case: Any) -> Any:
+        cut(room, case)
+        raise TimerFailed("the timer does not answer: a kernel waits")
+
+    monkeypatch.setattr(CleanRoom, "_cut", lost)
+    events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path)
+
+    public, hidden = cases(events)
+    assert (public.verdict, hidden.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
+    assert public.timing is not None
+    assert hidden.timing is not None
+    assert public.timing.audit is not None
+    assert hidden.timing.audit is not None
+    assert (public.timing.audit.captured, hidden.timing.audit.captured) == (True, False)
 
 
 def test_a_public_call_that_cannot_be_captured_is_described_and_has_met_nothing(tmp_path: Path) -> None:
@@ -253,10 +388,10 @@ class Reluctant(FakeHands):
 
 
 class Chatty(FakeEngine):
-    """Refuses what it gets second, with a name of the submission's."""
+    """Refuses what the contestant of hidden cases has captured, with a name of the submission's."""
 
     def load(self, data: bytes, cut: int | None = None) -> Rebuilt:
-        if self._sets:
+        if self._sets and cut is None:
             raise NotRebuilt("kernel size_999")
         return super().load(data, cut)
 
@@ -267,10 +402,121 @@ def test_why_hidden_calls_are_not_replayed_is_a_kind_without_a_text(
 ) -> None:
     events, _ = in_room("def custom_kernel(data):\n    return data * 2\n", tmp_path, **given)
 
-    (room,) = [e["environment"]["clean_room"] for e in events if "clean_room" in e.get("environment", {})]
-    assert not room["replayed"]
-    assert "999" not in str(room)
+    before, after = [
+        e["environment"]["clean_room"] for e in events if "clean_room" in e.get("environment", {})
+    ]
+    assert before["replayed"]
+    assert not after["replayed"]
+    assert "999" not in str(after)
     public, hidden = cases(events)
-    # The calls are made then; the first process may have read what the timer was given.
+    # The calls are made then; those of public cases had been replayed before.
     assert (public.verdict, hidden.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
-    assert public.met_hidden
+    assert not public.met_hidden
+
+
+STATE = """\
+import ctypes, fcntl, json, os, struct
+
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open(os.__file__, os.O_RDONLY)
+again = os.open(os.__file__, os.O_RDONLY)
+record = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 1, 0)
+
+
+def refused(work):
+    try:
+        work()
+    except OSError as error:
+        return error.strerror
+
+
+def checked(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def locked():
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def kept():
+    copy = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 0)
+    fcntl.fcntl(copy, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    os.set_blocking(os.pipe()[0], False)
+    fcntl.fcntl(os.memfd_create("a", os.MFD_ALLOW_SEALING), fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    os.preadv(file, [bytearray(8)], 0)
+
+
+value = ctypes.c_uint64(3)
+tried = {
+    "record lock": refused(lambda: fcntl.fcntl(file, fcntl.F_SETLK, record)),
+    "look at record locks": refused(lambda: fcntl.fcntl(file, fcntl.F_GETLK, record)),
+    "open file description lock": refused(lambda: fcntl.fcntl(file, 37, record)),
+    "lease": refused(lambda: checked(libc.fcntl(file, 1024, fcntl.F_RDLCK))),
+    "dnotify": refused(lambda: fcntl.fcntl(os.open("/usr", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS)),
+    "hint": refused(lambda: checked(libc.fcntl(file, 1036, ctypes.byref(value)))),
+    "look at the hint": refused(lambda: checked(libc.fcntl(file, 1035, ctypes.byref(value)))),
+    "inotify": refused(lambda: checked(libc.inotify_init1(0))),
+    "page cache": refused(lambda: os.preadv(file, [bytearray(8)], 0, os.RWF_NOWAIT)),
+    "lock of a whole file": refused(locked),
+    "own descriptors": refused(kept),
+}
+print("tried=" + json.dumps(tried))
+print("first=" + json.dumps(open("/proc/1/cmdline").read().split(chr(0))))
+
+
+def custom_kernel(data):
+    return data * 2
+"""
+
+
+@pytest.mark.skipif(not sandbox.has_own_names(), reason="bubblewrap shows the first process")
+def test_the_state_of_shared_files_is_refused_or_without_effect_and_own_descriptors_work(
+    tmp_path: Path,
+) -> None:
+    done = run(quick_spec(STATE, backend=Backend.CPU), {"KERNELCUP_HARNESS_BUILDS": str(tmp_path)})
+
+    assert done.report.verdict is Verdict.ACCEPTED, done.report.message
+    (tried,) = done.printed("tried")
+    without_effect = {"lock of a whole file", "own descriptors"}
+    assert {name for name, error in tried.items() if error is None} == without_effect
+    (first,) = done.printed("first")
+    assert str(tmp_path.parent) not in " ".join(first)
+    assert [each for each in first if each.startswith("--")] == ["--args", "--"] + (
+        ["--reuid", "--regid", "--clear-groups", "--no-new-privs", "--"] if os.getuid() == 0 else []
+    )
+
+
+def test_ranked_jobs_with_hidden_cases_need_a_sandbox_with_files_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sandbox, "kind", lambda **_: sandbox.Kind.LANDLOCK)
+    hidden = ranked("", sandbox=SandboxPolicy.REQUIRED)
+    public = replace(hidden, hidden_tests=[], hidden_benchmarks=[])
+
+    assert "doctor" in str(runner.cannot_run(hidden, boxed=True))
+    assert runner.cannot_run(public, boxed=True) is None
+    # The operator who requires no sandbox accepts a weak one.
+    assert runner.cannot_run(replace(hidden, sandbox=SandboxPolicy.AUTO), boxed=True) is None
+    monkeypatch.setattr(sandbox, "kind", lambda **_: sandbox.Kind.BUBBLEWRAP)
+    assert runner.cannot_run(hidden, boxed=True) is None
+
+
+def test_a_rival_is_captured_beside_hidden_cases_and_both_are_timed_in_turns_at_the_end(
+    tmp_path: Path,
+) -> None:
+    code = "def custom_kernel(data):\n    return data * 2\n"
+    spec = ranked(code, tests=[], hidden_tests=[], rival=code)
+    events, _ = judged_in_room(spec, tmp_path)
+
+    told = [event for event in events if event["type"] in ("dismiss", "duel", "case")]
+    assert [event["type"] for event in told] == ["dismiss", "case", "dismiss", "dismiss", "duel", "case"]
+    assert [event["roles"] for event in told if event["type"] == "dismiss"] == [
+        ["submission"],
+        ["submission"],
+        ["submission", "hidden", "rival"],
+    ]
+    (duel,) = [event["duel"] for event in told if event["type"] == "duel"]
+    assert duel["verdict"] != "not_held", duel
+    assert len(duel["cases"]) == 2

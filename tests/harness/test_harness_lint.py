@@ -27,7 +27,7 @@ from kernelcup.tasks.scaffold import new_task
 from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.isolation import sandbox
-from kernelcup_harness.lint import main, null_submissions
+from kernelcup_harness.lint import null_submissions, task_lint
 from kernelcup_harness.lint.messages import FROM_LINT, CasePlace, ReferenceTimed
 from kernelcup_harness.lint.run import Gathered, next_message
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, SourceTree, dumps, from_json
@@ -76,8 +76,8 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
         spec = make_spec(**values)
         task = TaskCode("reference", spec.check_style, tmp_path)
         recorder = Recorder(spec)
-        for case in main.cases_of(spec):
-            main.CaseLint(task, case, recorder).run()  # type: ignore[arg-type]
+        for case in task_lint.cases_of(spec):
+            task_lint.CaseLint(task, case, recorder).run()  # type: ignore[arg-type]
         monkeypatch.delitem(sys.modules, "reference")
         return recorder.gathered.report("")
 
@@ -85,8 +85,9 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
 
 
 def found(report: LintReport) -> set[str]:
-    """Return the names of the nulls that were accepted."""
-    return {finding.null.value for finding in report.findings}
+    """Return the names of the nulls that were accepted, or noted where the judge refuses them by itself."""
+    noted = {note.split(": ")[1] for note in report.notes} & {Null.OTHER_FORM.value}
+    return noted | {finding.null.value for finding in report.findings}
 
 
 def checker(body: str) -> str:
@@ -102,7 +103,7 @@ def checker(body: str) -> str:
 def test_a_good_task_refuses_every_null(trial):
     report = trial(GENERATE, REFERENCE, CHECK)
     assert (report.fault, report.findings, report.notes) == ("", [], [])
-    assert report.tried == 13
+    assert report.tried == 17
 
 
 CONSTANT = {"zeros", "ones", "copy_of_input", "previous_answer", "other_seed"}
@@ -114,7 +115,31 @@ BROKEN = {
     ),
     "a look at the shape only": (
         [GENERATE, REFERENCE, checker("output.shape == right.shape")],
-        {null.value for null in Null},
+        {null.value for null in Null} - {"hostile_integers"},
+    ),
+    "indices that may be anything": (
+        [
+            GENERATE,
+            "def ref_kernel(data):\n    return data.argsort()\n",
+            checker("(output < len(data)).all()"),
+        ],
+        {"hostile_integers", "zeros", "other_seed"},
+    ),
+    "items that are compared in pairs": (
+        [
+            GENERATE,
+            "def ref_kernel(data):\n    return [data + 1, data.exp()]\n",
+            checker("all(torch.allclose(*pair, rtol=1e-5, atol=1e-6) for pair in zip(output, right))"),
+        ],
+        {"other_form"},
+    ),
+    "what is expected in the answer's dtype": (
+        [
+            GENERATE,
+            REFERENCE,
+            checker("torch.allclose(output, right.to(output.dtype), rtol=1e-5, atol=1e-6)"),
+        ],
+        {"other_form"},
     ),
     "an answer that is always zero": (
         [GENERATE, "def ref_kernel(data):\n    return torch.zeros_like(data)\n", CHECK],
@@ -196,7 +221,8 @@ def test_a_broken_task_is_found_out(trial, what):
     parts, nulls = BROKEN[what]
     report = trial(*parts)
     assert found(report) >= nulls
-    assert {(f.list, f.index, f.parameters["size"]) for f in report.findings} == {(CaseList.TESTS, 0, SIZE)}
+    places = {(f.list, f.index, f.parameters["size"]) for f in report.findings}
+    assert places == ({(CaseList.TESTS, 0, SIZE)} if nulls != {"other_form"} else set())
 
 
 @pytest.mark.parametrize(
@@ -208,6 +234,8 @@ def test_a_broken_task_is_found_out(trial, what):
         "an input that may be handed back",
         "errors that are counted",
         "an input that does not depend on the seed",
+        "items that are compared in pairs",
+        "what is expected in the answer's dtype",
     ],
 )
 def test_nothing_else_is_said_of_it(trial, what):
@@ -246,6 +274,15 @@ def test_a_lower_precision_is_a_warning_and_all_else_an_error(trial):
     assert warnings == {Null.LOWER_PRECISION}
 
 
+def test_another_form_is_a_note_since_the_judge_refuses_it_by_itself(trial):
+    report = trial(*BROKEN["items that are compared in pairs"][0])
+    assert report.findings == []
+    assert [note for note in report.notes if "other_form" in note] == [
+        f"tests.0: other_form: {how}: the checker accepts it, the judge does not: it looks at lengths and dtypes itself"
+        for how in ("no items", "twice the items")
+    ]
+
+
 @pytest.mark.parametrize(
     ("what", "null", "words"),
     [
@@ -257,6 +294,7 @@ def test_a_lower_precision_is_a_warning_and_all_else_an_error(trial):
         ("whole numbers with a tolerance", "other_seed", "compared for equality"),
         ("errors that are counted", "nan", "comparison with NaN is false"),
         ("a comparison in half precision", "lower_precision", "not meant to be allowed"),
+        ("indices that may be anything", "hostile_integers", "compared for equality"),
     ],
 )
 def test_each_finding_says_what_to_do(trial, what, null, words):
@@ -384,6 +422,13 @@ def test_nulls_can_be_made_of_every_kind_of_element(name):
         made = null_submissions.rebuilt(value, lambda _path, leaf, make=make: make(leaf), "output")
         assert (made.shape, made.dtype) == (value.shape, value.dtype)
         assert not null_submissions.is_equal(value, made)
+    ((_, leaf),) = null_submissions.leaves(value, "output")
+    for how, other in null_submissions.other_forms(leaf).items():
+        made = null_submissions.rebuilt(value, lambda _path, _leaf, other=other: other, "output")
+        assert (made.numel() == 0) is (how == "empty")
+        assert not null_submissions.is_equal(value, made)
+    for hostile in null_submissions.hostile_integers(leaf).values():
+        assert (hostile.shape, hostile.dtype) == (leaf.shape, leaf.dtype)
     assert null_submissions.is_equal(value, null_submissions.private(value))
 
 
@@ -593,12 +638,57 @@ def whole(*parts: str, **overrides: Any) -> LintReport:
 def test_the_trial_runs_in_the_judges_sandbox():
     inside = "import os\nassert os.getcwd() == '/job', os.getcwd()\nassert not os.path.exists('/root/.ssh')\n"
     report = whole(inside + GENERATE, REFERENCE, CHECK)
-    assert (report.fault, report.findings, report.tried) == ("", [], 13)
+    assert (report.fault, report.findings, report.tried) == ("", [], 17)
 
 
 def test_a_checker_that_ends_the_process_is_reported():
     ends = "def check_implementation(data, output):\n    import os\n    os._exit(3)\n"
     assert "ended with code 3" in whole(GENERATE, REFERENCE, ends).fault
+
+
+ARGSORT = "def ref_kernel(data):\n    return data.argsort()\n"
+
+
+def test_a_checker_that_raises_on_hostile_integers_has_refused_them(trial):
+    check = (
+        "def check_implementation(data, output):\n    return torch.equal(data[output], data.sort().values)\n"
+    )
+    report = trial(GENERATE, ARGSORT, check)
+    assert (report.fault, report.findings) == ("", [])
+    assert report.tried == 15
+
+
+TORCH = ", and with another state of PyTorch's generator"
+AT_RANDOM = {
+    "dropout": ("torch.nn.functional.dropout(data, 0.5, training=True)", TORCH),
+    "noise from torch": ("data + torch.rand(data.shape)", TORCH),
+    "noise from numpy": ("data + numpy.random.rand()", ""),
+    "noise from random": ("data + random.random()", ""),
+    "the number of the call": ("data + next(CALLS)", TORCH),
+}
+
+
+@pytest.mark.parametrize("what", AT_RANDOM)
+def test_a_reference_that_answers_at_random_is_found_out(trial, what):
+    value, why = AT_RANDOM[what]
+    modules = "import itertools\nimport random\nimport numpy\nCALLS = itertools.count()\n"
+    reference = f"{modules}def ref_kernel(data):\n    return {value}\n"
+    with pytest.raises(TaskFault) as found:
+        trial(GENERATE, reference, CHECK)
+    assert str(found.value) == f"ref_kernel gives different answers to the same input (call 1 and 2{why})"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "data * 3",
+        "data + 1e-9 * torch.rand(data.shape)",
+        "data[torch.randperm(len(data)).sort().indices] * 0 + 5",
+    ],
+)
+def test_a_reference_whose_answers_the_checker_takes_for_each_other_passes(trial, value):
+    reference = f"def ref_kernel(data):\n    return {value}\n"
+    assert trial(GENERATE, reference, CHECK).fault == ""
 
 
 def test_what_was_found_before_the_end_is_kept():

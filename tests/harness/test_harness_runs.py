@@ -19,13 +19,15 @@ import pytest
 from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, printed, quick_spec, run
 
 from kernelcup.launchers.bundle import write_bundle
-from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
     JobSpec,
     Limits,
     Mode,
+    Reason,
+    Replay,
     RunReport,
     SandboxPolicy,
     SourceTree,
@@ -93,15 +95,20 @@ def test_events_come_in_order(finished: Finished) -> None:
         ("stage_end", "import", None),
         ("stage", "test", None),
         ("case", "test", 0),
-        ("case", "test", 1),
         ("stage_end", "test", None),
         ("stage", "ranked", None),
         ("case", "ranked", 0),
         ("stage_end", "ranked", None),
+        # The process of hidden cases imports the submission when that of public cases has ended.
+        ("stage", "import", None),
+        ("stage_end", "import", None),
+        ("stage", "test", None),
+        ("case", "test", 1),
+        ("stage_end", "test", None),
     ]
     scores = [event["score_ns"] for event in finished.events if event["event"] == "case"]
-    assert scores[:2] == [None, None]
-    assert scores[2] > 0
+    assert scores[0] is scores[2] is None
+    assert scores[1] > 0
 
 
 def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
@@ -174,6 +181,35 @@ def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finish
     assert first & second == {of_the_public_seed}
     assert first - {of_the_public_seed}
     assert second - {of_the_public_seed}
+
+
+SCALED = """
+import torch
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, generator=generator), torch.full((size,), 0.5)
+def ref_kernel(data):
+    return data[0] * data[1]
+def check_implementation(data, output):
+    return torch.equal(output, data[0] * data[1])
+"""
+
+
+def test_a_replay_of_the_twin_that_failed_changes_the_same_element(warm: Run) -> None:
+    """The second twin of an input fails here, so its name has to say which."""
+    spec = quick_spec("def custom_kernel(data):\n    return data[0] * 0.5\n", mode=Mode.LEADERBOARD)
+    spec = dataclasses.replace(spec, sources={"reference.py": SCALED})
+    report = warm(spec)
+    (case,) = report.stages[-1].cases
+    assert (case.reason, case.failed_on) == (
+        Reason.NEAR_TWIN,
+        dataclasses.replace(case.failed_on, twin=True, part=1),
+    )
+    again = Replay(stage=StageName.RANKED, case=0, sample=case.failed_on)
+    replayed = warm(dataclasses.replace(spec, replay=again, secret_seed=report.secret_seed))
+    (once,) = replayed.stages[-1].cases
+    assert (once.reason, once.message, once.checks) == (Reason.NEAR_TWIN, case.message, 1)
+    assert "one element of `data[1]`" in case.message
 
 
 def input_of_the_public_seed() -> tuple[int, ...]:
@@ -530,6 +566,26 @@ def test_an_own_harness_is_emulated_from_the_bundle(bundle: Path) -> None:
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
+HELD_OPEN = """
+import os, signal
+def custom_kernel(data):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.pause()
+        os._exit(0)
+    os.wait()
+    os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_daemon_that_holds_the_channel_of_an_ended_contestant_ends_with_it(kind: str) -> None:
+    report = run(quick_spec(HELD_OPEN), {sandbox.VARIABLE: kind}).report
+    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXITED)
+    assert "exit code 3" in report.message
+
+
 # Runs that are ended from outside
 
 
@@ -615,6 +671,7 @@ def gone(watched: dict[int, int], seconds: float) -> set[int]:
     return set(left)
 
 
+@pytest.mark.skipif(not sandbox.is_there(), reason="nothing ends a daemon without a sandbox")
 def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
     ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.AUTO)
     assert {"judge", "contestant", "daemon"} <= ended.family

@@ -8,6 +8,7 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ import pytest
 from harness_runs import Finished, own_spec, quick_spec, run
 
 from kernelcup_harness.device.nvidia import nodes as device_nodes
-from kernelcup_harness.isolation import cgroups, layout, orphans, passed_names, processes
+from kernelcup_harness.isolation import cgroups, layout, passed_names, processes, sandbox
 from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict, dumps
 
 KINDS = ("bubblewrap", "landlock")
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
 
 
 def only(kind: str) -> dict[str, str]:
@@ -81,12 +83,14 @@ def test_a_fork_bomb_ends_with_its_job_and_the_next_one_runs(kind: str) -> None:
     assert after.report.verdict is Verdict.ACCEPTED, after.report.message
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+@as_root
 def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str) -> None:
     done = bombed(kind)[1]
     ((uid, gid, groups, effective, _bounding, no_new_privileges, seccomp),) = done.printed("who")
-    assert (uid, gid) == (layout.CONTESTANT_ID, layout.CONTESTANT_ID)
-    assert set(groups) <= {layout.CONTESTANT_ID}
+    # Under Landlock they are those of its runner alone.
+    own = {layout.CONTESTANT_ID} if kind == "bubblewrap" else {ids[1] for ids in layout.OWN_IDS}
+    assert uid in own
+    assert {gid, *groups} == {uid}
     # Where files of root's folders are shown, reading them is the one privilege that is left.
     assert int(effective, 16) & ~(1 << 2) == 0
     assert (no_new_privileges, seccomp) == ("1", "2")
@@ -100,27 +104,106 @@ def test_an_own_harness_is_emulated_and_bound_in_every_kind(kind: str) -> None:
     assert report.verdict is Verdict.ACCEPTED, (report.message, report.stderr.text)
 
 
+SHARES = """
+import getpass, json, multiprocessing, os
+from multiprocessing import shared_memory
+lock = multiprocessing.Lock()
+memory = shared_memory.SharedMemory(create=True, size=8)
+with lock:
+    memory.buf[:1] = b"x"
+home = os.path.isdir(os.path.expanduser("~"))
+print("shared=" + json.dumps([bytes(memory.buf[:1]).decode(), getpass.getuser(), home]))
+memory.close()
+memory.unlink()
+def custom_kernel(data):
+    return data * 2
+"""
+
+
+def test_locks_and_shared_memory_of_multiprocessing_work_and_the_user_has_a_name_and_a_home(
+    kind: str,
+) -> None:
+    if kind == "landlock" and os.getuid() != 0:
+        pytest.skip("only root has users of its own for jobs")
+    done = run(quick_spec(SHARES), only(kind))
+    assert done.printed("shared") == [["x", "kernelcup", True]], done.report.message
+
+
+@as_root
+def test_without_a_user_of_its_own_a_job_cannot_write_to_shared_memory_behind_landlock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if described("landlock")["kind"] != "landlock":
+        pytest.skip("no landlock here")
+    name = f"/dev/shm/kernelcup-test-{os.getpid()}"
+    argv = [sys.executable, "-I", "-S", "-c", f"open({name!r}, 'w').close(); import os; os.unlink({name!r})"]
+    assert sandbox.runs(sandbox.Kind.LANDLOCK, argv, reads_all=True)
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert sandbox.runs(sandbox.Kind.LANDLOCK, [sys.executable, "-I", "-S", "-c", ""])
+    assert not sandbox.runs(sandbox.Kind.LANDLOCK, argv)
+
+
+HOLDER = """
+import os, sys
+from kernelcup_harness.isolation import job_users, layout
+job_users.sweep()
+own = job_users.begin(layout.CONTESTANT_ID)
+open(sys.argv[1], "w").close()
+os.chown(sys.argv[1], own, own)
+print(own, flush=True)
+if sys.stdin.read():
+    job_users.leave()
+"""
+
+
+@contextlib.contextmanager
+def holder(name: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start a runner whose job has left a file in shared memory. Return it and the user whose the file is."""
+    command = [sys.executable, "-P", "-c", HOLDER, str(name)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.kill()
+            name.unlink(missing_ok=True)
+
+
+@as_root
+def test_files_in_shared_memory_go_with_their_job_and_no_others() -> None:
+    first, second, third = (Path(f"/dev/shm/kernelcup-test-{os.getpid()}-{place}") for place in range(3))
+    with holder(first) as (one, user):
+        with holder(second) as (two, other):
+            assert user != other
+            two.communicate("leave")
+            assert (first.exists(), second.exists()) == (True, False)
+        one.kill()
+        one.wait()
+        with holder(third):
+            assert (first.exists(), third.exists()) == (False, True)
+
+
 DAEMON = """
-import os, signal, sys, time
+import ctypes, os, signal
 if os.fork() == 0:
     os.setsid()
+    os.environ.clear()
     if os.fork() == 0:
-        print(f"daemon={os.getpid()}", flush=True)
+        ctypes.CDLL(None).prctl(15, b"left-behind", 0, 0, 0)  # its name
+        os.kill(os.getppid(), signal.SIGKILL)
         signal.pause()
-    os._exit(0)
+    signal.pause()
+os.wait()
 def custom_kernel(data):
     signal.pause()
 """
 
 
-def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() -> None:
-    if described("landlock")["kind"] != "landlock":
-        pytest.skip("no landlock here")
-    # Without a control group only the mark in its environment tells whose it is.
+def test_a_daemon_ends_with_its_runner_although_nothing_but_its_parents_tells_whose_it_is(kind: str) -> None:
     script = "import sys\nfrom kernelcup_harness import __main__\nfrom kernelcup_harness.isolation import cgroups\n"
     script += "cgroups.delegated = lambda: None\nsys.exit(__main__.main())"
     argv = [sys.executable, "-P", "-c", script, "--events", "-"]
-    environment = {**os.environ, **only("landlock")}
+    environment = {**os.environ, **only(kind)}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as runner:
         assert runner.stdin is not None
         assert runner.stdout is not None
@@ -129,35 +212,19 @@ def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() 
         for line in runner.stdout:
             if json.loads(line).get("stage") == "test":
                 break
-        mark = f"{orphans.MARK}={orphans.namespace()}-{runner.pid}".encode()
-        # While their runner lives: afterwards any other that starts, of other tests too, ends them.
-        daemons = marked(mark)
+        daemons = [pid for pid in processes.descendants(runner.pid) if name_of(pid) == "left-behind"]
+        handles = [os.pidfd_open(pid) for pid in daemons]
         runner.kill()
-    assert daemons
-    # Who is between two programs has no environment to be known by, and is found the next time.
-    while daemons := marked(mark):
-        handles = list(filter(None, map(handle_of, daemons)))
-        orphans.end_orphans()
-        for pidfd in handles:
-            assert select.select([pidfd], [], [], 30.0)[0]
-            os.close(pidfd)
+    assert len(handles) == 1
+    assert select.select(handles, [], [], 30.0)[0]
+    os.close(handles[0])
 
 
-def handle_of(pid: int) -> int | None:
-    """Return a descriptor of a process, None if it has ended."""
-    with contextlib.suppress(ProcessLookupError):
-        return os.pidfd_open(pid)
-    return None
-
-
-def marked(mark: bytes) -> list[int]:
-    """Return the processes that have the mark in their environment."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if mark in Path("/proc", pid, "environ").read_bytes().split(b"\0"):
-                found.append(int(pid))
-    return found
+def name_of(pid: int) -> str:
+    """Return the name of a process, nothing if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path("/proc", str(pid), "comm").read_text().strip()
+    return ""
 
 
 def test_the_report_says_what_was_in_force(kind: str) -> None:

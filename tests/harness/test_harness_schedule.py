@@ -136,9 +136,31 @@ def test_calls_that_are_only_checked_have_no_time() -> None:
     assert run.count > timed
 
 
+def used(run: TimedCase, twins: list[bool]) -> list[SampleName]:
+    """Make all calls of a case whose inputs have these twins, and return their inputs."""
+    made = []
+    while not run.finished:
+        sample, counts = run.next_sample()
+        made.append(run.use(sample, lambda: twins))
+        run.add(Answer(ns=1e6 * (len(made) % 7 + 1), wall_ns=1e7), counts=counts, spent_s=0.0)
+    return made
+
+
 def test_where_twins_are_no_inputs_old_inputs_come_instead() -> None:
-    run = case_run(5, given={"near_twins": False})
-    assert not any(sample.twin for sample, _counts in calls(run))
+    for seed in range(50):
+        made = used(case_run(seed), [])
+        assert not any(sample.twin for sample in made)
+        assert len(set(made)) < len(made)
+
+
+@pytest.mark.parametrize("twins", [1, 2, 3, 8])
+@pytest.mark.parametrize("samples", [1, 6])
+def test_each_case_meets_every_twin_and_those_that_count_first(twins: int, samples: int) -> None:
+    for seed in range(50):
+        run = case_run(seed, min_samples=samples, max_samples=samples, warmups=0)
+        met = [sample.part for sample in used(run, [True] * twins) if sample.twin]
+        assert met[:twins] == list(range(twins))
+        assert len(met) <= max(2, twins) + 2
 
 
 def test_a_case_that_failed_is_not_called_again() -> None:
@@ -340,11 +362,14 @@ def replaying(stage: StageName, case: int) -> Any:
     )
 
 
-def test_a_ranked_job_has_tests_and_ranked_cases_hidden_ones_last() -> None:
-    test, ranked = plan(SPEC)
+def test_a_ranked_job_has_tests_and_ranked_cases_and_hidden_ones_after_all_of_them() -> None:
+    test, ranked, hidden = plan(SPEC)
     assert [case.index for case in test.cases] == [0, 1]
-    assert [(case.index, case.hidden) for case in ranked.cases] == [(0, False), (1, True)]
-    assert (test.timed, ranked.timed) == (False, True)
+    assert [(case.index, case.hidden) for case in ranked.cases] == [(0, False)]
+    assert [(case.index, case.hidden) for case in hidden.cases] == [(1, True)]
+    assert (test.timed, ranked.timed, hidden.timed) == (False, True, True)
+    assert (ranked.total, hidden.total) == (2, 2)
+    assert (test.is_last, ranked.is_last, hidden.is_last) == (True, False, True)
 
 
 def test_a_replay_is_one_call_of_one_case() -> None:

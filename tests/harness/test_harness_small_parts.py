@@ -344,9 +344,9 @@ def ended(name: StageName) -> StageEnds:
 def test_a_record_becomes_a_report_that_survives_json() -> None:
     record, told = recorded()
     record.take(MachineFacts(environment={"torch": "2", "load": math.inf}))
-    record.take(StageBegins(name=StageName.IMPORT, limit_s=9.0, cases=0))
+    record.take(StageBegins(name=StageName.IMPORT, limit_s=9.0, cases=0, total=0))
     record.take(ended(StageName.IMPORT))
-    record.take(StageBegins(name=StageName.TEST, limit_s=8.0, cases=2))
+    record.take(StageBegins(name=StageName.TEST, limit_s=8.0, cases=2, total=2))
     record.take(SampleTaken(stage=StageName.TEST, case=0, samples=1))
     record.take(CaseEnds(stage=StageName.TEST, case=make_case(2000.0)))
     record.take(ended(StageName.TEST))

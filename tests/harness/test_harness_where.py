@@ -36,7 +36,8 @@ def test_a_hang_names_case_and_line() -> None:
     report = run(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits)).report
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED, report.message
     assert report.message.startswith("the test stage took longer than 5 s, in case 1, at submission.py:")
-    assert int(report.message.rpartition(":")[2]) in (3, 4)
+    # On a busy machine more follows.
+    assert int(report.message.partition("; ")[0].rpartition(":")[2]) in (3, 4)
 
 
 def test_a_crash_names_case_and_line() -> None:

@@ -162,7 +162,7 @@ def test_a_duel_that_was_not_held_is_decided_by_intervals(judging, leads_by_wall
 ONE_SAMPLE = make_report(stages=[make_stage([make_case(timing=Timing(samples_ns=[8e5]))])], duel=NOT_HELD)
 
 
-@pytest.mark.parametrize("report", [timed(9.5e5), ONE_SAMPLE], ids=["they overlap", "one has none"])
+@pytest.mark.parametrize("report", [timed(9.05e5), ONE_SAMPLE], ids=["they overlap", "one has none"])
 def test_a_duel_that_was_not_held_leaves_a_result_behind_unless_intervals_tell(judging, report) -> None:
     enter(judging, 0, "ada", report=timed(1e6, by_wall=False))
     enter(judging, 0, "bob", report=report)

@@ -15,7 +15,7 @@ from kernelcup.services.results.reviews import quarantine
 from kernelcup.services.results.standings import personal_best, standings, unranked_standings
 from kernelcup.services.submissions.submissions import get_code, list_submissions, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup_harness.protocol import Mode, RunReport, Timing, TrustLevel, Verdict
+from kernelcup_harness.protocol import Backend, Mode, RunReport, Timing, TrustLevel, Verdict
 
 
 @pytest.fixture
@@ -221,9 +221,10 @@ def test_only_accepted_runs_are_ranked(db, judged) -> None:
 
 
 def test_a_standing_says_how_far_it_can_be_trusted(db, judged) -> None:
-    judged(report=make_report(comparable=False))
+    judged(report=make_report(backend=Backend.EMULATED, comparable=False))
     (place,) = standings(db, "double", "H100")
     assert (place.trust, place.comparable, place.file_name) == ("witnessed", False, "kernel.py")
+    assert (place.ranked_by, place.time_s) == ("correctness", None)
 
 
 def test_an_unknown_device_or_board_is_refused(db, board) -> None:

@@ -113,11 +113,14 @@ def somebody_to_talk_to() -> Iterator[None]:
 
 
 def refused_as_expected(attack: Attack, report: RunReport) -> None:
-    """Check the verdict and its reason: a wrong answer may by chance be found on a near-twin first."""
+    """Check the verdict and its reason.
+
+    A wrong answer may by chance be found on a near-twin first, and tests may keep the machine busy.
+    """
     assert report.verdict is not Verdict.ACCEPTED, f"{attack.name} got through\n{about(report)}"
     assert report.verdict in attack.verdicts, about(report)
-    reasons = {*attack.reasons, *([Reason.NEAR_TWIN] if Reason.DIFFERS in attack.reasons else [])}
-    assert report.reason in reasons, about(report)
+    instead = {Reason.NEAR_TWIN: Reason.DIFFERS, Reason.BUSY: Reason.TIME}.get(report.reason, report.reason)
+    assert {report.reason, instead} & set(attack.reasons), about(report)
 
 
 def accepted(report: RunReport) -> None:

@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 
 from builders import NOW, make_case, make_entry, make_report, make_stage
 from kernelcup.domain import RankingBy
-from kernelcup.scoring import score_s, standings
-from kernelcup_harness.protocol import StageName, Timing, Verdict
+from kernelcup.scoring import score as score_of
+from kernelcup_harness.protocol import RunReport, StageName, Timing, Verdict
+from ranking_model import standings
 
 times = st.lists(st.floats(min_value=1.0, max_value=1e12), min_size=1, max_size=60)
 any_rule = st.sampled_from(list(RankingBy))
 order_free_rule = st.sampled_from([RankingBy.MEAN, RankingBy.GEOM])
 unusable = pytest.mark.parametrize("time_ns", [math.nan, math.inf, -math.inf, -1.0, 0.0, None])
+
+
+def score_s(report: RunReport, rule: RankingBy) -> float | None:
+    found = score_of(report, rule)
+    return None if found is None else found.score_s
 
 
 def score(*times_ns: float, by: RankingBy = RankingBy.LAST) -> float | None:

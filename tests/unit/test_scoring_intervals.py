@@ -18,13 +18,14 @@ from kernelcup.scoring import (
     Placed,
     band_heads,
     case_interval_ns,
+    own_rank_s,
     placed,
     ranked,
     score,
-    standings,
     told_apart,
 )
 from kernelcup_harness.protocol import Timing, estimates
+from ranking_model import standings
 
 spans = st.builds(
     lambda score_s, down, up: Placed(
@@ -164,10 +165,82 @@ def test_without_intervals_only_equal_scores_are_tied() -> None:
     assert told_apart(Score(score_s=1.0), Score(score_s=1.0001))
 
 
-def test_a_wide_interval_counts_as_five_percent_and_no_more() -> None:
+def test_a_wide_interval_counts_as_five_percent_against_a_precise_result() -> None:
     wide = span(1.0, 3.0)
     assert not told_apart(wide, span(1.04))
     assert told_apart(wide, span(math.exp(LARGEST_REACH) * 1.001))
+
+
+def test_wide_intervals_count_against_each_other_as_far_as_the_narrower_one() -> None:
+    assert not told_apart(span(1.0, 0.2), span(math.exp(0.28), 0.2))
+    assert told_apart(span(1.0, 0.2), span(math.exp(0.29), 0.2))
+    assert told_apart(span(1.0, 0.2), span(math.exp(0.29), 2.0))
+    assert not told_apart(span(1.0, 0.2), span(math.exp(0.28), 2.0))
+
+
+def ranks_of(*scores: Score) -> dict[int, int]:
+    """Return the rank of each score, by its number."""
+    entries = [
+        make_entry(user=str(number), submission_id=number, score=each) for number, each in enumerate(scores)
+    ]
+    return {each.submission_id: each.rank for each in standings(entries)}
+
+
+def interval_of(score_s: float, down: float, up: float) -> Score:
+    return Score(score_s=score_s, low_s=score_s * math.exp(-down), high_s=score_s * math.exp(up))
+
+
+precise = st.builds(interval_of, st.floats(1.0, 1.5), st.floats(0, 0.048), st.floats(0, 0.048))
+noise = st.floats(0.05, 3.0)
+
+
+@given(st.lists(precise, max_size=12), precise, noise, noise)
+def test_noise_beyond_five_percent_never_improves_a_rank(
+    others: list[Score], measured: Score, down: float, up: float
+) -> None:
+    noisy = interval_of(measured.score_s, down, up)
+    assert own_rank_s(noisy) > noisy.score_s
+    mine = len(others)
+    assert ranks_of(*others, noisy)[mine] >= ranks_of(*others, measured)[mine]
+
+
+@given(st.lists(precise, min_size=1, max_size=12), st.floats(1.0, 1.5), noise, noise, st.floats(1.0, 2.0))
+def test_the_wider_an_interval_is_beyond_five_percent_the_worse_its_rank(
+    others: list[Score], score_s: float, down: float, up: float, factor: float
+) -> None:
+    mine = len(others)
+    ranks = [ranks_of(*others, interval_of(score_s, down, up * wider))[mine] for wider in (1.0, factor)]
+    assert ranks[0] <= ranks[1]
+
+
+@given(precise, st.floats(1.0, 1.5), noise, noise)
+def test_a_noisy_result_shares_no_rank_with_a_precise_one_unless_its_upper_end_would(
+    other: Score, score_s: float, down: float, up: float
+) -> None:
+    noisy = interval_of(score_s, down, up)
+    assert noisy.high_s is not None
+    ranks = ranks_of(other, noisy)
+    if ranks[0] == ranks[1]:
+        assert abs(math.log(noisy.high_s / other.score_s)) <= math.hypot(LARGEST_REACH, 0.048) + 1e-6
+
+
+@given(st.lists(precise, min_size=1, max_size=8), st.floats(1.0, 1.5), st.floats(0.0, 0.5), st.integers(2, 6))
+def test_equal_measurements_share_a_rank_however_wide_they_are(
+    others: list[Score], score_s: float, reach: float, count: int
+) -> None:
+    ranks = ranks_of(*[interval_of(score_s, reach, reach)] * count, *others)
+    assert len({ranks[number] for number in range(count)}) == 1
+
+
+wall_times = st.lists(st.floats(-1.0, 1.0), min_size=5, max_size=5)
+
+
+@given(wall_times, st.floats(1e5, 1e7))
+def test_copies_by_the_wall_clock_of_a_gpu_share_the_first_place(found: list[float], time_ns: float) -> None:
+    """Within one standard deviation between processes, from calls of 100 us to 10 ms."""
+    reports = [make_wall_report(time_ns + estimates.WALL_CLOCK_NS * each) for each in found]
+    scores = [score(each, RankingBy.LAST) for each in reports]
+    assert set(ranks_of(*filter(None, scores)).values()) == {1}
 
 
 @given(st.lists(spans, max_size=40))
@@ -224,7 +297,7 @@ def test_two_that_share_the_first_rank_are_followed_by_the_third() -> None:
 
 
 def test_inside_a_band_the_lower_estimate_comes_first_then_the_earlier() -> None:
-    same = {"low_s": 0.9, "high_s": 1.1}
+    same = {"low_s": 0.97, "high_s": 1.03}
     entries = [
         make_entry(user="late", score_s=1.0, submission_id=1, submitted_at=NOW + timedelta(hours=1), **same),
         make_entry(user="early", score_s=1.0, submission_id=2, **same),

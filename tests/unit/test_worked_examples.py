@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+import ranking_model
 from builders import NOW, make_entry
-from kernelcup import scoring
 from kernelcup.cli.show.ranking import place_object
 from kernelcup.client.models import standing_of_json
 from kernelcup.domain import Result, Score
@@ -62,7 +62,8 @@ def test_a_named_module_has_the_named_symbol(path: str, symbol: str) -> None:
 @pytest.mark.parametrize(
     ("title", "word", "makers"),
     [
-        ("A key of `task.yml`", "same_dtype", set()),
+        # Whose words advise authors to say so.
+        ("A key of `task.yml`", "non_finite", {"lint/advice"}),
         # Where this verdict comes from; another one comes from elsewhere.
         ("A verdict", "OUTPUT_LIMIT_EXCEEDED", {"build/step", "run/record", "run/task_harness_results"}),
     ],
@@ -88,12 +89,12 @@ def test_a_column_of_the_standings_touches_at_most_six_modules() -> None:
 
 def test_a_score_goes_to_the_server_and_back_by_the_names_of_its_fields() -> None:
     score = Score(score_s=1e-6, low_s=0.9e-6, high_s=1.1e-6, raw_s=1.2e-6)
-    (standing,) = scoring.standings([dataclasses.replace(make_entry(), score=score)])
+    (standing,) = ranking_model.standings([dataclasses.replace(make_entry(), score=score)])
     assert standing_of_json(StandingOut.of(standing).model_dump(mode="json")) == standing
 
 
 def test_an_answer_of_a_server_without_the_newest_fields_is_read() -> None:
-    (standing,) = scoring.standings([make_entry(submitted_at=NOW)])
+    (standing,) = ranking_model.standings([make_entry(submitted_at=NOW)])
     body: dict[str, Any] = StandingOut.of(standing).model_dump(mode="json")
     for name in ("low_s", "raw_s"):
         del body[name]
@@ -101,7 +102,7 @@ def test_an_answer_of_a_server_without_the_newest_fields_is_read() -> None:
 
 
 def test_every_field_of_a_standing_is_sent_and_printed() -> None:
-    (standing,) = scoring.standings([make_entry()])
+    (standing,) = ranking_model.standings([make_entry()])
     names = {each.name for kind in (Result, Score) for each in dataclasses.fields(kind)} - {"score"}
     for body in (StandingOut.of(standing).model_dump(), place_object(standing)):
         assert {name.removesuffix("_id") for name in names} - body.keys() == set()

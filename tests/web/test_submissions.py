@@ -85,10 +85,10 @@ def test_report_has_each_case_with_time_interval_samples_and_share(db, client, a
     assert '<span class="k">def</span>' in page
 
 
-def test_wall_clock_times_say_what_of_them_is_the_way_there_and_back(db, client, ada) -> None:
+def test_wall_clock_times_say_what_of_them_is_overhead(db, client, ada) -> None:
     judged(db, reports.ranked(level=TrustLevel.WALL_CLOCK))
     page = client.get("/s/1").text
-    assert "There and back" in page
+    assert "Overhead" in page
     assert ">0.915<" in page
     assert "By the wall clock" in page
 

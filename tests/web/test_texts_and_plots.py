@@ -74,9 +74,10 @@ def test_data_are_words_for_people(value, text) -> None:
 def test_times_of_a_column_have_one_unit_and_as_many_decimals() -> None:
     scale = TimeScale.of([27.0249e-6, 108.5e-6, None])
     assert (scale.text(27.0249e-6), scale.text(108.5e-6), scale.unit) == ("27.02", "108.50", "µs")
-    assert scale.within(26.97e-6, 27.07e-6) == "± 0.05"
-    assert scale.within(27.024e-6, 27.025e-6) == "± <0.01"
-    assert scale.within(None, 1.0) == ""
+    assert scale.within(27.02e-6, 26.97e-6, 27.07e-6) == "± 0.05"
+    assert scale.within(27.0245e-6, 27.024e-6, 27.025e-6) == "± <0.01"
+    assert scale.within(27.02e-6, None, 1.0) == ""
+    assert scale.within(27.02e-6, 20e-6, 68e-6) == "20.00 to 68.00"
     assert TimeScale.of([]).text(None) == "–"
     assert TimeScale.of([2.5e-9]).unit == "ns"
 

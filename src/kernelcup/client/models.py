@@ -14,6 +14,7 @@ from kernelcup.domain import (
     DuelOutcome,
     JobState,
     Leaderboard,
+    RankedBy,
     RankingBy,
     Score,
     StageLimits,
@@ -268,6 +269,7 @@ def standing_of_json(body: Mapping[str, Any]) -> Standing:
         "submission_id": int(body["submission"]),
         "submitted_at": datetime.fromisoformat(body["submitted_at"]),
         "duel": DuelOutcome(body["duel"]),
+        "ranked_by": RankedBy(body.get("ranked_by", RankedBy.TIME)),
     }
     return Standing(**_known(Standing, body) | read)
 

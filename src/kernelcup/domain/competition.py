@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, get_type_hints
 
 from kernelcup_harness.protocol import (
+    Backend,
     HarnessKind,
     Mode,
     ProfileOptions,
@@ -132,10 +133,16 @@ class BoardSettings:
     """Which times rank."""
     duel: bool = False
     """Whether a new first place must win a duel against the previous one, measured in turns."""
+    cpu_times: bool = False
+    """Whether times of devices without a GPU rank."""
     event: str = ""
     """The event that it is part of; empty for none."""
     share: float = 1.0
     """Its weight among leaderboards whose jobs wait for the same GPUs; only admins set it."""
+
+    def ranks_times(self, backend: Backend) -> bool:
+        """Return whether times of this kind of device rank; if not, all correct results share the first place."""
+        return backend is Backend.CUDA or (backend is Backend.CPU and self.cpu_times)
 
     @property
     def publishes_code(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from kernelcup.domain.competition import DuelOutcome
 from kernelcup.domain.tasks import Language
@@ -20,6 +21,17 @@ class Score:
     high_s: float | None = None
     raw_s: float | None = None
     """Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's own time."""
+
+
+class RankedBy(StrEnum):
+    """What gives a result its place."""
+
+    TIME = "time"
+    """Its score, or after a duel that it did not win the leader's time."""
+    UPPER_END = "upper_end"
+    """The upper end of its interval, because that is wider than a tie allows."""
+    CORRECTNESS = "correctness"
+    """That it is correct: its time means nothing, and all such results share one place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,3 +105,9 @@ class Standing(Result):
     """Shared by all results that cannot be distinguished from the first of them."""
     tied: bool = False
     """Whether another user has this rank as well."""
+    ranked_by: RankedBy = RankedBy.TIME
+
+    @property
+    def time_s(self) -> float | None:
+        """The score in seconds, None if it means nothing."""
+        return None if self.ranked_by is RankedBy.CORRECTNESS else self.score_s

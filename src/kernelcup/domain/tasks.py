@@ -115,8 +115,8 @@ class Task:
     """Whether outputs may share memory with inputs even if the reference's do not."""
     non_finite: bool = False
     """Whether an output element may be NaN or infinite where the reference's is finite."""
-    same_dtype: bool = False
-    """Whether outputs with another dtype than the reference's are wrong even if the checker accepts them."""
+    dtypes: list[str] | None = None
+    """Names of dtypes that outputs may have beside the reference's; None for the usual ones, by the task format."""
     own_share: float | None = None
     """The least share of the time of its kernels, from 0 to 1, that kernels of no library must take for a result to
     rank; None for no rule."""

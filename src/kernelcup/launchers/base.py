@@ -228,9 +228,9 @@ class KeepsGpus(Protocol):
         ...
 
 
-START_S = 420.0
+START_S = 480.0
 """Time beyond the limits of the stages. The harness itself allows 120 s for a start, another 120 s for the first
-import of PyTorch, and 30 s more than its limit for each of up to five steps."""
+import of PyTorch, and 30 s more than its limit for each of up to seven steps."""
 
 
 def stages_s(spec: JobSpec) -> float:
@@ -238,7 +238,10 @@ def stages_s(spec: JobSpec) -> float:
     limits = spec.limits
     # A profile takes three runs at most, and waits as long for ncu's report.
     profile_s = 5 * limits.profile_s if spec.mode is Mode.PROFILE else 0.0
-    return 2 * limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s + profile_s
+    # Public cases, then hidden ones in a process of their own.
+    parts = 2 if spec.hidden_tests or spec.hidden_benchmarks else 1
+    calls_s = limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s
+    return limits.import_s + parts * calls_s + profile_s
 
 
 def limit_s(spec: JobSpec) -> float:

@@ -13,11 +13,17 @@ from kernelcup.domain import (
     Job,
     JobState,
     Leaderboard,
+    RankedBy,
     Run,
     TrustRule,
 )
+from kernelcup.scoring import own_rank_s
 from kernelcup_harness.protocol import BinaryUse, DuelResult, DuelVerdict, TrustLevel
 
+CORRECT = "correct"
+"""What stands in place of a time that means nothing."""
+UNTIMED = "times mean nothing on this device: all correct results share the first place, the earliest first"
+UPPER_END = "ranked by its upper end"
 MINUS = "\N{MINUS SIGN}"
 HALF = 0.5
 """Below this speedup a result is called slower."""
@@ -42,6 +48,11 @@ def interval_text(ns: float, low_ns: float | None, high_ns: float | None) -> str
         return ""
     _, size = _unit(ns)
     return f"{significant(low_ns / size, 4)} to {significant(high_ns / size, 4)}"
+
+
+def place_time(score_s: float, ranked_by: str) -> str:
+    """Return the time of a place in a ranking, or that it is correct where times mean nothing."""
+    return CORRECT if ranked_by == RankedBy.CORRECTNESS else duration(score_s * 1e9)
 
 
 def with_interval(ns: float, low_ns: float | None, high_ns: float | None) -> str:
@@ -125,7 +136,7 @@ def rejudge_command(board: str, option: str = "") -> str:
 
 
 def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | None = None) -> str:
-    """Return why a result does not rank, or ranks behind a slower one; empty if it ranks by its score.
+    """Return why a result does not rank, or not by its score; empty if it ranks by its score.
 
     ``since`` is the time of the freeze if its author sees frozen standings.
     """
@@ -148,9 +159,15 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
         )
     if run.score_s is not None and since is not None and run.finished_at > since:
         return frozen_text(since, "yours is")
-    if not board.duel or (run.duel.is_behind and run.rank_s is None):
-        return ""  # its rival is slower by now, or gone
-    return duel_remark(run.duel, run.rival)
+    if run.score is not None and not board.ranks_times(run.report.backend):
+        return f"{UNTIMED.capitalize()}."
+    is_placed = run.duel is not DuelOutcome.NONE and not (run.duel.is_behind and run.rank_s is None)
+    if board.duel and is_placed:  # else its rival is slower by now, or gone
+        return duel_remark(run.duel, run.rival)
+    if run.score is None or own_rank_s(run.score) == run.score_s:
+        return ""
+    end = duration(own_rank_s(run.score) * 1e9)
+    return f"Ranked as {end}, the upper end of its interval, which extends more than 5 % from its score."
 
 
 def trust_text(trust: str) -> str:
@@ -180,6 +197,11 @@ def code_rule(board: BoardSettings) -> str:
 def ranking_levels(rule: TrustRule) -> str:
     """Return which times rank: ``only replayed times rank``."""
     return "all times rank, each marked" if rule is TrustRule.ANY else f"only {rule.value} times rank"
+
+
+def cpu_rule(rank: bool) -> str:
+    """Return what times of devices without a GPU are for."""
+    return "times without a GPU rank" if rank else "without a GPU all correct results share the first place"
 
 
 def read_text(read_s: float, trust: str) -> str:

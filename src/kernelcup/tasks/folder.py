@@ -28,7 +28,7 @@ TASK_FILE = "task.yml"
 # Replacements for invalid required keys, so that the rest is checked as well.
 AS_WRITTEN = (
     *("description", "lang", "accepts", "ranking_by", "seed", "multi_gpu", "libraries", "environment"),
-    *("seeds_below", "near_twins", "aliasing", "non_finite", "same_dtype", "own_share", "waive_nulls"),
+    *("seeds_below", "near_twins", "aliasing", "non_finite", "dtypes", "own_share", "waive_nulls"),
 )
 """Keys that become fields of the task without a change."""
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}

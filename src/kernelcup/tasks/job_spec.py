@@ -87,7 +87,7 @@ def build_job_spec(
         near_twins=task.near_twins,
         aliasing=task.aliasing,
         non_finite=task.non_finite,
-        same_dtype=task.same_dtype,
+        dtypes=task.dtypes,
         own_share=task.own_share if ranked else None,
         environment=task.environment,
         libraries=task.libraries,

@@ -11,6 +11,8 @@ from kernelcup.domain import Task
 from kernelcup.errors import Problem
 from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.manifest.null_waivers import KEY
+from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.manifest.reference import REFERENCE
 from kernelcup.tasks.manifest.yaml_text import Document, read_yaml
 from kernelcup_harness.protocol import FEWEST_SEEDS
 from kernelcup_harness.protocol.lint import LintFinding, LintReport, Null, Severity
@@ -49,7 +51,11 @@ def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
     errors += [lines.ignored(each) for each in ignored]
     errors += [lines.findings(each) for each in groups if each[0].severity is Severity.ERROR]
     warnings = [lines.findings(each) for each in groups if each[0].severity is Severity.WARNING]
-    errors += lines.fault(report)
+    errors += (
+        [problem_at(place, task, report.fault)]
+        if report.fault.startswith("ref_kernel ")
+        else lines.fault(report)
+    )
     if not report.fault:
         warnings += [lines.problem((KEY, name), UNNEEDED) for name in _unneeded(task, report)]
     warnings += lines.seeds(task, report)
@@ -60,6 +66,23 @@ def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
         notes=_merged(report.notes),
         tried=report.tried,
     )
+
+
+def problem_at(place: Path, task: Task, text: str) -> Problem:
+    """Return the problem of a trial run: at the function that is at fault, else for the whole task."""
+    made_by = {
+        "the task's input": "generate_input",
+        "the task's output": "ref_kernel",
+        "ref_kernel ": "ref_kernel",
+    }
+    function = next((made_by[start] for start in made_by if text.startswith(start)), None)
+    parsed = {name: parse(source) for name, source in task.sources.items() if name.endswith(".py")}
+    trees = {name: tree for name, tree in parsed.items() if not isinstance(tree, BrokenSource)}
+    found = find(trees, REFERENCE, function) if function and REFERENCE in trees else None
+    if not isinstance(found, Signature):
+        return Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)
+    file = str(place / found.file) if place.is_dir() else str(place)
+    return Problem(file=file, line=found.position[0], column=found.position[1], text=text)
 
 
 SEEDS = "seeds_below"

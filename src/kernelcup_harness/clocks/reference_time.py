@@ -41,7 +41,7 @@ def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) 
 
     Failures of the task are reported when the case itself is called, so they end the list here.
     """
-    share = rules.stage_budget_s / max(1, len(stage.cases)) / FEWEST_SAMPLES
+    share = rules.stage_budget_s / max(1, stage.total) / FEWEST_SAMPLES
     until, references_s = time.monotonic() + rules.most_stage_s, list[float]()
     for case in stage.cases:
         if time.monotonic() > until:
@@ -60,5 +60,6 @@ def of_job(spec: JobSpec, stages: Sequence[Stage], task: TaskCode, checks: Check
     """Return the seconds of each timed case: those that the job names, or measured; none if none is needed."""
     timed = next((stage for stage in stages if stage.timed and stage.replayed is None), None)
     if timed is None or spec.reference_s or spec.backend is Backend.EMULATED:
-        return spec.reference_s
+        known = dict(enumerate(spec.reference_s))
+        return [known[case.index] for case in timed.cases if case.index in known] if timed is not None else []
     return of_stage(task, checks, timed, spec.rules)

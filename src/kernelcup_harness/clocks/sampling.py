@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernelcup_harness.clocks.budget import WARM_UP_S, Budget, budgets_s
 from kernelcup_harness.clocks.samples import Samples, enough, timing_settled
@@ -31,6 +31,8 @@ MORE_WARMUPS = 3
 LATE_SURPRISE = 0.02
 """Probability that a late call of a case uses an earlier input or a near-twin of one."""
 MOST_DISCARDED = 4
+SOON = 3
+"""A case whose inputs have more twins than planned gets the next one before so many inputs."""
 FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
 CHECKING_SAMPLES, SLOW_CHECKING_SAMPLES = 8, 4
@@ -53,8 +55,6 @@ class CasePlan:
     """Decides which calls are timed and in which order: unpredictable until the secret is revealed."""
     settles: bool = False
     """Whether warm-ups go on until the time of a call stays the same."""
-    near_twins: bool = True
-    """Whether inputs with one element of each tensor changed may be inputs of the task."""
     overhead_ns: float | None = None
     """Time of a call that computes nothing; None if it is not known."""
     noise_share: float = 0.0
@@ -76,7 +76,7 @@ class CasePlan:
         return self.stage.name is StageName.RANKED
 
     def _draw_surprises(self) -> dict[int, list[bool]]:
-        cases, rules, chance = max(1, len(self.stage.cases)), self.rules, self.chance
+        cases, rules, chance = max(1, self.stage.total), self.rules, self.chance
         last = self.warmups + max(1, min(rules.min_samples, rules.max_samples))
         surprises: dict[int, list[bool]] = {}
         for _ in range(rules.repeats):
@@ -103,7 +103,7 @@ class Plans:
     ) -> list[TimedCase]:
         """Return the cases of a stage, with no call made yet."""
         spec, known = self.spec, [] if stage.replayed is not None else self.reference_s
-        budgets = budgets_s(spec.rules, len(stage.cases), known, stage.limit_s)
+        budgets = budgets_s(spec.rules, stage.total, known, stage.limit_s)[: len(stage.cases)]
         return [
             TimedCase(
                 CasePlan(
@@ -113,7 +113,6 @@ class Plans:
                     budget_s=budget_s,
                     chance=self.chance,
                     settles=self.gpu and stage.name is StageName.RANKED,
-                    near_twins=spec.near_twins,
                     overhead_ns=overhead_ns(case),
                     noise_share=spec.device.noise_share if spec.device is not None else 0.0,
                 )
@@ -137,17 +136,27 @@ class TimedCase(CaseCalls):
         self._warmups = plan.warmups
         self._settles = plan.settles and plan.rules.relative_error > 0
         self._surprises = {place: list(kinds) for place, kinds in plan.surprises.items()}
-        self._twins_allowed = plan.near_twins and plan.rules.twins > 0
+        self._twins_allowed = plan.rules.twins > 0
         self._twinned: set[int] = set()
         """Inputs that already had a twin."""
+        self._twins = 0
         self._inputs = 0
         self._first_ns: list[float] = []
         self._spent_s = self._warming_s = 0.0
 
-    def use(self, sample: SampleName, has_twins: Callable[[], bool]) -> SampleName:
-        """Note the input of the next call, and return it: the plain one where near-twins are no inputs of the task."""
-        if sample.twin and not has_twins():
+    def use(self, sample: SampleName, twins: Callable[[], Sequence[bool]]) -> SampleName:
+        """Note the input of the next call, and return it: the plain one where near-twins are no inputs of the task.
+
+        ``twins`` are those of an input: each comes in turn, and all in each case.
+        """
+        count = len(twins()) if sample.twin else 0
+        if sample.twin and not count:
             self._twins_allowed, sample = False, SampleName(input=sample.input)
+        elif sample.twin and self._plan.stage.replayed is None:
+            sample = replace(sample, part=self._twins % count)
+            self._twins += 1
+            if self._twins < count and not any(True in kinds for kinds in self._surprises.values()):
+                self._surprises.setdefault(self._inputs + self._chance.randrange(SOON), []).append(True)
         self.current = sample
         return sample
 

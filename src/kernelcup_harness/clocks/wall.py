@@ -14,7 +14,7 @@ from functools import partial
 from kernelcup_harness.clocks.replay.rival import BY_WALL_CLOCK, not_held
 from kernelcup_harness.clocks.sampling import Plans, TimedCase
 from kernelcup_harness.clocks.stage import Doubt, turns
-from kernelcup_harness.core.call import Calls
+from kernelcup_harness.core.call import PLACES, Calls
 from kernelcup_harness.core.check import Checks, Wrong
 from kernelcup_harness.core.judge import Beside, Judge
 from kernelcup_harness.core.plan import PlannedCase, Stage
@@ -31,13 +31,12 @@ class WallClock:
         checks: Makes inputs and checks answers.
         calls_of: Returns what makes the calls of a case.
         overhead_ns: Returns what a call that computes nothing takes if it is made this way.
-        remaining: Returns the seconds left of the stage.
+        remaining: Returns the seconds left of the stage, or of a call.
         doubt: Doubts ranked times.
         runner: To the runner.
     """
 
     waited_s = 0.0
-    has_met_hidden = False
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class WallClock:
         checks: Checks,
         calls_of: Callable[[Stage, PlannedCase], Calls],
         overhead_ns: Callable[[Stage, PlannedCase, Calls], float | None],
-        remaining: Callable[[], float],
+        remaining: Callable[..., float],
         doubt: Doubt,
         runner: RunnerLine,
     ) -> None:
@@ -107,9 +106,10 @@ class WallClock:
         sample, counts = case.next_sample()
         began, checks = time.monotonic(), self._checks
         place = checks.place(stage.name, case.case)
-        sample = case.use(sample, partial(checks.has_twins, place))
+        sample = case.use(sample, partial(checks.twins, place))
         data, form = checks.make_input(place, sample), checks.form(place)
-        answer = calls.open(calls.timed(data, form, timeout_s=self._remaining()))
+        timeout_s = self._remaining(form, may_compile=case.count < PLACES)
+        answer = calls.open(calls.timed(data, form, timeout_s=timeout_s))
         clock, slowed_down = self._doubt.look() if counts else (None, False)
         fault = checks.fault(place, sample, data, answer)
         spent_s = time.monotonic() - began

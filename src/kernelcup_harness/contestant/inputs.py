@@ -38,19 +38,18 @@ class Slot:
         self.in_place = False
         self.data: Any = None
         """The input; its contents are meaningless before :meth:`fill`."""
-        self.tensors: list[torch.Tensor] = []
 
     def describe(self, layout: InputLayout) -> None:
         """Make the tensors of the next input, without anything that a call has attached to earlier ones."""
         assert self.arena is not None
         self.arena.pin(layout.bytes)
-        self.data, self.tensors = None, []
+        self.data = None
         if self._gpu and (self._on_device is None or layout.bytes != self.size):
             self._on_device = None
             self._on_device = torch.empty(layout.bytes, dtype=torch.uint8, device="cuda")
         self.size, self.in_place = layout.bytes, layout.in_place
         decoder = decode.Decoder(self, layout.table, decode.importing_record_type, dense=False)
-        self.data, self.tensors = decoder.value(layout.tree), decoder.tensors
+        self.data = decoder.value(layout.tree)
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
         """Return the bytes of a tensor with a storage of their own, not as a view of one buffer.
@@ -68,11 +67,12 @@ class Slot:
         if self._on_device is not None:
             self._on_device[:1].zero_()
 
-    def fill(self) -> None:
-        """Copy the bytes of the arena to the device. Tensors on the host have them already."""
+    def fill(self, offset: int = 0, nbytes: int | None = None) -> None:
+        """Copy bytes of the arena to the device, all by default. Tensors on the host have them already."""
         if self._on_device is not None:
             assert self.arena is not None
-            self._on_device.copy_(self.arena.bytes[: self.size])
+            part = slice(offset, self.size if nbytes is None else offset + nbytes)
+            self._on_device[part].copy_(self.arena.bytes[part])
 
     def close(self) -> None:
         """Free the shared memory."""

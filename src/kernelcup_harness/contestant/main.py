@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -37,6 +38,8 @@ from kernelcup_harness.wire.messages import (
     Load,
     Message,
     Ready,
+    Returned,
+    Take,
     UseNoop,
     failed,
     pack,
@@ -52,8 +55,7 @@ NO_TRITON = (
     "The submission failed because Triton is not installed on the machine that judged it. The operator of "
     "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
 )
-# Exceptions of compilers that run at the first call, by class name: the harness does not import
-# their packages.
+# Exceptions of compilers that run at the first call: the harness does not import their packages.
 BUILD_ERRORS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "CompileException", "NVRTCError", "PTXASError"}
 )
@@ -67,10 +69,9 @@ class Contestant:
 
         from kernelcup_harness.contestant import inputs, noop
         from kernelcup_harness.device.nvidia import graphs
-        from kernelcup_harness.wire import aliasing, devices, values
+        from kernelcup_harness.wire import devices, values
 
         self._wire = values
-        self._aliasing = aliasing
         self._channel = channel
         self._out_of_memory = torch.OutOfMemoryError
         self._empty_cache = torch.cuda.empty_cache
@@ -86,11 +87,14 @@ class Contestant:
         self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else noop.nothing
         self._slot_type = inputs.Slot
         self._slots: dict[int, inputs.Slot] = {}
+        self._waiting: Any = None
+        """The input, the answer and the time of the call whose answer waits for ``take``."""
         self._noop = noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
             Give: self._give,
             Go: self._go,
+            Take: self._take,
             UseNoop: self._use_noop,
             Forget: self._forget,
         }
@@ -169,37 +173,39 @@ class Contestant:
             kernel, data = self._kernel, slot.data
             return self._profiler.inside(lambda: kernel(data), self._settle)
         began = time.perf_counter_ns()
-        value, laid = self._called(slot.data)
+        answer = self._called(slot)
         self._settle()
         ns = float(max(1, time.perf_counter_ns() - began))
-        answer = self._wire.contiguous(slot.data) if value is None and slot.in_place else laid
+        if not message.held:
+            return self._handed_over(answer, ns)
+        self._waiting = slot, answer, ns
+        return Returned()
+
+    def _take(self, message: Take) -> Message:
+        """Hand over the answer of the last call."""
+        (slot, answer, ns), self._waiting = self._waiting, None
+        for offset, nbytes in message.parts:
+            slot.fill(offset, nbytes)
+        self._settle()
+        return self._handed_over(answer, ns)
+
+    def _handed_over(self, answer: Any, ns: float) -> Message:
         try:
             tree, table = self._write(answer)
         except self._wire.CannotCarry as error:
             return failed(FailureKind.OUTPUT, str(error))
         except self._wire.TooLarge as error:
             return failed(FailureKind.TOO_LARGE, f"the call returned {error}")
-        shared, repeated = self._sharing(slot, value)
-        return Done(ns=ns, tree=tree, table=table, shared=shared, repeated=repeated)
+        return Done(ns=ns, tree=tree, table=table)
 
-    def _called(self, data: Any) -> tuple[Any, Any]:
-        """Return an answer as returned, and laid out densely.
+    def _called(self, slot: inputs.Slot) -> Any:
+        """Return an answer laid out densely: what was returned, or the input of a task that works in place.
 
         The clock includes the layout: a lazy transposition or conjugate would leave work undone.
         """
         assert self._kernel is not None
-        value = self._kernel(data)
-        return value, self._wire.contiguous(value)
-
-    def _sharing(self, slot: Any, value: Any) -> tuple[Any, Any]:
-        """Return which tensors of an answer share memory with the inputs, and which with each other.
-
-        An answer given in the input itself counts as sharing none.
-        """
-        if value is None and slot.in_place:
-            return [], []
-        outputs = self._aliasing.leaves(value)
-        return self._aliasing.shared(outputs, slot.tensors), self._aliasing.repeated(outputs)
+        value = self._kernel(slot.data)
+        return self._wire.contiguous(slot.data if slot.in_place else value)
 
     def _adopt_arenas(self, names: list[ArenaName], slot: Any) -> None:
         if not names:
@@ -233,11 +239,19 @@ class Contestant:
             return FailureKind.HOST_MEMORY
         if isinstance(error, NotCompiled) or (isinstance(error, SyntaxError) and loading):
             return FailureKind.COMPILE
-        if type(error).__name__ in BUILD_ERRORS or "Error building extension" in text:
+        if is_of_compiler(type(error)) or "Error building extension" in text:
             return FailureKind.COMPILE
         if isinstance(error, ImportError) and "inline CUDA" in text:
             return FailureKind.COMPILE
         return FailureKind.IMPORT if loading else FailureKind.EXCEPTION
+
+
+def is_of_compiler(kind: type) -> bool:
+    """Return whether an exception is a compiler's own, and not of a class that a submission named like one."""
+    module = sys.modules.get(kind.__module__)
+    if kind.__name__ not in BUILD_ERRORS or getattr(module, kind.__name__, None) is not kind:
+        return False
+    return not Path(getattr(module, "__file__", None) or ".").absolute().is_relative_to(Path.cwd())
 
 
 def describe(error: BaseException) -> str:

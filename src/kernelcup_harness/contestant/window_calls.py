@@ -161,7 +161,7 @@ class Room:
         (data, in_place), self._laid = self._laid, None
         began = time.perf_counter_ns()
         value = self._kept(data)
-        answer = wire.contiguous(data if value is None and in_place else value)
+        answer = wire.contiguous(data if in_place else value)
         self._settle()
         ns = float(max(1, time.perf_counter_ns() - began))
         try:
@@ -212,9 +212,8 @@ class Room:
         def call() -> Any:
             data = inputs.pop() if len(inputs) > 1 else inputs[0]
             value = kernel(data)
-            answer = data if value is None and message.in_place else value
             # The dense layout is part of the call: otherwise the work would be deferred.
-            return wire.contiguous(answer)
+            return wire.contiguous(data if message.in_place else value)
 
         return call
 

@@ -16,7 +16,8 @@ from kernelcup_harness.wire.messages import Done, Failed, FailureKind, Profiled,
 
 MOST_TENSORS = 1024
 """Most tensors of an answer, unless the reference's has more: each costs the judge time."""
-MAX_TEXT = 16 << 10
+NOISE = 0x5B
+"""The byte that the judge writes over inputs. Numbers made of it are finite, and far from what answers mostly have."""
 
 
 class CallFailed(Exception):
@@ -42,9 +43,9 @@ class Answer:
     profile: str | None = None
     trace: str | None = None
     shared_inputs: tuple[int, ...] = ()
-    """Tensors of the input that share memory with the output, as the contestant claims."""
-    repeats_itself: bool = False
-    """Whether two tensors of the output share the same memory."""
+    """Tensors of the input that share memory with the output, by their addresses in the window."""
+    overwritten: bool = False
+    """Whether inputs were overwritten before the judge got the output."""
 
 
 class GuardBroken(BrokenProtocol):
@@ -63,19 +64,27 @@ class Form:
     nbytes: int
     tensors: int
     in_place: bool
-    """Whether a call that returns None has written its answer into its input."""
+    """Whether a call's answer is its input afterwards, whatever it returns."""
+    written: frozenset[int] = frozenset()
+    """Tensors of the input that the reference wrote, by number in the tree."""
+    unread: frozenset[int] = frozenset()
+    """Those that no operation of torch read."""
+    private: frozenset[int] = frozenset()
+    """Those whose memory an answer may not use."""
+    reference_s: float = 0.0
+    """Seconds that the reference took for it."""
     described: Any = None
     """What a contestant may know of it: structure, shapes and dtypes, and that it is written in place; no values."""
 
     @classmethod
-    def of(cls, expected: Any, *, in_place: bool) -> Form:
+    def of(cls, expected: Any, *, in_place: bool, **uses: Any) -> Form:
         """Take the form of the reference's output. Raise ``CannotCarry``."""
         nbytes = values.output_nbytes(expected, "output")
         count = len(aliasing.leaves(expected))
         value, encoder = values.form_of(expected), values.Encoder()
         tree = encoder.tree(values.without_scalars(value), "output")
         described = {"tree": tree, "table": encoder.table(), "in_place": in_place}
-        return cls(value=value, nbytes=nbytes, tensors=count, in_place=in_place, described=described)
+        return cls(value=value, nbytes=nbytes, tensors=count, in_place=in_place, described=described, **uses)
 
 
 class Copied:
@@ -96,11 +105,12 @@ class Pending:
 
     reply: Done | Profiled | Failed
     wall_ns: float
-    inputs: int
     most_tensors: int
     memory: values.Memory
     check_bands: Callable[[list[tuple[int, int]]], None]
     """Raises :class:`GuardBroken` if memory between the tensors, given as gaps, was written."""
+    overwritten: bool = False
+    """Whether inputs were overwritten before the answer was handed over."""
 
 
 def opened(pending: Pending, record_type: decode.RecordType) -> Answer:
@@ -108,22 +118,14 @@ def opened(pending: Pending, record_type: decode.RecordType) -> Answer:
     if isinstance(pending.reply, Profiled):
         profile, trace = pending.reply.text, pending.reply.trace
         return Answer(profile=profile, trace=trace, wall_ns=pending.wall_ns)
-    reply = returned(pending)
     own_ns = claimed(pending)
     output = read(pending, record_type)
-    count = len(aliasing.leaves(output))
-    try:
-        shared = aliasing.places(reply.shared, (count, pending.inputs))
-        repeated = aliasing.places(reply.repeated, (count, count))
-    except ValueError as error:
-        raise BrokenProtocol(f"an answer whose sharing of memory is {error}") from error
     return Answer(
         output=output,
         ns=pending.wall_ns,
         own_ns=own_ns,
         wall_ns=pending.wall_ns,
-        shared_inputs=tuple(sorted({place for _, place in shared})),
-        repeats_itself=bool(repeated),
+        overwritten=pending.overwritten,
     )
 
 
@@ -146,9 +148,6 @@ def decoded(
         decoder = decode.Decoder(memory, table, record_type, dense=True)
         return decoder.value(tree), decoder.gaps
     except values.BadTree as error:
-        if "not defined in the task's files" in str(error):
-            text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
-            raise CallFailed(FailureKind.OUTPUT, text) from error
         raise BrokenProtocol(str(error)) from error
 
 

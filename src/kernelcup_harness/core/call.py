@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ import torch
 
 from kernelcup_harness.core.answer import (
     MOST_TENSORS,
+    NOISE,
     Answer,
     Copied,
     Form,
@@ -24,7 +26,7 @@ from kernelcup_harness.core.answer import (
     opened,
 )
 from kernelcup_harness.core.requests import Line
-from kernelcup_harness.wire import decode, values
+from kernelcup_harness.wire import aliasing, decode, values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.guards import Poison
 from kernelcup_harness.wire.messages import (
@@ -38,6 +40,8 @@ from kernelcup_harness.wire.messages import (
     Go,
     InputLayout,
     Profiled,
+    Returned,
+    Take,
     pack,
     unpack,
 )
@@ -102,19 +106,28 @@ class Caller:
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``, ``ChannelClosed``,
         ``BrokenProtocol``.
         """
-        return self.open(self.timed(data, form, timeout_s=timeout_s, profile=profile))
+        private = form.private if form is not None and not profile else frozenset()
+        return self.open(self.timed(data, form, timeout_s=timeout_s, profile=profile, private=private))
 
-    def timed(self, data: Any, form: Form | None, *, timeout_s: float, profile: bool = False) -> Pending:
+    def timed(
+        self,
+        data: Any,
+        form: Form | None,
+        *,
+        timeout_s: float,
+        profile: bool = False,
+        private: Collection[int] = (),
+    ) -> Pending:
         """Call once with an input, timed from before it is handed out until the judge has the answer.
 
         Both copies through shared memory are included. Memory is shared and mapped before the clock starts. Open the
-        answer before the next call. Raise as :meth:`call` does.
+        answer before the next call. The judge overwrites ``private`` tensors of the input between the call's return
+        and the answer's copy: an answer that lies in them is lost. Raise as :meth:`call` does.
         """
         until = time.monotonic() + timeout_s
         encoder = values.Encoder()
-        tree = encoder.tree(data, "input")
         layout = InputLayout(
-            tree=tree,
+            tree=encoder.tree(data, "input"),
             table=encoder.table(),
             bytes=max(1, encoder.nbytes),
             in_place=form is not None and form.in_place,
@@ -127,25 +140,29 @@ class Caller:
         staged = self._staged_on_host(encoder)
         # This creates the tensors over whatever the memory holds.
         self._give(slot, layout, timeout_s)
-        frame = pack(Go(slot=slot, profile=profile))
+        frame = pack(Go(slot=slot, profile=profile, held=bool(private)))
         begin = time.perf_counter_ns()
         if staged is None:
             encoder.write(arena)
         else:
             ctypes.memmove(arena.bytes.data_ptr(), staged.data_ptr(), encoder.nbytes)
         reply = self.line.reply(frame, timeout_s=max(0.0, until - time.monotonic()))
+        if private and reply.get("type") != Failed.type:
+            unpack(Returned, reply)
+            take = pack(Take(parts=overwritten(arena, encoder, data, private)))
+            reply = self.line.reply(take, timeout_s=max(0.0, until - time.monotonic()))
         assert self._outputs is not None
         memory = self._taken(end_of(reply.get("table"), self._outputs.size))
         wall_ns = float(time.perf_counter_ns() - begin)
         return Pending(
             reply=read_reply(reply, profile=profile),
             wall_ns=wall_ns,
-            inputs=len(layout.table),
             most_tensors=max(MOST_TENSORS, form.tensors if form is not None else 0),
             memory=memory,
             check_bands=partial(
                 check_guards, memory.bytes, self._poison.pattern, min(self._poison.count, memory.size)
             ),
+            overwritten=bool(private),
         )
 
     def _give(self, slot: int, layout: InputLayout, timeout_s: float) -> None:
@@ -217,6 +234,18 @@ class Caller:
         made = values.Arena.create(max(size, SMALLEST_ARENA))
         self._fresh[name] = made.fd
         return made
+
+
+def overwritten(
+    arena: values.Arena, encoder: values.Encoder, data: Any, private: Collection[int]
+) -> list[list[int]]:
+    """Write noise over some tensors of an input, given by their numbers in its tree; return offsets and sizes."""
+    given = enumerate(aliasing.leaves(data))
+    begins = {aliasing.ADDRESS(leaf) for number, leaf in given if number in private and leaf.numel()}
+    entries = [each for each in encoder.tensors if aliasing.ADDRESS(each.value) in begins]
+    for entry in entries:
+        arena.bytes[entry.offset : entry.offset + entry.nbytes].fill_(NOISE)
+    return [[entry.offset, entry.nbytes] for entry in entries]
 
 
 def read_reply(frame: dict[str, Any], *, profile: bool) -> Done | Profiled | Failed:

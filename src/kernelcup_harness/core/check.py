@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness.core import blanks, finiteness, structure
-from kernelcup_harness.core.answer import Answer, Form
+from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.core.answer import NOISE, Answer, Form
+from kernelcup_harness.core.forms import Forms
 from kernelcup_harness.core.plan import PlannedCase
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.protocol.base import Parameters
@@ -21,8 +23,18 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.protocol.spec import SampleName
 from kernelcup_harness.wire import aliasing, values
 
+SHARES = (
+    "the output shares memory with {} of the input, which the task reads: return a tensor of its own, or write into "
+    "the output that the task hands over"
+)
+REMARK = (
+    "a wrong answer to an input that differs from an earlier one in {} did not count: tensors of integers may have to "
+    "agree. If they have to, the task says `near_twins: false`; if not, the submission does not read this one"
+)
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
+CHECK_S, CHECK_TIMES = 10.0, 20.0
+"""A check ends after so many seconds, or so many times what the check of the reference's answer took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +73,46 @@ class Wrong(Exception):
 class MoreInputs(Protocol):
     """Adds inputs that are made by a change of others. What it does about other inputs is ignored."""
 
-    def exist(self, place: Place, make: Callable[[int], Any]) -> bool:
-        """Return whether inputs of a case can be changed; ``make`` makes the input with a number."""
+    def twins(self, place: Place, make: Callable[[int], Any]) -> Sequence[bool]:
+        """Return for each twin of an input of a case whether a wrong answer to it counts; ``make`` makes the input with
+        a number. Those that count come first, and if there are any twins, one counts."""
 
-    def change(self, place: Place, number: int, data: Any, make: Callable[[int], Any]) -> None:
-        """Change the input with this number in place."""
+    def change(self, place: Place, sample: SampleName, data: Any, make: Callable[[int], Any]) -> None:
+        """Change an input in place to its twin of that name."""
 
-    def is_input(self, place: Place, number: int, make: Callable[[int], Any]) -> bool:
-        """Return whether the changed input is one of the task; if not, no answer to it is wrong."""
+    def is_input(self, place: Place, sample: SampleName, make: Callable[[int], Any]) -> bool:
+        """Return whether the twin is an input of the task; if not, no answer to it is wrong."""
 
 
 Explain = Callable[[Any, Any, tuple[float, float] | None, str], Mismatch | None]
 """Describes how an answer differs: expected, actual, tolerance, path. It may raise anything."""
 
 
+class Checker(Protocol):
+    """Runs the task's checker on answers where it does no harm if one of them kills it."""
+
+    def check(self, given: Any, output: Any, *, seed: int, limit_s: float) -> str:
+        """Return the checker's fault of an output. Raise ``TaskFault`` if it fails, dies or takes longer.
+
+        Args:
+            given: What it gets beside the output, see ``TaskCode.given``.
+            output: The output.
+            seed: Seeds the random generators of the checker.
+            limit_s: Its time limit in seconds.
+        """
+
+
 class Checks:
-    """Makes inputs and checks answers; neither leaves the judge's process.
+    """Makes inputs, and decides whether answers are right. What the task's checker says of them is asked elsewhere.
 
     Args:
         secret: Ranked inputs are drawn from it.
         more: Adds inputs, None for none.
+        checker: Runs the task's checker on answers; None for this process.
         explain: Describes wrong answers for people.
         aliasing: Whether answers may share memory with inputs even if the reference's do not.
         non_finite: Whether answers may be NaN or infinite where the reference's are finite.
-        same_dtype: Whether an answer is wrong if its dtype differs from the reference's, even if the checker
-            accepts it.
+        dtypes: Those that answers may have beside the reference's; None for those of ``structure.may_stand_for``.
         seeds_below: Every drawn seed is less than this; None for 63 bits.
     """
 
@@ -95,25 +122,26 @@ class Checks:
         secret: bytes,
         *,
         more: MoreInputs | None = None,
+        checker: Checker | None = None,
         explain: Explain = lambda *_: None,
         aliasing: bool = False,
         non_finite: bool = False,
-        same_dtype: bool = False,
+        dtypes: Collection[torch.dtype] | None = None,
         seeds_below: int | None = None,
     ) -> None:
         self._task = task
         self._secret = secret
         self._more = more
+        self._checker = checker
+        self._limit_s = CHECK_S
         self._explain = explain
-        self._aliasing = aliasing
         self._non_finite = non_finite
-        self._same_dtype = same_dtype
+        self._dtypes = dtypes
         self._seeds_below = seeds_below
-        self._forms: dict[tuple[StageName, int], Form] = {}
-        self._shared: dict[tuple[StageName, int], set[int]] = {}
-        self._repeats: dict[tuple[StageName, int], bool] = {}
-        self._written: dict[tuple[StageName, int], set[int]] = {}
+        self._forms = Forms(task, self.make_input, self._ask, dtypes, aliasing=aliasing)
         self._right: set[tuple[StageName, int, int]] = set()
+        self.remarks: dict[int, str] = {}
+        """What the task's author should know of wrong answers that do not count, by case."""
 
     @staticmethod
     def place(stage: StageName, case: PlannedCase) -> Place:
@@ -123,7 +151,7 @@ class Checks:
         """Return a fresh copy of an input, with equal contents for equal names. Raise ``TaskFault``."""
         data = self._made(place, sample.input)
         if sample.twin and self._more is not None:
-            self._more.change(place, sample.input, data, partial(self._made, place))
+            self._more.change(place, sample, data, partial(self._made, place))
         return data
 
     def _made(self, place: Place, number: int) -> Any:
@@ -131,109 +159,72 @@ class Checks:
 
     def form(self, place: Place) -> Form | None:
         """Return the form of answers, None if the task has no reference."""
-        if not self._task.has_reference:
-            return None
-        if place.key not in self._forms:
-            # The reference may overwrite its input, so it gets one of its own.
-            data = self.make_input(place, SampleName(input=0))
-            given = aliasing.leaves(data)
-            expected = self._task.expected(data)
-            self._forms[place.key] = Form.of(expected, in_place=self._task.in_place)
-            answered = aliasing.leaves(expected)
-            self._shared[place.key] = {there for _, there in aliasing.shared(answered, given)}
-            self._repeats[place.key] = bool(aliasing.repeated(answered))
-            if self._task.in_place:
-                self._written[place.key] = differing(self.make_input(place, SampleName(input=0)), expected)
-        return self._forms[place.key]
+        return self._forms.form(place) if self._task.has_reference else None
+
+    def writable(self, place: Place) -> frozenset[int]:
+        """Return the tensors of an input that calls may write: all if the task has no reference."""
+        if self._task.has_reference:
+            return self._forms.writable(place)
+        return frozenset(range(len(aliasing.leaves(self._made(place, 0)))))
 
     def expected(self, data: Any) -> Any:
         """Return the reference's output for an input, which it may overwrite. Raise ``TaskFault``."""
         return self._task.expected(data)
 
-    def has_twins(self, place: Place) -> bool:
-        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
-        return self._more is not None and self._more.exist(place, partial(self._made, place))
+    def twins(self, place: Place) -> Sequence[bool]:
+        """Return for each twin of an input whether a wrong answer to it counts; nothing if there are no twins."""
+        return self._more.twins(place, partial(self._made, place)) if self._more is not None else []
+
+    def counts(self, place: Place, sample: SampleName) -> bool:
+        """Return whether a wrong answer counts: only those to some twins do not."""
+        if not sample.twin or self._more is None:
+            return True
+        if not self._more.is_input(place, sample, partial(self._made, place)):
+            return False
+        counts = self.twins(place)[sample.part]
+        if not counts:
+            self.remarks[place.index] = REMARK.format(self._changed(place, sample))
+        return counts
 
     def fault(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return the fault of an answer to ``data``, None if it is right. Do not use ``data`` afterwards."""
-        fault = (
-            self._form_fault(place, sample, answer.output)
-            or self._alias_fault(place, answer)
-            or self._finite_fault(place, sample, answer.output)
-            or self._input_fault(place, sample, data, answer.output)
-        )
-        if fault is None:
-            text = self._checked(place, sample, data, answer.output)
-            fault = self._differs(place, sample, answer.output, text) if text else None
-        if fault is not None and sample.twin and not self._is_input(place, sample.input):
+        output, note = answer.output, ""
+        try:
+            if self._task.has_reference:
+                output, note = self._forms.fitted(place, sample, data, output)
+            fault = self._fault_of(place, sample, data, replace(answer, output=output))
+        except structure.Misfit as misfit:
+            fault = Fault(reason=misfit.reason, text=str(misfit))
+        if fault is not None and note:
+            fault = replace(fault, text=f"{note}\n{fault.text}")
+        if fault is not None and not self.counts(place, sample):
             return None
         if fault is None:
             self._right.add((*place.key, sample.input))
         return fault
 
-    def _form_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
-        form = self.form(place)
-        if form is None or not structure.structure_fault(form.value, output, dtype=self._same_dtype):
-            return None
-        # Shapes may depend on the data: only this sample's own reference counts against it.
-        return differs_in_form(self._expected(place, sample), output, dtype=self._same_dtype)
+    def _fault_of(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
+        """Return the fault of an answer that has the form of the reference's."""
+        fault = self._alias_fault(place, answer) or self._finite_fault(place, sample, answer.output)
+        if fault is None:
+            text = self._checked(place, sample, data, answer.output)
+            fault = self._differs(place, sample, answer.output, text) if text else None
+        if fault is not None and answer.overwritten and holds_noise(answer.output):
+            return Fault(reason=Reason.ALIASED, text=SHARES.format("a tensor"))
+        return fault
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
         form = self.form(place)
-        if form is None or self._aliasing:
-            return None
-        if answer.repeats_itself and not self._repeats[place.key]:
-            return Fault(reason=Reason.ALIASED, text="two tensors of the output share the same memory")
-        for number in answer.shared_inputs:
-            if not self._may_share(place, number):
-                text = (
-                    f"the output shares memory with tensor {number} of the input, which the task reads: "
-                    "return a tensor of its own, or write into the output that the task hands over"
-                )
-                return Fault(reason=Reason.ALIASED, text=text)
-        return None
-
-    def _may_share(self, place: Place, number: int) -> bool:
-        """Return whether the reference also shares this input's memory, or ignores the input's contents."""
-        shared = self._shared[place.key]
-        if number not in shared and self.is_only_written(place, number):
-            shared.add(number)
-        return number in shared
-
-    def is_only_written(self, place: Place, number: int) -> bool:
-        """Return whether a tensor of the input is only a place for the output: noise in it changes nothing."""
-        sample = SampleName(input=0)
-        data = self.make_input(place, sample)
-        leaves = aliasing.leaves(data)
-        if number >= len(leaves):
-            return False
-        blanks.fill_with_noise(leaves[number], random.Random(number))
-        try:
-            answer = self._task.expected(data)
-            return not self._task.check(self.make_input(place, sample), answer)
-        except TaskFault:
-            return False
-
-    def _input_fault(self, place: Place, sample: SampleName, data: Any, output: Any) -> Fault | None:
-        """Return the fault of an answer in the input that changes what is only read: a checker may rely on that."""
-        if self.form(place) is None or not self._task.in_place:
-            return None
-        changed = differing(data, output) - self._written[place.key]
-        changed = changed and changed - differing(data, self._expected(place, sample))
-        for number in sorted(changed):
-            if not self.is_only_written(place, number):
-                text = f"tensor {number} of the input was changed, which the reference only reads"
-                return Fault(reason=Reason.WRITES_INPUT, text=text)
-        return None
+        taken = form.private.intersection(answer.shared_inputs) if form is not None else None
+        return Fault(reason=Reason.ALIASED, text=SHARES.format(f"tensor {min(taken)}")) if taken else None
 
     def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         """Return the fault of an answer that is not finite where the reference's is, else None."""
         if self._non_finite or not self._task.has_reference or finiteness.is_finite(output):
             return None
         expected = self._expected(place, sample)
-        # An answer may have the form of another input's reference.
-        if fault := differs_in_form(expected, output, dtype=self._same_dtype):
-            return fault
+        # Two inputs of equal shapes may have answers of different shapes, which agreed until now.
+        output = structure.fitted(expected, output, self._dtypes)
         unexpected = finiteness.first_unexpected(expected, output)
         if unexpected is None:
             return None
@@ -243,16 +234,37 @@ class Checks:
         return guarded(text, plain, lambda: plain(text, self._explain(right, wrong, tolerance, where)))
 
     def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
-        """Return the checker's fault. If the checker fails on this output only, the output is wrong."""
+        """Return the checker's fault. An output is wrong if the checker fails on it, twice, but not on the reference's.
+
+        Between the two the checker has passed the reference's answer, so that neither the state that earlier answers
+        left nor a slow first check is held against this one. Raise ``TaskFault`` if it fails there too.
+        """
         try:
-            return self._task.check(data, output)
+            return self._asked(place, sample, data, output)
+        except TaskFault:
+            if not self._task.has_reference:
+                raise
+            right, began = self._expected(place, sample), time.monotonic()
+            if self._asked(place, sample, self.make_input(place, sample), right, limit_s=math.inf):
+                raise
+            self._limit_s = max(self._limit_s, CHECK_TIMES * (time.monotonic() - began))
+        try:
+            return self._asked(place, sample, self.make_input(place, sample), output)
         except TaskFault as fault:
-            if not self._task.has_reference or isinstance(fault.__cause__, torch.OutOfMemoryError):
-                raise
-            right = self._expected(place, sample)
-            if self._task.check(self.make_input(place, sample), right):
-                raise
             return f"the checker cannot work with this output: {fault}"
+
+    def _asked(
+        self, place: Place, sample: SampleName, data: Any, output: Any, *, limit_s: float | None = None
+    ) -> str:
+        # Not the seed of the input: a submission may know what follows from that, and fit its answer to it.
+        seed = derive_seed(self._secret, "check", *place.key, sample.input, below=self._seeds_below)
+        return self._ask(data, output, seed=seed, limit_s=limit_s)
+
+    def _ask(self, data: Any, output: Any, *, seed: int = 0, limit_s: float | None = None) -> str:
+        given = self._task.given(data)
+        if self._checker is None:
+            return self._task.checked(given, output)
+        return self._checker.check(given, output, seed=seed, limit_s=limit_s or self._limit_s)
 
     def _differs(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
         """Return the fault of an answer that the checker rejects with ``text``."""
@@ -263,8 +275,7 @@ class Checks:
 
     def _described(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
         expected = self._expected(place, sample)
-        if fault := differs_in_form(expected, output, dtype=self._same_dtype):
-            return fault
+        output = structure.fitted(expected, output, self._dtypes)
         another_dtype = structure.structure_fault(expected, output)
         if another_dtype and another_dtype not in text:
             text = f"{text}\n{another_dtype}"
@@ -276,7 +287,7 @@ class Checks:
         reason = Reason.DIFFERS
         if sample.twin:
             reason = Reason.NEAR_TWIN
-            text = f"on an input that differs from an earlier one in one element of each tensor: {text}"
+            text = f"on an input that differs from an earlier one in {self._changed(place, sample)}: {text}"
         elif (*place.key, sample.input) in self._right:
             reason = Reason.REPEATED
             text = f"on an input that was answered correctly before: {text}"
@@ -285,8 +296,16 @@ class Checks:
     def _expected(self, place: Place, sample: SampleName) -> Any:
         return self._task.expected(self.make_input(place, sample))
 
-    def _is_input(self, place: Place, number: int) -> bool:
-        return self._more is None or self._more.is_input(place, number, partial(self._made, place))
+    def _changed(self, place: Place, sample: SampleName) -> str:
+        """Say what a twin changes: the first tensor, and its element before and after."""
+        try:
+            plain, twin = self._made(place, sample.input), self.make_input(place, sample)
+            found = self._explain(plain, twin, (0.0, 0.0), "data")
+            assert found is not None
+            at = found.first[0]
+            return f"one element of `{found.where}` (at {at.position}: {at.expected} -> {at.actual})"
+        except Exception:
+            return "one element"
 
     def _seed(self, place: Place, number: int) -> int:
         """Return the seed of one input. The first is the case's own; only the ranked stage uses the secret."""
@@ -299,22 +318,21 @@ class Checks:
         return derive_seed(b"public", place.stage.value, place.index, given, number, below=below)
 
 
-def differs_in_form(expected: Any, output: Any, *, dtype: bool) -> Fault | None:
-    """Return the fault of an answer that has another form than the reference's, else None."""
-    text = structure.structure_fault(expected, output, dtype=dtype)
-    return Fault(reason=Reason.FORM, text=text) if text else None
-
-
-def differing(one: Any, other: Any) -> set[int]:
-    """Return the tensors in which two values of one form differ, in any bit."""
-    pairs = zip(*(map(values.contiguous, aliasing.leaves(each)) for each in (one, other)), strict=True)
-    return {n for n, pair in enumerate(pairs) if not torch.equal(*map(values.bytes_of, pair))}
+def holds_noise(output: Any) -> bool:
+    """Return whether a tensor of an answer has nothing but what the judge wrote over the inputs."""
+    parts = (values.bytes_of(leaf) for leaf in aliasing.leaves(output) if leaf.numel())
+    return any(bool((part == NOISE).all()) for part in parts)
 
 
 def guarded(text: str, plain: Callable[[str], Fault], describe: Callable[[], Fault]) -> Fault:
-    """Return the fault that ``describe`` makes. If it raises, return ``plain`` of ``text`` and a line about that."""
+    """Return the fault that ``describe`` makes. If it raises, return ``plain`` of ``text`` and a line about that.
+
+    Raise ``Misfit`` if it does.
+    """
     try:
         return describe()
+    except structure.Misfit:
+        raise
     except Exception as error:
         why = f"the difference cannot be described ({type(error).__name__}: {error})"
         return plain(f"{text}\n{why[:MOST_SHOWN]}")

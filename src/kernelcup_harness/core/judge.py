@@ -6,14 +6,15 @@ cut off.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from kernelcup_harness.core.answer import CallFailed
-from kernelcup_harness.core.call import Caller
+from kernelcup_harness.core.answer import CallFailed, Form
+from kernelcup_harness.core.call import PLACES, Caller
 from kernelcup_harness.core.check import Checks, Fault, Wrong
 from kernelcup_harness.core.plan import CaseCalls, Stage, ends_stage
 from kernelcup_harness.core.runner_line import MAX_MESSAGE, RunnerLine
@@ -31,6 +32,12 @@ from kernelcup_harness.protocol.spec import JobSpec, SampleName, Work
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import CaseEnds, Found
 
+LONGEST_S, TIMES_REFERENCE = 10.0, 100.0
+"""A call ends at the larger of this and so many times what the reference took."""
+FIRST_S, FIRST_SHARE = 60.0, 1 / 3
+"""In the place of the first for a call that may compile or tune itself, which nothing tells from one that hangs: the
+larger of this and a share of its stage's limit."""
+
 
 class Clock(Protocol):
     """Times the cases of a stage: makes their calls, and has each answer checked."""
@@ -38,10 +45,6 @@ class Clock(Protocol):
     @property
     def waited_s(self) -> float:
         """Seconds spent waiting for the submission's processes, those of ordinary calls left out."""
-
-    @property
-    def has_met_hidden(self) -> bool:
-        """Whether what runs public cases has met hidden ones."""
 
     def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
         """Yield the result of each case as it finishes. All work is done in :meth:`Judge.attempt`."""
@@ -51,15 +54,21 @@ class Deadline:
     """When the current stage ends."""
 
     def __init__(self) -> None:
-        self._until = 0.0
+        self._until = self._limit_s = 0.0
+        self.longest_s = math.inf
+        """What the current request may take if the stage lasts so long."""
 
     def begin(self, limit_s: float) -> None:
         """Begin a stage."""
-        self._until = time.monotonic() + limit_s
+        self._limit_s, self._until = limit_s, time.monotonic() + limit_s
 
-    def remaining(self) -> float:
-        """Return the seconds left of the stage."""
-        return max(0.0, self._until - time.monotonic())
+    def remaining(self, form: Form | None = None, *, calls: int = 1, may_compile: bool = False) -> float:
+        """Return the seconds left of the stage, at most those that calls may take whose answers have a form."""
+        self.longest_s = math.inf
+        if form is not None:
+            least = max(FIRST_S, FIRST_SHARE * self._limit_s) if may_compile else LONGEST_S
+            self.longest_s = max(least, TIMES_REFERENCE * calls * form.reference_s)
+        return min(self.longest_s, max(0.0, self._until - time.monotonic()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +87,7 @@ class Prepared:
 
     spec: JobSpec
     stages: Sequence[Stage]
+    """All of public cases, or all of hidden ones."""
     runner: RunnerLine
     checks: Checks
     callers: Mapping[str, Caller]
@@ -90,20 +100,18 @@ class Prepared:
 
 
 class Judge:
-    """One job from its first stage to the last verdict."""
+    """The public or the hidden cases of a job, from the first stage to the last verdict."""
 
     def __init__(self, prepared: Prepared) -> None:
         self._job = prepared
 
-    def judge(self) -> None:
-        """Run the stages and report each; the first one that is not accepted is the last."""
-        for stage in self._job.stages:
-            if not self._is_accepted(stage):
-                return
+    def judge(self) -> bool:
+        """Run the stages and report each; return whether all were accepted, the first that is not is the last."""
+        return all(map(self._is_accepted, self._job.stages))
 
     def _is_accepted(self, stage: Stage) -> bool:
         """Run the cases of a stage and return whether all were accepted."""
-        self._job.runner.begin(stage.name, stage.limit_s, len(stage.cases))
+        self._job.runner.begin(stage.name, stage.limit_s, len(stage.cases), stage.total)
         self._job.deadline.begin(stage.limit_s)
         for caller in self._job.callers.values():
             caller.waited_s = 0.0
@@ -116,14 +124,10 @@ class Judge:
                 if ends_stage(stage, result.verdict):
                     break
         except RunEnds as end:
-            self._job.runner.end_with(stage.name, end, met_hidden=self._has_met_hidden)
+            self._job.runner.end_with(stage.name, end, met_hidden=stage.is_hidden)
             return False
         self._job.runner.end_of(stage, worst)
         return worst is None
-
-    @property
-    def _has_met_hidden(self) -> bool:
-        return any(clock.has_met_hidden for clock in self._job.clocks.values())
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
         if stage.name in self._job.clocks:
@@ -138,23 +142,27 @@ class Judge:
         samples = [SampleName(input=number) for number in range(self._job.spec.rules.checks)]
         if stage.name is StageName.PROFILE:
             samples = samples[:1]
+        elif self._job.spec.rules.test_twins:
+            twins = self._job.checks.twins(self._job.checks.place(stage.name, calls.case))
+            samples += [SampleName(input=0, twin=True, part=part) for part in range(len(twins))]
         for sample in [stage.replayed] if stage.replayed is not None else samples:
             failed = self.attempt(stage, calls, partial(self._call, stage, calls, sample))
             if failed is not None:
                 return failed
             self.progress(stage, calls)
-        return self.accepted(calls)
+        return replace(self.accepted(calls), message=self._job.checks.remarks.get(calls.case.index, ""))
 
     def _call(self, stage: Stage, calls: CaseCalls, sample: SampleName) -> None:
         """Call the contestant once and check its answer. Raise ``Wrong``."""
         checks, profiled = self._job.checks, stage.name is StageName.PROFILE
         place = checks.place(stage.name, calls.case)
-        if sample.twin and not checks.has_twins(place):
+        if sample.twin and not checks.twins(place):
             sample = SampleName(input=sample.input)
         calls.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
-        caller = self._job.callers[calls.case.role]
-        answer = caller.call(data, form, timeout_s=self._job.deadline.remaining(), profile=profiled)
+        caller, may_compile = self._job.callers[calls.case.role], calls.count < PLACES
+        timeout_s = self._job.deadline.remaining(None if profiled else form, may_compile=may_compile)
+        answer = caller.call(data, form, timeout_s=timeout_s, profile=profiled)
         calls.count += 1
         calls.profile, calls.trace = answer.profile, answer.trace
         fault = checks.fault(place, sample, data, answer) if not profiled else None
@@ -173,14 +181,19 @@ class Judge:
             return self._result(calls, Verdict.WRONG_ANSWER, wrong.fault)
         except CallFailed as failure:
             assert calls is not None
-            calls.failed_on = calls.current
             verdict, reason = FAILURES[failure.kind]
+            place, sample = self._job.checks.place(stage.name, calls.case), calls.current
+            if reason is Reason.EXCEPTION and sample and not self._job.checks.counts(place, sample):
+                return None
+            calls.failed_on = sample
             line = line_in(failure.text, self._job.spec)
             return self._result(calls, verdict, Fault(reason=reason, text=failure.text), line=line)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             waited_s = sum(caller.waited_s for caller in self._job.callers.values())
             waited_s += sum(clock.waited_s for clock in self._job.clocks.values())
-            raise of_channel(error, stage, waited_s, calls.case if calls is not None else None) from error
+            called, longest_s = calls.case if calls is not None else None, self._job.deadline.longest_s
+            longest_s = longest_s if self._job.deadline.remaining() else math.inf
+            raise of_channel(error, stage, waited_s, called, longest_s) from error
         except Exception as error:
             ends = of_others(error, self._job.reservation)
             if ends is None:
@@ -227,7 +240,7 @@ class Judge:
             reason=fault.reason,
             message=fault.text[:MAX_MESSAGE],
             line=line,
-            met_hidden=calls.case.hidden or self._has_met_hidden,
+            met_hidden=calls.case.hidden,
             mismatch=fault.mismatch,
             failed_on=calls.failed_on,
             timing=calls.timing(),

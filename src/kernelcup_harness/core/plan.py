@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Backend, Mode, StageName, Verdict
@@ -54,27 +54,58 @@ class CaseCalls:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
-    """A stage of the run."""
+    """A stage of the run, or its part of public or of hidden cases: these are called one after the other."""
 
     name: StageName
     cases: list[PlannedCase]
     limit_s: float
     timed: bool
+    others: int = 0
+    """The number of cases of its other part."""
     replayed: SampleName | None = None
     """The only input to call with, if a sample of a finished run is judged again."""
 
+    @property
+    def total(self) -> int:
+        """The number of cases of both parts."""
+        return len(self.cases) + self.others
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its cases are hidden."""
+        return any(case.hidden for case in self.cases)
+
+    @property
+    def role(self) -> str:
+        """The contestant that its cases are called in."""
+        return HIDDEN if self.is_hidden else SUBMISSION
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no part of it follows."""
+        return self.is_hidden or not self.others
+
 
 def plan(spec: JobSpec) -> list[Stage]:
-    """Return the stages of a job after the import, in order."""
+    """Return the stages of a job after the import, in order: those of public cases, then those of hidden ones."""
     stages = all_stages(spec)
     if spec.binary is not None:
         # Its code has passed the tests; only its timed calls are kept.
         stages = [stage for stage in stages if stage.timed]
-    return stages if spec.replay is None else [replayed(stages, spec)]
+    if spec.replay is not None:
+        return [replayed(stages, spec)]
+    public, hidden = ([part(stage, hidden=hidden) for stage in stages] for hidden in (False, True))
+    return [*public, *(stage for stage in hidden if stage.cases)]
+
+
+def part(stage: Stage, *, hidden: bool) -> Stage:
+    """Return a stage with its public or its hidden cases only."""
+    cases = [case for case in stage.cases if case.hidden is hidden]
+    return replace(stage, cases=cases, others=len(stage.cases) - len(cases))
 
 
 def all_stages(spec: JobSpec) -> list[Stage]:
-    """Return the stages of a job's mode."""
+    """Return the stages of a job's mode, each with all its cases."""
     limits: Limits = spec.limits
     tests = cases_of(spec.tests, spec.hidden_tests)
     benchmarks = cases_of(spec.benchmarks, spec.hidden_benchmarks)
@@ -121,13 +152,7 @@ def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
     stage = next((each for each in stages if each.name is wanted.stage), None)
     if stage is None or not 0 <= wanted.case < len(stage.cases):
         raise LookupError(f"a {spec.mode.value} job has no case {wanted.case} of stage {wanted.stage.value}")
-    return Stage(
-        name=stage.name,
-        cases=[stage.cases[wanted.case]],
-        limit_s=stage.limit_s,
-        timed=stage.timed,
-        replayed=wanted.sample,
-    )
+    return replace(stage, cases=[stage.cases[wanted.case]], replayed=wanted.sample)
 
 
 def cases_of(public: list[Parameters], hidden: list[Parameters]) -> list[PlannedCase]:

@@ -46,9 +46,9 @@ class RunnerLine:
         """Send a message."""
         self._channel.send(pack(message))
 
-    def begin(self, name: StageName, limit_s: float, cases: int) -> None:
-        """Report that a stage begins."""
-        self.tell(StageBegins(name=name, limit_s=limit_s, cases=cases))
+    def begin(self, name: StageName, limit_s: float, cases: int = 0, total: int = 0) -> None:
+        """Report that a stage begins, or goes on with its hidden cases; ``total`` counts those of both parts."""
+        self.tell(StageBegins(name=name, limit_s=limit_s, cases=cases, total=total))
 
     def end(
         self,
@@ -107,7 +107,7 @@ class RunnerLine:
         self.tell(SampleTaken(stage=stage.name, case=calls.case.index, samples=calls.count))
 
     def dismiss(self, roles: Collection[str]) -> None:
-        """Have the runner end all contestants, and wait until they are gone. Raise :class:`RunEnds`."""
+        """Have the runner end processes, and wait until they are gone. Raise :class:`RunEnds`."""
         self.tell(Dismiss(roles=list(roles)))
         try:
             unpack(Dismissed, self._channel.receive(DISMISS_S))

@@ -1,86 +1,181 @@
-"""Decides whether an answer has the type, shape and device of the reference's, and its dtype where that counts."""
+"""Brings an answer into the form of the reference's, or says why it has another.
+
+The kind of a container or of a number says nothing about the work, so it is converted, and checkers meet only kinds
+that the reference returns. Lengths, keys, nesting, shapes and devices have to be the reference's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 
+from kernelcup_harness.protocol.enums import Reason
 from kernelcup_harness.wire import arrays, records
 from kernelcup_harness.wire import values as wire
 
+Dtypes = Collection[torch.dtype] | None
+"""What tensors of answers may have beside the reference's dtype; None for what :func:`may_stand_for` it."""
+COMPUTED = frozenset(dtype for dtype in wire.DTYPES.values() if not wire.is_opaque(dtype))
+"""Dtypes that PyTorch has operations on."""
 
-def structure_fault(expected: Any, actual: Any, where: str = "output", *, dtype: bool = True) -> str:
-    """Return how ``actual`` differs in type, shape, device or ``dtype``, empty if it does not."""
-    if isinstance(expected, torch.Tensor):
-        return tensor_fault(expected, actual, where, dtype=dtype)
-    if arrays.is_array(expected):
-        if not arrays.is_array(actual):
-            return f"{where} is {name_of(actual)}; expected an array"
-        return tensor_fault(arrays.as_tensor(expected), arrays.as_tensor(actual), where, dtype=dtype)
-    if type(expected) in (list, tuple):
-        return sequence_fault(expected, actual, where, dtype=dtype)
-    if type(expected) is dict:
-        return mapping_fault(expected, actual, where, dtype=dtype)
-    fields = records.record_fields(expected)
-    if fields is not None:
-        if type(actual).__qualname__ != type(expected).__qualname__:
-            return f"{where} is {name_of(actual)}; expected {name_of(expected)}"
-        missing = next((name for name in fields if not hasattr(actual, name)), None)
-        if missing is not None:
-            return f"{where} has no {missing}"
-        faults = (
-            structure_fault(getattr(expected, name), getattr(actual, name), f"{where}.{name}", dtype=dtype)
-            for name in fields
-        )
-        return next(filter(None, faults), "")
-    if type(actual) is not type(expected) and not (
-        wire.is_finite_number(expected) and isinstance(actual, (int, float)) and not isinstance(actual, bool)
-    ):
-        return f"{where} is {name_of(actual)}; expected {name_of(expected)}"
+
+class Misfit(ValueError):
+    """An answer has another form than the reference's; the text says where, and which."""
+
+    reason = Reason.FORM
+
+
+class WritesInput(Misfit):
+    """A call changed a tensor of its input that the reference only reads."""
+
+    reason = Reason.WRITES_INPUT
+
+
+def structure_fault(expected: Any, actual: Any, *, dtypes: Dtypes = ()) -> str:
+    """Return why :func:`fitted` refuses ``actual``, empty if it does not."""
+    try:
+        fitted(expected, actual, dtypes)
+    except Misfit as misfit:
+        return str(misfit)
     return ""
 
 
-def tensor_fault(expected: torch.Tensor, actual: Any, where: str, *, dtype: bool) -> str:
-    """Compare a tensor's shape, dtype and device, without reading its elements."""
-    if not isinstance(actual, torch.Tensor):
-        return f"{where} is {name_of(actual)}; expected a tensor"
-    if actual.shape != expected.shape:
-        return f"{where} has shape {list(actual.shape)}; expected {list(expected.shape)}"
-    # PyTorch has no operations on some dtypes, so no checker can decide whether another one has equal values.
-    strict = dtype or wire.is_opaque(actual.dtype) or wire.is_opaque(expected.dtype)
-    # A checker may convert what is expected to the answer's dtype: in a narrower kind nothing of it is left.
-    strict = strict or not torch.can_cast(expected.dtype, actual.dtype)
-    if strict and actual.dtype != expected.dtype:
-        return f"{where} has dtype {actual.dtype}; expected {expected.dtype}"
-    if actual.device.type != expected.device.type:
-        return f"{where} is on {actual.device.type}; expected on {expected.device.type}"
-    return ""
-
-
-def sequence_fault(expected: Any, actual: Any, where: str, *, dtype: bool) -> str:
-    """Compare lists and tuples: their kind and length, then their items."""
+def fitted(expected: Any, actual: Any, dtypes: Dtypes, where: str = "output") -> Any:
+    """Return an answer in the form of the reference's. Raise :class:`Misfit`."""
+    if isinstance(expected, torch.Tensor) or arrays.is_array(expected):
+        return tensor_of(expected, actual, dtypes, where)
+    if isinstance(expected, (bool, int, float, complex)) or arrays.is_number(expected):
+        return number_of(expected, actual, where)
+    named = records.as_mapping(expected)
+    if isinstance(named, dict):
+        return named_parts(expected, named, actual, dtypes, where)
+    if isinstance(expected, (list, tuple)):
+        return items_of(expected, actual, dtypes, where)
     if type(actual) is not type(expected):
-        return f"{where} is {name_of(actual)}; expected {name_of(expected)}"
-    if len(actual) != len(expected):
-        return f"{where} has {len(actual)} items; expected {len(expected)}"
-    faults = (
-        structure_fault(e, a, f"{where}[{i}]", dtype=dtype)
-        for i, (e, a) in enumerate(zip(expected, actual, strict=True))
-    )
-    return next(filter(None, faults), "")
+        raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
+    return actual
 
 
-def mapping_fault(expected: dict[Any, Any], actual: Any, where: str, *, dtype: bool) -> str:
-    """Compare dicts: their keys, then their values."""
-    if type(actual) is not dict:
-        return f"{where} is {name_of(actual)}; expected a dict"
-    if actual.keys() != expected.keys():
-        return f"{where} has keys {key_names(actual)}; expected {key_names(expected)}"
-    faults = (
-        structure_fault(expected[key], actual[key], f"{where}[{key!r}]", dtype=dtype) for key in expected
-    )
-    return next(filter(None, faults), "")
+def tensor_of(expected: Any, actual: Any, dtypes: Dtypes, where: str) -> Any:
+    """Return a tensor or an array, as the reference's is; its elements are not read. A single one may be a number."""
+    wanted = arrays.as_tensor(expected) if arrays.is_array(expected) else expected
+    given = arrays.as_tensor(actual) if arrays.is_array(actual) else actual
+    if not isinstance(given, torch.Tensor) and wanted.numel() == 1 and wanted.dtype in COMPUTED:
+        number = converted(given, kind_of(wanted.dtype), wanted.dtype)
+        if number is not None:
+            given = torch.tensor(number, dtype=wanted.dtype, device=wanted.device).reshape(wanted.shape)
+    if not isinstance(given, torch.Tensor):
+        kind = "a tensor" if wanted is expected else "an array"
+        raise Misfit(f"{where} is {name_of(actual)}; expected {kind}")
+    if given.shape != wanted.shape:
+        raise Misfit(f"{where} has shape {list(given.shape)}; expected {list(wanted.shape)}")
+    allowed = may_stand_for(wanted.dtype, given.dtype) if dtypes is None else given.dtype in dtypes
+    if given.dtype != wanted.dtype and not allowed:
+        raise Misfit(f"{where} has dtype {given.dtype}; expected {wanted.dtype}")
+    if given.device.type != wanted.device.type:
+        raise Misfit(f"{where} is on {given.device.type}; expected on {wanted.device.type}")
+    if wanted is expected:
+        return given
+    # NumPy lacks some of these dtypes, such as bfloat16.
+    return arrays.as_array(given if kind_of(given.dtype) in (bool, int) else given.to(wanted.dtype))
+
+
+def may_stand_for(expected: torch.dtype, actual: torch.dtype) -> bool:
+    """Return whether a checker decides about answers of another dtype: it may convert what is expected to it.
+
+    Whole numbers and bool have to hold every value of the reference's dtype. Floating-point numbers, and the parts
+    of complex ones, need 16 bits: in fewer, nothing of what is expected may be left.
+    """
+    if not {expected, actual} <= COMPUTED:
+        return False
+    if kind_of(expected) is not kind_of(actual):
+        return expected is torch.bool and kind_of(actual) is int
+    if kind_of(actual) is int:
+        (low, high), (least, most) = range_of(expected), range_of(actual)
+        return least <= low and high <= most
+    return bool(actual.itemsize >= (4 if actual.is_complex else 2))
+
+
+def dtypes_of(names: Sequence[str] | None) -> frozenset[torch.dtype] | None:
+    """Return the dtypes that a task names, None for none. Raise ``LookupError``."""
+    if wrong := {name for name in names or () if wire.DTYPES.get(name) not in COMPUTED}:
+        raise LookupError(f"dtypes: {min(wrong)[:40]!r} is none that PyTorch computes with")
+    return None if names is None else frozenset(wire.DTYPES[name] for name in names)
+
+
+def kind_of(dtype: torch.dtype) -> type:
+    """Return Python's type of the elements of a dtype."""
+    if dtype.is_complex:
+        return complex
+    return bool if dtype is torch.bool else float if dtype.is_floating_point else int
+
+
+def range_of(dtype: torch.dtype) -> tuple[int, int]:
+    """Return the smallest and the largest element of a dtype of whole numbers."""
+    bits = 8 * dtype.itemsize
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+def number_of(expected: Any, actual: Any, where: str) -> Any:
+    """Return a number of the reference's type. Its value counts, whatever holds it."""
+    if arrays.is_number(expected):
+        number = converted(actual, type(expected.item()), arrays.dtype_of(expected))
+    else:
+        number = converted(actual, type(expected))
+    if number is None:
+        raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
+    return type(expected)(number)
+
+
+def converted(value: Any, kind: type, dtype: torch.dtype | None = None) -> Any:
+    """Return the one number that a value holds, as one of Python's kinds and in a dtype's range; None for none."""
+    value = arrays.as_tensor(value) if arrays.is_array(value) else value
+    if isinstance(value, torch.Tensor):
+        value = value.item() if value.numel() == 1 and value.dtype in COMPUTED else None
+    number = value.item() if arrays.is_number(value) else value
+    if type(number) not in (bool, int, float, complex) or (
+        bool in (type(number), kind) and type(number) is not kind
+    ):
+        return None
+    try:
+        found = kind(number)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    low, high = range_of(dtype) if dtype is not None and kind is int else (found, found)
+    return found if kind is not int or (found == number and low <= found <= high) else None
+
+
+def items_of(expected: Any, actual: Any, dtypes: Dtypes, where: str) -> Any:
+    """Return a list or a tuple, as the reference's is, with its items fitted."""
+    given = list(actual.values()) if isinstance(actual, records.Fields) else actual
+    if not isinstance(given, (list, tuple)):
+        raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
+    if len(given) != len(expected):
+        raise Misfit(f"{where} has {len(given)} items; expected {len(expected)}")
+    pairs = enumerate(zip(expected, given, strict=True))
+    items = [fitted(right, mine, dtypes, f"{where}[{number}]") for number, (right, mine) in pairs]
+    return items if isinstance(expected, list) else tuple(items)
+
+
+def named_parts(expected: Any, named: dict[Any, Any], actual: Any, dtypes: Dtypes, where: str) -> Any:
+    """Return a dict or a record, as the reference's is, with its parts fitted. A tuple may be a namedtuple."""
+    given = records.as_mapping(actual)
+    if isinstance(expected, tuple) and type(actual) in (list, tuple) and len(actual) == len(named):
+        given = dict(zip(named, actual, strict=True))
+    if not isinstance(given, dict):
+        raise Misfit(f"{where} is {name_of(actual)}; expected {name_of(expected)}")
+    if given.keys() != named.keys():
+        raise Misfit(f"{where} has keys {key_names(given)}; expected {key_names(named)}")
+    if isinstance(expected, dict):
+        return {key: fitted(part, given[key], dtypes, f"{where}[{key!r}]") for key, part in named.items()}
+    parts = {name: fitted(part, given[name], dtypes, f"{where}.{name}") for name, part in named.items()}
+    try:
+        return records.build_record(type(expected), parts)
+    except Exception as error:
+        # The task's own class may refuse values.
+        raise Misfit(f"{where}: no {type(expected).__name__} has these values") from error
 
 
 def key_names(mapping: dict[Any, Any]) -> list[str]:

@@ -49,7 +49,9 @@ class Uses(LightMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Record one operation and run it."""
         kwargs = kwargs or {}
-        if isinstance(func, torch._ops.OpOverload) and not func.is_view:
+        # Of its argument, an operation like ``torch.empty_like`` takes the form.
+        reads = isinstance(func, torch._ops.OpOverload) and not func.is_view
+        if reads and not func.overloadpacket.__name__.endswith("_like"):
             for writes, tensor in tensors_of(func, args, kwargs):
                 (self.written if writes else self.read).update(self._numbers.get(memory_of(tensor), ()))
         return func(*args, **kwargs)

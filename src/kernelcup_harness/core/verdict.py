@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Protocol
 
@@ -20,6 +21,7 @@ FAILURES = {
     FailureKind.HOST_MEMORY: (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY),
     FailureKind.OUTPUT: (Verdict.WRONG_ANSWER, Reason.FORM),
     FailureKind.TOO_LARGE: (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
+    FailureKind.TIME: (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME),
 }
 
 
@@ -75,12 +77,20 @@ class RunEnds(Exception):
         self.used_s = used_s
 
 
-def of_channel(error: Exception, stage: Stage, used_s: float, called: PlannedCase | None) -> RunEnds:
-    """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it."""
+def of_channel(
+    error: Exception, stage: Stage, used_s: float, called: PlannedCase | None, longest_s: float = math.inf
+) -> RunEnds:
+    """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it.
+
+    ``longest_s`` is what the call might take, infinite if its stage is over.
+    """
     from kernelcup_harness.core.answer import Forged, GuardBroken
 
     case = "" if called is None else f", in case {called.index}"
     role = SUBMISSION if called is None else called.role
+    if isinstance(error, ChannelTimeout) and longest_s < math.inf:
+        text = f"a call did not end within {longest_s:.3g} s{case}"
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=role)
     if isinstance(error, ChannelTimeout):
         return time_is_up(stage.name, stage.limit_s, used_s, case=case, role=role)
     if isinstance(error, Forged):

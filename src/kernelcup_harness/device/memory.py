@@ -1,7 +1,7 @@
-"""The judge's part of the GPU's memory, and the blame when it is not enough.
+"""The judge's part of the GPU's memory, its checker's, and the blame when it is not enough.
 
-Judge and contestant share one device. The judge takes its part before the submission is imported;
-if it still runs out of memory, it checks how much the contestant holds.
+Judge, checker and contestant share one device. The first two take their parts before the submission is imported;
+if one still runs out of memory, the judge checks how much the contestant holds.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Protocol
 
 VARIABLE = "KERNELCUP_GPU_PART"
 """The share of the device that a job may use, from 0 to 1."""
-JUDGE_PART = 0.4
-"""Share of the whole device, for inputs, expected outputs and the checker."""
+JUDGE_PART, CHECKER_PART = 0.15, 0.25
+"""Shares of the whole device: for inputs and expected outputs, and for the checker, which cannot have more."""
 CONTESTANT_PART = 0.5
 """If the contestant holds more than this share, a lack of memory is its fault. The rest is for the driver."""
 ROOM_LEFT = 0.2
@@ -30,6 +30,9 @@ class DeviceMemory(Protocol):
 
     def take(self, size: int) -> None:
         """Take memory and keep it in this process for later use."""
+
+    def limit(self, share: float) -> None:
+        """Have this process run out of memory beyond a share of the device."""
 
 
 class Reservation:
@@ -76,6 +79,14 @@ class Reservation:
 def reserve(device: DeviceMemory | None) -> Reservation | None:
     """Take the judge's part of a device; return None if its memory is the host's."""
     return Reservation(device, part=part()) if device is not None else None
+
+
+def hold(device: DeviceMemory) -> None:
+    """Take the checker's part of a device, and no more."""
+    share, (free, total) = CHECKER_PART * part(), device.free_and_total()
+    device.limit(share)
+    # The allocator rounds up.
+    device.take(int(0.98 * min(share * total, (1 - ROOM_LEFT) * free)))
 
 
 def part() -> float:

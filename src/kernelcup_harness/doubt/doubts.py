@@ -83,12 +83,14 @@ class Doubts:
         """Return what speaks against a ranked time."""
         assert timing.audit is not None
         work, device = work_of(self._spec, case), self._spec.device
+        remark = self._checks.remarks.get(case.index)
         against = [
             floor.finding(work, device, timing.audit.score_ns)
             if work is not None and device is not None
             else None,
             findings.throttled(len(timing.samples_ns), len(timing.discarded_ns)),
             findings.if_wide(timing, timing.audit, self._spec.backend),
+            Finding(code="excused_twin", text=remark) if remark else None,
         ]
         return [finding for finding in against if finding is not None]
 

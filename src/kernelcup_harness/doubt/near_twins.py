@@ -1,15 +1,17 @@
-"""Inputs that differ from an earlier one in one element of each tensor that the reference reads.
+"""Inputs that differ from an earlier one in one element of a tensor that the reference reads.
 
 A submission that recognises an input by a few of its elements, or by its address, answers a near-twin with the
 other's answer; one that relies on repeated inputs is wrong on it. Only elements whose change leaves a valid input
 are changed, see :mod:`kernelcup_harness.doubt.changes`, and only if the task's own reference passes its own checker on
-it.
+it. Tensors of integers, if an input has several, may have to agree, as offsets and lengths do: a wrong answer to a twin
+of these does not count. Twins of the others come first, and all of them have to be answered rightly.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,10 +22,14 @@ from kernelcup_harness.core.check import Place
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.core.uses import Uses
 from kernelcup_harness.doubt import changes
-from kernelcup_harness.protocol import StageName
+from kernelcup_harness.protocol import SampleName, StageName
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.wire import aliasing, values
 
+MOST_TWINS = 8
+"""Most twins of an input that count, and that do not. Of more tensors, several change in one twin."""
+INDICES = (torch.int32, torch.int64)
+"""Dtypes of tensors that may say where others begin and end; narrower integers are data."""
 MOST_TRIED = 8
 """Most tensors that are tried one by one; each costs calls of the reference."""
 
@@ -44,42 +50,54 @@ class NearTwins:
     def __init__(self, task: TaskCode, secret: bytes) -> None:
         self._task = task
         self._secret = secret
-        self._numbers: dict[tuple[StageName, int], frozenset[int]] = {}
+        self._parts: dict[tuple[StageName, int], dict[frozenset[int], bool]] = {}
 
-    def exist(self, place: Place, make: Make) -> bool:
-        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
-        return bool(self._changed(place, make))
+    def twins(self, place: Place, make: Make) -> list[bool]:
+        """Return for each twin of an input whether a wrong answer to it counts, those that count first."""
+        return list(self._chosen(place, make).values())
 
-    def change(self, place: Place, number: int, data: Any, make: Make) -> None:
+    def change(self, place: Place, sample: SampleName, data: Any, make: Make) -> None:
         """Make the near-twin of an input in place."""
-        change(data, self._chances(place, number), self._changed(place, make))
+        change(data, self._chances(place, sample.input), list(self._chosen(place, make))[sample.part])
 
-    def is_input(self, place: Place, number: int, make: Make) -> bool:
+    def is_input(self, place: Place, sample: SampleName, make: Make) -> bool:
         """Return whether the reference itself passes on a near-twin."""
 
         def twin() -> Any:
-            data = make(number)
-            self.change(place, number, data, make)
+            data = make(sample.input)
+            self.change(place, sample, data, make)
             return data
 
-        return masters(self._task, twin, partial(make, number))
+        return masters(self._task, twin, partial(make, sample.input))
 
-    def _changed(self, place: Place, make: Make) -> frozenset[int]:
-        """Return the tensors of an input that twins change: chosen once, by the first input."""
-        if place.key not in self._numbers:
-            self._numbers[place.key] = self._chosen(place, make)
-        return self._numbers[place.key]
-
-    def _chosen(self, place: Place, make: Make) -> frozenset[int]:
-        if not self._task.has_reference:
-            return frozenset()
-        try:
-            return Choice(self._task, partial(make, 0), self._chances(place, 0)).numbers()
-        except TaskFault:
-            return frozenset()
+    def _chosen(self, place: Place, make: Make) -> dict[frozenset[int], bool]:
+        """Return the tensors that each twin changes: chosen once, by the first input."""
+        if place.key not in self._parts:
+            self._parts[place.key] = {}
+            if self._task.has_reference:
+                with suppress(TaskFault):
+                    numbers = Choice(self._task, partial(make, 0), self._chances(place, 0)).numbers()
+                    self._parts[place.key] = parts(numbers, make(0), make(1))
+        return self._parts[place.key]
 
     def _chances(self, place: Place, number: int) -> Chances:
         return lambda leaf: random.Random(derive_seed(self._secret, "twin", *place.key, number, leaf))
+
+
+def parts(numbers: frozenset[int], first: Any, second: Any) -> dict[frozenset[int], bool]:
+    """Return the tensors that each twin changes, of those that can be, and whether wrong answers count.
+
+    All of them count if no other tensor differs between two inputs: an answer may be kept by what all inputs share.
+    """
+    pairs = list(zip(aliasing.leaves(first), aliasing.leaves(second), strict=False))
+    indices = {number for number, (each, _) in enumerate(pairs) if each.dtype in INDICES}
+    drawn = {number for number, pair in enumerate(pairs) if not torch.equal(*map(changes.workable, pair))}
+    others = sorted(numbers - indices if len(indices) > 1 and (numbers - indices) & drawn else numbers)
+    return {
+        frozenset(group[at::MOST_TWINS]): group is others
+        for group in (others, sorted(numbers.difference(others)))
+        for at in range(min(MOST_TWINS, len(group)))
+    }
 
 
 def change(value: Any, chances: Chances, numbers: Collection[int] | None = None) -> set[int]:
@@ -122,7 +140,7 @@ class Choice:
         if not read or self._masters(read):
             return frozenset(read)
         alone = {number for number in sorted(read)[:MOST_TRIED] if self._masters({number})}
-        return frozenset(alone if self._masters(alone) else ())
+        return frozenset(alone)
 
     def _only_read(self) -> set[int]:
         """Return the tensors that the reference reads and does not write, as far as torch's operations reveal."""

@@ -40,7 +40,7 @@ def prepare(
     """Return the command that runs ``argv`` inside; ``program`` is the path of bubblewrap."""
     seccomp_fd = memory_file(seccomp.program(network=box.network))
     settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
-    options = [program, *isolation(box.user_id), *file_systems(box)]
+    options = [*isolation(box.user_id), *file_systems(box)]
     if box.devices is not None:
         options += gpu_options(box.devices.paths)
     for fd, name in settings.items():
@@ -48,11 +48,13 @@ def prepare(
     options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]
     for name, value in environment.items():
         options += ["--setenv", name, value]
+    # In the process table of the sandbox the first process has this command line: it names no folder of the host.
+    options_fd = memory_file(b"".join(option.encode() + b"\0" for option in options))
     return SandboxedCommand(
-        argv=[*options, "--", *become(box.user_id), *argv],
-        fds=[seccomp_fd, *settings],
+        argv=[program, "--args", str(options_fd), "--", *become(box.user_id), *argv],
+        fds=[seccomp_fd, options_fd, *settings],
         scratch_sizes=frozenset((box.scratch_bytes, box.shared_memory_bytes)),
-        is_bubblewrap=True,
+        folder_inside=Path(WORK),
     )
 
 

@@ -41,7 +41,8 @@ class Contention:
         """Add what was lost since the last look: the shorter the steps, the more precise."""
         family = processes.parents()
         ours = {pid for each in self._trusted for pid in (each, *processes.below(each, family))}
-        delay_s = max(map(delayed_s, [self._judge, *processes.below(self._judge, family)]))
+        # The judge waits while its checker works, so that their times add up.
+        delay_s = sum(map(delayed_s, [self._judge, *processes.below(self._judge, family)]))
         # A process that has ended between two looks is missing, but its parent's time includes it once it is reaped.
         used_s = {pid: used_cpu_s(pid) for pid in processes.below(os.getpid(), family) if pid not in ours}
         more_s = sum(max(0.0, now_s - self._used_s.get(pid, 0.0)) for pid, now_s in used_s.items())

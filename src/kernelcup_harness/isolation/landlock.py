@@ -1,9 +1,9 @@
 """The second choice of sandbox, if bubblewrap does not work: Landlock and seccomp, from Python.
 
 :func:`enter` runs in the new process, in place of bubblewrap: it becomes a user who owns nothing, lets
-Landlock close all files but those on a list, loads the seccomp filter, and becomes the program. There
-is no private /proc and no private network: other processes are visible if /proc is shown, and all
-sockets are denied except connected pairs of related processes.
+Landlock close all files but those on a list, loads the seccomp filter, and becomes the program, whose
+parent stays to end all that it starts. There is no private /proc and no private network: other processes
+are visible if /proc is shown, and all sockets are denied except connected pairs of related processes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from kernelcup_harness.isolation import disk_usage
 from kernelcup_harness.protocol.source import ROOT
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_FLAG = 1
 RULE_PATH_BENEATH = 1
 PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 8, 22, 38, 47
-PR_CAP_AMBIENT_RAISE = 2
+PR_CAP_AMBIENT_RAISE, PR_SET_CHILD_SUBREAPER = 2, 36
 CAPABILITY_VERSION_3 = 0x20080522
 CAP_DAC_READ_SEARCH = 2
 SECCOMP_MODE_FILTER = 2
@@ -72,7 +73,7 @@ def describe(version: int) -> dict[str, str]:
     """Describe what is in force and what is weaker than in bubblewrap, for the report of a run."""
     weaker = [
         "names and owners of files are visible, their contents are not",
-        "/dev/shm is shared with the machine",
+        "/dev/shm is shared with the machine, or closed to a job without a user of its own",
         "written files lie on disk",
         "a job with a GPU sees the list of processes",
     ]
@@ -163,7 +164,7 @@ def rules(shown: Sequence[str], scratch: Path, devices: Sequence[str], *, gpu: b
     found += [(str(above), READ_DIR)] if above.is_dir() else []
     found += [(path, READ | WRITE_FILE) for path in DEVICES]
     found += [(path, DEVICE) for path in devices]
-    found += [("/dev/shm", SHARED_MEMORY), (str(scratch), WRITE)]
+    found += [(str(scratch), WRITE)]
     if not gpu:
         return found + [(path, READ) for path in (*MACHINE_FILES, "/proc/self")]
     return [*found, ("/proc", READ | WRITE_FILE), ("/sys", READ), ("/opt/nvidia", READ)]
@@ -191,16 +192,44 @@ def become(user_id: int, *, reads_all: bool) -> None:
         checked(raised, "an ambient capability")
 
 
+def fork(parent: int) -> int:
+    """Return in a new process, with the id of this one, which ends it with ``parent`` and all that it has started."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    library.prctl(PR_SET_PDEATHSIG, signal.SIGCHLD, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+    own, child = os.getpid(), os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        return own
+    # The child's channels end with it.
+    os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+    ended = status = 0
+    while not ended and os.getppid() == parent:
+        signal.sigwait([signal.SIGCHLD])
+        ended, status = os.waitpid(child, os.WNOHANG)
+    # What loses its parent becomes a child of this process.
+    while left := disk_usage.children(own):
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        os.wait()
+    code = os.waitstatus_to_exitcode(status) if ended else 1
+    os._exit(code if code >= 0 else 128 - code)
+
+
 def enter(settings_fd: str, *argv: str) -> NoReturn:
     """Go into the sandbox that the settings describe and become the program ``argv``."""
     with open(int(settings_fd), "rb") as file:
         settings = json.load(file)
+    supervisor = fork(settings["parent"])
     library = ctypes.CDLL(None, use_errno=True)
     if settings["user_id"] is not None:
         become(settings["user_id"], reads_all=settings["reads_all"])
     # Set here, because a change of user resets it.
     library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != settings["parent"]:
+    if os.getppid() != supervisor:
         os._exit(1)
     checked(library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     os.chdir(settings["work"])

@@ -21,6 +21,8 @@ HIDDEN_ID = 64921
 TIMER_ID = 64923
 WITNESS_ID = 64924
 USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, HIDDEN_ID, TIMER_ID, WITNESS_ID)
+OWN_IDS = [range(first, first + len(USER_IDS)) for first in range(60712, 61184, 8)]
+"""Sets of ids for one runner each. Neither Debian nor systemd gives them away, and a small container has them."""
 
 # The folder for all writes, as named in the environment of a job. A kind of sandbox that cannot
 # have it there substitutes its own path.
@@ -109,7 +111,7 @@ class SandboxedCommand:
     scratch_sizes: frozenset[int] = frozenset()
     """Sizes of its folders in memory."""
     group: Group | None = None
-    is_bubblewrap: bool = False
+    folder_inside: Path | None = None
 
     def close(self) -> None:
         """Close the descriptors that were only needed for the start."""

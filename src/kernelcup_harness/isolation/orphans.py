@@ -1,14 +1,9 @@
-"""Finds and kills what dead runners left behind."""
+"""Tells what dead runners left behind."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 from pathlib import Path
-
-MARK = "KERNELCUP_RUNNER"
-"""The variable that marks processes without a namespace of their own, which do not end with their runner."""
 
 
 def namespace() -> str:
@@ -25,20 +20,3 @@ def is_orphan(name: str) -> bool:
     """Return whether the runner of that name was in this namespace and is gone."""
     space, _, pid = name.partition("-")
     return space == namespace() and pid.isdigit() and not Path("/proc", pid).exists()
-
-
-def end_orphans() -> None:
-    """SIGKILL the processes that dead runners left running, if they still carry their mark."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if is_orphan(mark_of(Path("/proc", pid, "environ").read_bytes())):
-                os.kill(int(pid), signal.SIGKILL)
-
-
-def mark_of(environment: bytes) -> str:
-    """Return the mark in the text of an environment, empty without one."""
-    begin = f"{MARK}=".encode()
-    lines = environment.split(b"\0")
-    return next(
-        (line[len(begin) :].decode("ascii", "replace") for line in lines if line.startswith(begin)), ""
-    )

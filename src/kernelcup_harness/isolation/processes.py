@@ -143,6 +143,8 @@ class Child:
     stderr: OutputCapture | None = None
     prepared: sandbox.SandboxedCommand | None = None
     """Its sandbox, None without one."""
+    folder: Path = Path()
+    """Its working folder, by the name that it sees."""
     _stored_bytes: int = 0
     _look_again: float = 0.0
 
@@ -154,7 +156,8 @@ class Child:
 
     def abort(self) -> None:
         """Make a hanging Python process print its stack, and end it."""
-        for pid in [self.process.pid, *descendants(self.process.pid)]:
+        # The first process of a sandbox is not the program.
+        for pid in [self.process.pid, *descendants(self.process.pid)][self.prepared is not None :]:
             with contextlib.suppress(OSError):
                 if "bwrap" not in Path("/proc", str(pid), "comm").read_text():
                     os.kill(pid, signal.SIGABRT)
@@ -171,9 +174,8 @@ class Child:
         if self.prepared is None:
             return code
         self._leave_group()
-        # bubblewrap, like a shell, reports a signal as 128 plus its number.
-        is_signal = self.prepared.is_bubblewrap and 128 < code <= 128 + signal.SIGRTMAX
-        return 128 - code if is_signal else code
+        # A sandbox, like a shell, reports a signal as 128 plus its number.
+        return 128 - code if 128 < code <= 128 + signal.SIGRTMAX else code
 
     def limit_output(self, *, keep: int, cap: int) -> None:
         """Set how much of its output is kept, and how much it may print."""
@@ -237,7 +239,8 @@ def start(
         start_new_session=True,
     )
     prepared.close()
-    child = Child(process, prepared=prepared if box is not None else None)
+    folder = prepared.folder_inside or (prepared.work or cwd).resolve()
+    child = Child(process, prepared=prepared if box is not None else None, folder=folder)
     assert process.stdout is not None
     assert process.stderr is not None
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from kernelcup_harness.isolation import bubblewrap, cgroups, landlock, orphans, seccomp
+from kernelcup_harness.isolation import bubblewrap, cgroups, job_users, landlock, seccomp
 from kernelcup_harness.isolation.layout import (
     CACHE_VARIABLES,
     SYSTEM_FILES,
@@ -31,9 +31,7 @@ from kernelcup_harness.isolation.layout import (
     python_folders,
 )
 from kernelcup_harness.isolation.layout import CONTESTANT_ID as CONTESTANT_ID
-from kernelcup_harness.isolation.layout import JUDGE_ID as JUDGE_ID
 from kernelcup_harness.isolation.layout import SCRATCH as SCRATCH
-from kernelcup_harness.isolation.layout import USER_IDS as USER_IDS
 from kernelcup_harness.isolation.layout import Sandbox as Sandbox
 from kernelcup_harness.isolation.layout import SandboxedCommand as SandboxedCommand
 from kernelcup_harness.isolation.layout import make_readable as make_readable
@@ -91,8 +89,8 @@ def has_own_names() -> bool:
 
 
 def parent_id() -> int:
-    """Return the parent's process id as a process in the sandbox sees it."""
-    return 1 if kind() is Kind.BUBBLEWRAP else os.getpid()
+    """Return the parent's process id as a process in the sandbox sees it; 0 for one that ends it by itself."""
+    return {Kind.BUBBLEWRAP: 1, Kind.LANDLOCK: 0}.get(kind(), os.getpid())
 
 
 def bubblewrap_works() -> bool:
@@ -193,6 +191,8 @@ def confine(
         environment |= box.devices.environment
     if kind is Kind.BUBBLEWRAP:
         return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment)
+    if os.getuid() == 0:
+        box = dataclasses.replace(box, user_id=job_users.begin(box.user_id))
     scratch, reads_all = scratch_folder(box.user_id), not python_runs(reads_all=False)
     return by_landlock(box, argv, environment, scratch, reads_all=reads_all)
 
@@ -212,13 +212,15 @@ def by_landlock(
     gpu = box.devices is not None
     nodes = box.devices.paths if box.devices is not None else ()
     shown = [*SYSTEM_FOLDERS, *SYSTEM_FILES, *python_folders(), *box.visible]
+    # Only its owner would tell its files there from others, to remove them before the next job.
+    shared = [("/dev/shm", landlock.SHARED_MEMORY)] if user_id is not None else []
     settings = {
         "user_id": user_id,
         "reads_all": reads_all,
         "parent": os.getpid(),
         "work": str(work),
         "abi": landlock.abi(),
-        "rules": landlock.rules(shown, scratch, nodes, gpu=gpu),
+        "rules": landlock.rules(shown, scratch, nodes, gpu=gpu) + shared,
         "filter": seccomp.program(isolated=False, gpu=gpu).hex(),
     }
     fd = memory_file(json.dumps(settings).encode())
@@ -228,7 +230,6 @@ def by_landlock(
         environment={
             **{name: moved(value, scratch) for name, value in environment.items() if name in CACHE_VARIABLES},
             **{name: value for name, value in environment.items() if name not in CACHE_VARIABLES},
-            orphans.MARK: orphans.owner(),
         },
         work=work,
         scratch=scratch,

@@ -29,8 +29,8 @@ ALLOW = 0x7FFF0000
 KILL = 0x80000000
 ERROR = 0x00050000
 
-# Places in `struct seccomp_data`: number, architecture, low halves of the first two arguments.
-NUMBER_AT, ARCHITECTURE_AT, ARGUMENT_AT, SECOND_ARGUMENT_AT = 0, 4, 16, 24
+# Places in `struct seccomp_data`: number, architecture, low halves of the first, the second and the last argument.
+NUMBER_AT, ARCHITECTURE_AT, ARGUMENT_AT, SECOND_ARGUMENT_AT, LAST_ARGUMENT_AT = 0, 4, 16, 24, 56
 X32_BIT = 0x40000000
 
 # CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
@@ -53,6 +53,7 @@ COMMON = {
     "process_madvise": 440,
     "mount_setattr": 442,
     "quotactl_fd": 443,
+    "cachestat": 451,
     "statmount": 457,
     "listmount": 458,
 }
@@ -60,6 +61,7 @@ COMMON = {
 DENIED: dict[str, dict[str, int]] = {
     "x86_64": COMMON
     | {
+        "mincore": 27,
         "ptrace": 101,
         "syslog": 103,
         "pivot_root": 155,
@@ -84,8 +86,13 @@ DENIED: dict[str, dict[str, int]] = {
         "add_key": 248,
         "request_key": 249,
         "keyctl": 250,
+        "inotify_init": 253,
+        "inotify_add_watch": 254,
         "unshare": 272,
+        "inotify_init1": 294,
         "perf_event_open": 298,
+        "fanotify_init": 300,
+        "fanotify_mark": 301,
         "name_to_handle_at": 303,
         "open_by_handle_at": 304,
         "clock_adjtime": 305,
@@ -100,6 +107,8 @@ DENIED: dict[str, dict[str, int]] = {
     },
     "aarch64": COMMON
     | {
+        "inotify_init1": 26,
+        "inotify_add_watch": 27,
         "umount2": 39,
         "mount": 40,
         "pivot_root": 41,
@@ -123,7 +132,10 @@ DENIED: dict[str, dict[str, int]] = {
         "keyctl": 219,
         "swapon": 224,
         "swapoff": 225,
+        "mincore": 232,
         "perf_event_open": 241,
+        "fanotify_init": 262,
+        "fanotify_mark": 263,
         "name_to_handle_at": 264,
         "open_by_handle_at": 265,
         "clock_adjtime": 266,
@@ -150,6 +162,19 @@ CONNECTING: dict[str, dict[str, int]] = {
     "x86_64": {"connect": 42, "accept": 43, "accept4": 288},
     "aarch64": {"accept": 202, "connect": 203, "accept4": 242},
 }
+
+# Files of the system are the same inodes in all sandboxes, and these have state that others see. Locks of whole files
+# and advice about the page cache succeed without an effect: caches of compilers take such locks, and write by renaming.
+WITHOUT_EFFECT: dict[str, dict[str, int]] = {
+    "x86_64": {"flock": 73, "fadvise64": 221},
+    "aarch64": {"flock": 32, "fadvise64": 223},
+}
+FCNTL = {"x86_64": 72, "aarch64": 25}
+# Commands about descriptors, pipes and files without a name. All others (record locks, leases, notification, hints of
+# how it will be written) concern an inode.
+FCNTL_COMMANDS = (0, 1, 2, 3, 4, 8, 9, 1027, 1030, 1031, 1032, 1033, 1034)
+# preadv2, pwritev2: a flag shows what is in the page cache.
+WITH_FLAGS = {"x86_64": (327, 328), "aarch64": (286, 287)}
 
 # clone, clone3, socket, socketpair
 FILTERED: dict[str, tuple[int, int, int, int]] = {
@@ -190,6 +215,11 @@ def program(
     ]
     for number in sorted(denied.values()):
         code += [instruction(JUMP_EQUAL, number, 0, 1), instruction(RETURN, ERROR | errno.EPERM)]
+    for number in WITHOUT_EFFECT[machine].values():
+        code += [instruction(JUMP_EQUAL, number, 0, 1), instruction(RETURN, ERROR)]
+    code += one_of(FCNTL[machine], FCNTL_COMMANDS, error=errno.ENOLCK, at=SECOND_ARGUMENT_AT)
+    for number in WITH_FLAGS[machine]:
+        code += without_flags(number, 0xFFFFFFFF, error=errno.EOPNOTSUPP, at=LAST_ARGUMENT_AT)
     # The flags of clone3 lie behind a pointer; without it the C library falls back to clone.
     code += [instruction(JUMP_EQUAL, clone3, 0, 1), instruction(RETURN, ERROR | errno.ENOSYS)]
     code += without_flags(clone, NAMESPACE_FLAGS, error=errno.EPERM)
@@ -223,12 +253,12 @@ def without_flags(
     ]
 
 
-def one_of(number: int, allowed: Sequence[int], *, error: int) -> list[bytes]:
-    """Return code that denies one call unless its first argument is allowed; others keep their number."""
+def one_of(number: int, allowed: Sequence[int], *, error: int, at: int = ARGUMENT_AT) -> list[bytes]:
+    """Return code that denies one call unless an argument (the first) is allowed; others keep their number."""
     count = len(allowed)
     return [
         instruction(JUMP_EQUAL, number, 0, count + 3),
-        instruction(LOAD_WORD, ARGUMENT_AT),
+        instruction(LOAD_WORD, at),
         *(instruction(JUMP_EQUAL, value, count - place, 0) for place, value in enumerate(allowed)),
         instruction(RETURN, ERROR | error),
         instruction(RETURN, ALLOW),

@@ -59,19 +59,13 @@ def greet(channels: Mapping[str, Channel]) -> None:
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
 
-def load(channels: Mapping[str, Channel], file: str, limit_s: float) -> None:
-    """Have the submission imported by several contestants at the same time. Raise ``RunEnds`` if one does not."""
-    for role, channel in channels.items():
-        try:
-            channel.send(pack(Load(file=file)))
-        except ChannelClosed as error:
-            raise of_import(error, limit_s, role) from None
-    for role, channel in channels.items():
-        _imported(role, channel, limit_s)
-
-
-def _imported(role: str, channel: Channel, limit_s: float) -> None:
+def load(channels: Mapping[str, Channel], role: str, file: str, limit_s: float) -> None:
+    """Have the submission imported by a contestant, unless a kept binary is in its place. Raise ``RunEnds``."""
+    channel = channels.get(role)
+    if channel is None:
+        return
     try:
+        channel.send(pack(Load(file=file)))
         frame = channel.receive(limit_s)
         message = unpack_any((Ready, Failed), frame)
     except (ChannelTimeout, BrokenProtocol, ChannelClosed) as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kernelcup_harness.core import structure
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.judge import Clock, Deadline, Judge, Prepared
@@ -20,6 +21,7 @@ from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine, memory
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
+from kernelcup_harness.judge.checker import CheckerProcess
 from kernelcup_harness.judge.load import Parts, greet, load
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.protocol.seeds import derive_seed
@@ -30,12 +32,19 @@ from kernelcup_harness.wire.job_messages import MachineFacts
 
 if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session
+    from kernelcup_harness.judge.fork_server import ForkServer
 
 TIMER, WITNESS = "timer", "witness"
 ROLES = (SUBMISSION, HIDDEN)
 
 
-def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, Channel]) -> None:
+def judge(
+    spec: JobSpec,
+    secret: bytes,
+    runner: Channel,
+    channels: Mapping[str, Channel],
+    server: ForkServer | None = None,
+) -> None:
     """Judge one job.
 
     Args:
@@ -43,12 +52,16 @@ def judge(spec: JobSpec, secret: bytes, runner: Channel, channels: Mapping[str, 
         secret: Decides its inputs and their order.
         runner: To the runner.
         channels: To the contestants, the timer and the witness, by role.
+        server: Forks what checks answers; None to check them in this process.
     """
     line = RunnerLine(runner)
     with ExitStack() as ending:
-        prepared = SetUp(spec, secret, line, channels, ending).prepared()
-        if prepared is not None:
-            Judge(prepared).judge()
+        set_up = SetUp(spec, secret, line, channels, ending, server)
+        # All that has met public cases is gone before the first hidden input is made.
+        for role in set_up.roles():
+            prepared = set_up.prepared(role)
+            if prepared is None or not Judge(prepared).judge():
+                break
         line.end_job()
 
 
@@ -61,6 +74,7 @@ class SetUp:
         runner: To the runner.
         channels: To the contestants, the timer and the witness, by role.
         ending: Closes what was opened.
+        server: Forks what checks answers; None to check them in this process.
     """
 
     def __init__(
@@ -70,6 +84,7 @@ class SetUp:
         runner: RunnerLine,
         channels: Mapping[str, Channel],
         ending: ExitStack,
+        server: ForkServer | None = None,
     ) -> None:
         self._spec = spec
         self._secret = secret
@@ -78,27 +93,41 @@ class SetUp:
         self._timer, self._witness = channels.get(TIMER), channels.get(WITNESS)
         self._deadline = Deadline()
         self._ending = ending
+        self._clocks: Callable[[Sequence[Stage]], dict[StageName, Clock]] | None = None
+        self._checker: CheckerProcess | None = None
+        if server is not None:
+            # It makes its context beside this process, and ends with it.
+            gpu = spec.backend is Backend.CUDA
+            self._checker = CheckerProcess(server, self._deadline.remaining, lends=gpu)
 
-    def prepared(self) -> Prepared | None:
-        """Return what a judge needs once the submission is loaded. Report why it is not, and return None."""
-        spec = self._spec
+    def roles(self) -> list[str]:
+        """Return the contestants that have stages, in order. Report why the task cannot be used, and return none."""
         try:
             with self._runner.phase("set-up"):
-                parts = self._parts()
+                self._parts = self._made()
         except (TaskFault, LookupError) as fault:
-            self._runner.begin(StageName.IMPORT, spec.limits.import_s, 0)
+            self._runner.begin(StageName.IMPORT, self._spec.limits.import_s)
             self._runner.end(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
-            return None
-        self._runner.begin(StageName.IMPORT, spec.limits.import_s, 0)
+            return []
+        return list(dict.fromkeys(stage.role for stage in self._parts.stages))
+
+    def prepared(self, role: str) -> Prepared | None:
+        """Return what a judge needs for the stages of a contestant that has loaded the submission.
+
+        Report why it has not, and return None.
+        """
+        parts = self._parts
+        stages = [stage for stage in parts.stages if stage.role == role]
+        self._runner.begin(StageName.IMPORT, self._spec.limits.import_s)
         try:
-            clocks = self._loaded(parts)
+            clocks = self._loaded(role, stages)
         except RunEnds as end:
-            self._runner.end_with(StageName.IMPORT, end)
+            self._runner.end_with(StageName.IMPORT, end, met_hidden=role == HIDDEN)
             return None
         self._runner.end(StageName.IMPORT)
         return Prepared(
-            spec=spec,
-            stages=parts.stages,
+            spec=self._spec,
+            stages=stages,
             runner=self._runner,
             checks=parts.checks,
             callers={role: each for role, each in parts.callers.items() if role in ROLES},
@@ -107,7 +136,7 @@ class SetUp:
             reservation=parts.reservation,
         )
 
-    def _parts(self) -> Parts:
+    def _made(self) -> Parts:
         """Load the task. Raise ``TaskFault``, or ``LookupError`` for a replay of a case that the job does not have."""
         spec, gpu = self._spec, self._spec.backend is Backend.CUDA
         # This has to come first: later the addresses of the window may be taken.
@@ -117,6 +146,9 @@ class SetUp:
         task = TaskCode(
             spec.reference_module, spec.check_style, Path.cwd(), load=task_functions, lacks=chips.missing
         )
+        if self._checker is not None:
+            # Not before: what it loads may have been compiled here.
+            self._checker.load(spec)
         stages = plan(spec)
         parts = Parts(
             spec=spec,
@@ -145,7 +177,7 @@ class SetUp:
 
     def _checks(self, task: TaskCode, stages: Sequence[Stage]) -> Checks:
         spec, more = self._spec, None
-        if any(stage.timed for stage in stages):
+        if spec.near_twins and (spec.rules.test_twins or any(stage.timed for stage in stages)):
             from kernelcup_harness.doubt.near_twins import NearTwins
 
             more = NearTwins(task, self._secret)
@@ -153,10 +185,11 @@ class SetUp:
             task,
             self._secret,
             more=more,
-            explain=first_mismatch,
+            checker=self._checker,
+            explain=self._checker.explain if self._checker is not None else first_mismatch,
             aliasing=spec.aliasing,
             non_finite=spec.non_finite,
-            same_dtype=spec.same_dtype,
+            dtypes=structure.dtypes_of(spec.dtypes),
             seeds_below=spec.seeds_below,
         )
 
@@ -166,26 +199,32 @@ class SetUp:
         self._ending.callback(caller.close)
         return caller
 
-    def _loaded(self, parts: Parts) -> dict[StageName, Clock]:
+    def _loaded(self, role: str, stages: Sequence[Stage]) -> dict[StageName, Clock]:
         """Have the submission imported; return the clocks, which were made before. Raise ``RunEnds``."""
-        clocks: dict[StageName, Clock] = {}
+        if role == HIDDEN:
+            self._runner.dismiss([SUBMISSION])
+        if self._clocks is None:
+            self._clocks = self._opened(self._parts)
+        clocks = self._clocks(stages)
+        if self._parts.reservation is not None:
+            self._parts.reservation.mark()
+        with self._runner.phase("load"):
+            load(self._channels, role, self._spec.submission.entry, self._spec.limits.import_s)
+        return clocks
+
+    def _opened(self, parts: Parts) -> Callable[[Sequence[Stage]], dict[StageName, Clock]]:
+        """Return what makes the clocks of stages, before any code of a submission runs. Raise ``RunEnds``."""
         with self._runner.phase("context"):
             greet(self._channels)
-        if parts.is_timed:
-            from kernelcup_harness.judge import timed
+            if self._checker is not None and parts.reservation is not None:
+                # What it holds of a device is no submission's, and clocks want the device for themselves.
+                self._checker.wait()
+        if not parts.is_timed and parts.session is None:
+            return lambda _stages: {}
+        from kernelcup_harness.judge import timed
 
-            clocks = timed.clocks(parts, random.Random(derive_seed(self._secret, "order")))
-        elif parts.session is not None:
-            from kernelcup_harness.judge import timed
-
-            chance = random.Random(derive_seed(self._secret, "order"))
-            clocks = timed.profiled(parts, parts.session, chance)
-        if parts.reservation is not None:
-            parts.reservation.mark()
-        submissions = {role: each for role, each in self._channels.items() if role in ROLES}
-        with self._runner.phase("load"):
-            load(submissions, self._spec.submission.entry, self._spec.limits.import_s)
-        return clocks
+        chance = random.Random(derive_seed(self._secret, "order"))
+        return timed.Clocks(parts, chance).of if parts.is_timed else timed.profiled(parts, chance)
 
 
 def environment(backend: Backend) -> dict[str, Any]:

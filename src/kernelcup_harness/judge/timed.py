@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from kernelcup_harness.clocks import reference_time
@@ -26,8 +27,8 @@ from kernelcup_harness.protocol import Backend, Mode, Reason, StageName, Verdict
 from kernelcup_harness.wire import devices
 
 
-def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
-    """Return the clock of each timed stage: the last work on a device that is ours alone.
+class Clocks:
+    """Makes the clocks of timed stages, those of hidden cases when all that has met public ones is gone.
 
     Args:
         parts: What the clocks are made of.
@@ -35,40 +36,58 @@ def clocks(parts: Parts, chance: random.Random) -> dict[StageName, Clock]:
 
     Raise ``RunEnds`` if the device or a process of the harness fails.
     """
-    spec, runner, session, gpu = parts.spec, parts.runner, parts.session, devices.on_gpu()
-    doubts = Doubts(
-        spec,
-        checks=parts.checks,
-        watch=DeviceWatch(gpu, accelerators.of(spec.backend).gauge()),
-        # The judge, the timer and the contestants.
-        processes=2 + len(parts.callers),
-        tell=runner.tell,
-        phase=runner.phase,
-    )
-    if spec.replay is None and spec.mode is Mode.LEADERBOARD and spec.backend is not Backend.EMULATED:
-        doubts.take_canary()
-    if session is not None:
-        open_session(parts, session, chance)
-    calls_of = partial(made_by, parts)
-    overheads = measured(parts, Overheads(parts.checks, parts.callers, calls_of))
-    with runner.phase("reference"):
-        reference_s = reference_time.of_job(spec, parts.stages, parts.task, parts.checks)
-    plans = Plans(spec=spec, reference_s=reference_s, chance=chance, gpu=doubts.gpu)
-    wall = WallClock(
-        plans,
-        checks=parts.checks,
-        calls_of=calls_of,
-        overhead_ns=overheads.of,
-        remaining=parts.deadline.remaining,
-        doubt=doubts,
-        runner=runner,
-    )
-    clock: Clock = wall
-    if session is not None:
-        dismiss = partial(runner.dismiss, list(parts.channels))
-        around = StageContext(phase=runner.phase, dismiss=dismiss, doubt=doubts, chance=chance)
-        clock = ReplayClock(session, plans, wall, around)
-    return {stage.name: clock for stage in parts.stages if stage.timed}
+
+    def __init__(self, parts: Parts, chance: random.Random) -> None:
+        spec, runner = parts.spec, parts.runner
+        self._parts, self._chance = parts, chance
+        self._doubts = Doubts(
+            spec,
+            checks=parts.checks,
+            watch=DeviceWatch(devices.on_gpu(), accelerators.of(spec.backend).gauge()),
+            # The judge, its checker, the timer and the contestants.
+            processes=3 + len(parts.callers),
+            tell=runner.tell,
+            phase=runner.phase,
+        )
+        if spec.replay is None and spec.mode is Mode.LEADERBOARD and spec.backend is not Backend.EMULATED:
+            self._doubts.take_canary()
+        if parts.session is not None:
+            open_session(parts, parts.session, chance)
+
+    def of(self, stages: Sequence[Stage]) -> dict[StageName, Clock]:
+        """Return the clock of each timed stage: the last work on a device that is ours alone. Raise ``RunEnds``."""
+        parts, runner, session = self._parts, self._parts.runner, self._parts.session
+        timed = [stage for stage in stages if stage.timed]
+        if session is not None:
+            for stage in timed:
+                session.lay_out(stage)
+        calls_of = partial(made_by, parts)
+        overheads = measured(parts, Overheads(parts.checks, parts.callers, calls_of), timed)
+        with runner.phase("reference"):
+            reference_s = reference_time.of_job(parts.spec, timed, parts.task, parts.checks)
+        plans = Plans(spec=parts.spec, reference_s=reference_s, chance=self._chance, gpu=self._doubts.gpu)
+        wall = WallClock(
+            plans,
+            checks=parts.checks,
+            calls_of=calls_of,
+            overhead_ns=overheads.of,
+            remaining=parts.deadline.remaining,
+            doubt=self._doubts,
+            runner=runner,
+        )
+        clock: Clock = wall
+        if session is not None:
+            around = StageContext(
+                phase=runner.phase, dismiss=self._dismiss, doubt=self._doubts, chance=self._chance
+            )
+            clock = ReplayClock(session, plans, wall, around)
+        return {stage.name: clock for stage in timed}
+
+    def _dismiss(self, stage: Stage) -> None:
+        """Have all contestants ended that no stage needs any more."""
+        later = {HIDDEN} if not stage.is_hidden else set()
+        later |= set() if stage.is_last else {"rival"}
+        self._parts.runner.dismiss([role for role in self._parts.channels if role not in later])
 
 
 def made_by(parts: Parts, stage: Stage, case: PlannedCase) -> Calls:
@@ -77,22 +96,24 @@ def made_by(parts: Parts, stage: Stage, case: PlannedCase) -> Calls:
     return calls or parts.callers[case.role]
 
 
-def measured(parts: Parts, overheads: Overheads) -> Overheads:
+def measured(parts: Parts, overheads: Overheads, stages: Sequence[Stage]) -> Overheads:
     """Measure what a call costs that computes nothing. Raise ``RunEnds`` if a process of the harness fails."""
     if parts.spec.replay is not None or parts.spec.binary is not None:
         return overheads
     try:
         with parts.runner.phase("overheads"):
-            overheads.measure(parts.stages)
+            overheads.measure(stages)
     except MachineFailed as error:
         raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
     return overheads
 
 
-def profiled(parts: Parts, session: Session, chance: random.Random) -> dict[StageName, Clock]:
-    """Return what replays the call of a profile job: the clock is not tried, under a profiler it would be slow."""
+def profiled(parts: Parts, chance: random.Random) -> Callable[[Sequence[Stage]], dict[StageName, Clock]]:
+    """Return what makes the clock of a profile job: it is not tried, under a profiler it would be slow."""
+    session = parts.session
+    assert session is not None
     open_session(parts, session, chance, clock=False)
-    return {stage.name: ProfileClock(session) for stage in parts.stages}
+    return lambda stages: {stage.name: ProfileClock(session) for stage in stages}
 
 
 def open_session(parts: Parts, session: Session, chance: random.Random, *, clock: bool = True) -> None:
@@ -116,8 +137,6 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
         every_share=parts.spec.own_share is not None,
         keeps_binary=parts.spec.mode is Mode.LEADERBOARD,
     )
-    for stage in parts.stages:
-        session.lay_out(stage)
 
 
 def rival_of(parts: Parts, session: Session) -> Rival | None:

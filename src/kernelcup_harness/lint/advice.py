@@ -29,6 +29,7 @@ NOT_FINITE = (
     "every comparison with NaN is false: ask whether all errors are within the tolerance, not whether one is "
     "above it (the standard harness refuses this answer by itself unless the task says `non_finite: true`)"
 )
+OTHER_FORM = "the checker accepts it, the judge does not: it looks at lengths and dtypes itself"
 POLICY = "if this precision is not meant to be allowed: "
 EVERYWHERE = "the checker does not check every element, or not their values"
 
@@ -76,6 +77,8 @@ def advice(
     """
     if right:
         return RIGHT.get(null, CONSTANT)
+    if null is Null.OTHER_FORM:
+        return OTHER_FORM
     if null in (Null.NAN, Null.INFINITE, Null.HALF_NAN):
         return NOT_FINITE
     if tolerance is not None and differences.first_mismatch(expected, answer, tolerance) is not None:

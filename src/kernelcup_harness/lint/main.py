@@ -6,43 +6,19 @@ and findings go to the runner one by one, so that none is lost when the process 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.isolation.job_environment import compiler_environment
-from kernelcup_harness.lint.messages import (
-    MAX_TEXT,
-    MOST_NOTES,
-    CasePlace,
-    CaseTried,
-    Fault,
-    LintJob,
-    NullAccepted,
-    PoorSeeds,
-    ReferenceTimed,
-)
-from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
-from kernelcup_harness.protocol import FEWEST_SAMPLES, JobSpec
-from kernelcup_harness.protocol.lint import CaseList, Null
+from kernelcup_harness.lint.messages import MAX_TEXT, Fault, LintJob
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import libraries, options
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import End, pack, unpack
 
 MAX_JOB_FRAME = 256 << 20
-# A submission is called several times, on fresh inputs, so a null has to pass as often.
-SAMPLES = 3
-# Only this many parts of an answer are tried one by one.
-STEP_S = 20.0
-"""Time for trying seeds or the reference alone: no further case is begun afterwards."""
-TIMED = (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS)
 
 
 def main(runner_fd: str, parent: str) -> None:
@@ -63,6 +39,7 @@ def main(runner_fd: str, parent: str) -> None:
     with processes.uncollected():
         from kernelcup_harness.core.task import TaskCode, TaskFault
         from kernelcup_harness.explain import chips
+        from kernelcup_harness.lint.task_lint import TaskLint
 
     try:
         task = TaskCode(
@@ -77,174 +54,3 @@ def main(runner_fd: str, parent: str) -> None:
     else:
         TaskLint(task, spec, runner).run(nulls=job.nulls)
     runner.send(pack(End()))
-
-
-def cases_of(spec: JobSpec) -> list[Case]:
-    """Return all cases of a job, hidden ones included."""
-    return [
-        Case(list=name, index=index, parameters=parameters, below=spec.seeds_below)
-        for name in CaseList
-        for index, parameters in enumerate(getattr(spec, name.value))
-    ]
-
-
-class TaskLint:
-    """All cases of a task: their inputs under large seeds, the reference's own answers, the nulls."""
-
-    def __init__(self, task: Any, spec: JobSpec, runner: Channel) -> None:
-        self._task = task
-        self._cases = cases_of(spec)
-        self._below = spec.seeds_below
-        self._runner = runner
-        # A call that is quicker than this fits into any budget.
-        self._enough_s = spec.rules.stage_budget_s / max(1, len(self._cases)) / FEWEST_SAMPLES
-
-    def run(self, *, nulls: bool) -> None:
-        """Try case after case, until the task's own code fails."""
-        from kernelcup_harness.core.task import TaskFault
-
-        steps = [self._seeds, self._nulls if nulls else self._answers, self._times]
-        try:
-            for step in steps:
-                step()
-        except TaskFault as fault:
-            at = CasePlace(list=self._case.list, index=self._case.index)
-            self._runner.send(pack(Fault(text=str(fault)[:MAX_TEXT], at=at)))
-
-    def _seeds(self) -> None:
-        from kernelcup_harness.lint.seed_trial import Trial
-
-        trial = Trial(self._below)
-        for case in self._in_time() if self._task.takes_seed else ():
-            trial.case(case.name, case.given, lambda seed, case=case: self._make(case, seed))  # type: ignore[misc]
-        if trial.proposal is not None or trial.poor:
-            self._below = self._below if trial.proposal is None else trial.proposal
-            self._cases = [dataclasses.replace(case, below=self._below) for case in self._cases]
-            assert self._below is not None
-            found = PoorSeeds(below=self._below, poor=trial.poor, why=trial.why[:MAX_TEXT])
-            self._runner.send(pack(found))
-
-    def _make(self, case: Case, seed: int) -> Any:
-        return self._task.generate(case.parameters, seed)
-
-    def _answers(self) -> None:
-        for case in self._in_time():
-            CaseLint(self._task, case, self._runner).accept_the_right_answer(0)
-
-    def _nulls(self) -> None:
-        for case in self._cases:
-            self._case = case
-            CaseLint(self._task, case, self._runner).run()
-
-    def _times(self) -> None:
-        from kernelcup_harness.clocks import reference_time
-
-        timed = [case for case in self._cases if case.list in TIMED]
-        for case in self._in_time(timed):
-            took_s = reference_time.seconds(
-                self._task, partial(self._make, case, case.seed(1)), self._enough_s
-            )
-            at = CasePlace(list=case.list, index=case.index)
-            self._runner.send(pack(ReferenceTimed(at=at, seconds=took_s)))
-
-    def _in_time(self, cases: Sequence[Case] | None = None) -> Iterator[Case]:
-        """Yield the cases for which there is time, at least the first."""
-        until = time.monotonic() + STEP_S
-        for number, case in enumerate(self._cases if cases is None else cases):
-            if number and time.monotonic() > until:
-                return
-            self._case = case
-            yield case
-
-
-class CaseLint:
-    """All nulls against one case."""
-
-    def __init__(self, task: Any, case: Case, runner: Channel) -> None:
-        self._task = task
-        self._case = case
-        self._at = CasePlace(list=case.list, index=case.index)
-        self._runner = runner
-        self._tally = Tally()
-
-    def run(self) -> None:
-        """Try every null and report each that is accepted, then the case."""
-        import torch
-
-        try:
-            self._try()
-        except torch.OutOfMemoryError:
-            self._tally.notes.append("not tried to the end: the device's memory is too small")
-        tally = self._tally
-        notes = [note[:MAX_TEXT] for note in tally.notes[:MOST_NOTES]]
-        tried = CaseTried(at=self._at, asked=sorted(tally.asked), tried=tally.tried, notes=notes)
-        self._runner.send(pack(tried))
-
-    def _try(self) -> None:
-        sample = self._right_sample(1)
-        if len(sample.parts) > MOST_PARTS:
-            self._tally.notes.append(f"only the first {MOST_PARTS} parts of the answer were tried alone")
-        accepted = []
-        for answer in sample.answers(self._tally.notes):
-            self._tally.asked.add(answer.null)
-            self._tally.tried += 1
-            # Compared first: the checker may overwrite the answer.
-            right = sample.is_right(answer.value)
-            if not sample.check(answer.value):
-                accepted.append((answer.name, right))
-        for name, right in self._confirmed(accepted):
-            self._report(sample, name, right)
-
-    def _sample(self, number: int) -> Sample | BlindSample:
-        if self._task.has_reference:
-            return Sample(self._task, self._case, number)
-        return BlindSample(self._task, self._case, number)
-
-    def accept_the_right_answer(self, number: int) -> None:
-        """Raise ``TaskFault`` if the checker refuses the reference's own answer to an input."""
-        self._right_sample(number)
-
-    def _right_sample(self, number: int) -> Sample | BlindSample:
-        from kernelcup_harness.core.task import TaskFault
-        from kernelcup_harness.lint import null_submissions
-
-        sample = self._sample(number)
-        if isinstance(sample, Sample) and (text := sample.check(null_submissions.private(sample.expected))):
-            raise TaskFault(f"the checker refuses the output of ref_kernel: {text}")
-        return sample
-
-    def _confirmed(
-        self, accepted: list[tuple[tuple[Null, str], bool]]
-    ) -> list[tuple[tuple[Null, str], bool]]:
-        """Return those that are accepted on further inputs too, so not by luck."""
-        for number in range(2, SAMPLES + 1):
-            if not accepted:
-                break
-            sample = self._sample(number)
-            again = {answer.name: answer.value for answer in self._wanted(sample, accepted)}
-            still = []
-            for name, right in accepted:
-                if name in again:
-                    right = right and sample.is_right(again[name])
-                    if not sample.check(again[name]):
-                        still.append((name, right))
-            accepted = still
-        return accepted
-
-    def _wanted(
-        self, sample: Sample | BlindSample, accepted: list[tuple[tuple[Null, str], bool]]
-    ) -> Iterator[Answer]:
-        names = {name for name, _right in accepted}
-        return (answer for answer in sample.answers([]) if answer.name in names)
-
-    def _report(self, sample: Sample | BlindSample, name: tuple[Null, str], right: bool) -> None:
-        answer = next(self._wanted(sample, [(name, right)]))
-        accepted = NullAccepted(
-            at=self._at,
-            null=answer.null,
-            how=answer.how[:MAX_TEXT],
-            part=answer.part[:MAX_TEXT],
-            right=right,
-            suggestion=sample.advice(answer, right=right)[:MAX_TEXT],
-        )
-        self._runner.send(pack(accepted))

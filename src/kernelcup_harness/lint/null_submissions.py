@@ -69,9 +69,10 @@ def leaves(value: Any, where: str) -> list[tuple[str, torch.Tensor]]:
 
 def rebuilt(value: Any, change: Change, where: str) -> Any:
     """Return the value with ``change`` applied to each leaf."""
-    if type(value) in (list, tuple):
-        return type(value)(rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value))
-    if type(value) is dict:
+    if isinstance(value, (list, tuple)) and records.record_fields(value) is None:
+        items = [rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
         return {key: rebuilt(item, change, f"{where}[{key!r}]") for key, item in value.items()}
     if arrays.is_array(value):
         return arrays.as_array(change(where, arrays.as_tensor(value)))
@@ -201,6 +202,24 @@ def filled(leaf: torch.Tensor, number: float) -> torch.Tensor:
         return leaf
     made = torch.full(leaf.shape, number, device=leaf.device).to(leaf.dtype)
     return leaf if finiteness.leaf_is_finite(made) else made
+
+
+def other_forms(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the tensor empty, twice as long, and in dtypes in which its values are lost, each with a description."""
+    found = {"empty": leaf[:0], "twice as long": torch.cat([leaf, leaf])} if leaf.dim() else {}
+    for dtype in () if leaf.is_complex() else (torch.bool, torch.int8):
+        narrow = leaf.to(torch.float32 if leaf.is_floating_point() else leaf.dtype).to(dtype)
+        if not same(leaf, narrow.to(leaf.dtype)):
+            found[f"in {str(dtype).removeprefix('torch.')}"] = narrow
+    return found
+
+
+def hostile_integers(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return tensors of that form full of negative and of very large integers; nothing for another kind of dtype."""
+    if leaf.dtype is torch.bool or leaf.is_floating_point() or leaf.is_complex():
+        return {}
+    low, high = torch.iinfo(leaf.dtype).min, min(torch.iinfo(leaf.dtype).max, 2**63 - 1)
+    return {f"all {number}": torch.full_like(leaf, number) for number in {max(-1, low), low, high}}
 
 
 def copies(leaf: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:

@@ -207,6 +207,9 @@ class Gathered:
                 how = "is right here" if right else "is within the tolerance here"
                 place = f"{finding.list.value}.{finding.index}"
                 notes.append(f"{place}: {finding.null.value}: {finding.how}: {how}, other cases refuse it")
+            elif finding.null is Null.OTHER_FORM:
+                place = f"{finding.list.value}.{finding.index}"
+                notes.append(f"{place}: {finding.null.value}: {finding.how}: {finding.suggestion}")
             else:
                 findings.append(finding)
         below, poor, why = self._seeds

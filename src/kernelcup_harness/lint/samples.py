@@ -6,6 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+from kernelcup_harness.core import finiteness, structure
+from kernelcup_harness.core.task import TaskFault, seed_everything
+from kernelcup_harness.lint import advice as lint_advice
+from kernelcup_harness.lint import null_submissions
 from kernelcup_harness.protocol import Parameters
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.protocol.seeds import derive_seed
@@ -91,8 +97,6 @@ class Input:
 
     def check(self, answer: Any) -> str:
         """Return the fault found by the task's checker; a checker that fails has rejected the answer."""
-        from kernelcup_harness.core.task import TaskFault
-
         try:
             text: str = self._task.check(self.data(), answer)
         except TaskFault as fault:
@@ -104,8 +108,6 @@ class Sample(Input):
     """One input of a case with its right answer, and the nulls for it."""
 
     def __init__(self, task: Any, case: Case, number: int) -> None:
-        from kernelcup_harness.lint import null_submissions
-
         super().__init__(task, case, number)
         self.expected = self._answer_to(number)
         self._inputs = null_submissions.leaves(self.data(), "input")
@@ -123,17 +125,22 @@ class Sample(Input):
 
     def is_right(self, answer: Any) -> bool:
         """Return whether an answer is exactly the right one."""
-        from kernelcup_harness.lint import null_submissions
-
         return null_submissions.is_equal(self.expected, answer)
+
+    def reference_fault(self) -> str:
+        """Return why the reference's answer is none: it differs from call to call, or the checker refuses it."""
+        states = (", and with another state of PyTorch's generator", torch.manual_seed), ("", seed_everything)
+        for why, reseed in states:
+            data = self.data()
+            reseed(OTHER_SEED)
+            again = null_submissions.private(self._task.expected(data))
+            if not self.is_right(again) and self.check(again):
+                return f"ref_kernel gives different answers to the same input (call 1 and 2{why})"
+        text = self.check(null_submissions.private(self.expected))
+        return text and f"the checker refuses the output of ref_kernel: {text}"
 
     def precise(self) -> Any:
         """Return the reference's answer in double precision, None if it cannot compute it."""
-        import torch
-
-        from kernelcup_harness.core import structure
-        from kernelcup_harness.core.task import TaskFault
-        from kernelcup_harness.lint import null_submissions
 
         def widen(_path: str, leaf: torch.Tensor) -> torch.Tensor:
             return leaf.to(torch.float64) if leaf.is_floating_point() else leaf
@@ -152,8 +159,6 @@ class Sample(Input):
 
     def advice(self, answer: Answer, *, right: bool) -> str:
         """Return the suggestion for an answer that was accepted."""
-        from kernelcup_harness.lint import advice as lint_advice
-
         return lint_advice.advice(
             answer.null,
             self.expected,
@@ -169,10 +174,31 @@ class Sample(Input):
         yield from self._copies()
         yield from self._of_other_inputs(notes)
         yield from self._in_lower_precision(notes)
+        yield from self._in_other_forms()
+
+    def _in_other_forms(self) -> Iterator[Answer]:
+        """Yield the right answer longer, shorter, in dtypes that do not hold it, and with hostile integers."""
+        if type(self.expected) in (list, tuple):
+            items = null_submissions.private(self.expected)
+            for how, value in (("no items", items[:0]), ("twice the items", items + items)):
+                yield Answer(null=Null.OTHER_FORM, how=how, value=value)
+        for path, leaf in self.parts[:MOST_PARTS]:
+            for how, other in null_submissions.other_forms(leaf).items():
+                yield from self._in_part(Null.OTHER_FORM, how, path, other)
+            for how, hostile in null_submissions.hostile_integers(leaf).items():
+                yield from self._in_part(Null.HOSTILE_INTEGERS, how, path, hostile)
+
+    def _in_part(self, null: Null, how: str, path: str, leaf: torch.Tensor) -> Iterator[Answer]:
+        """Yield the right answer with one part replaced.
+
+        A constant part is not a fault of the task if other parts vary.
+        """
+        value, alone = self._replaced([path], each_from({path: leaf})), len(self.parts) == 1
+        if alone or not self.is_right(value):
+            where = "" if alone else f", in {path} only"
+            yield Answer(null=null, how=f"{how}{where}", value=value, part="" if alone else path)
 
     def _made(self) -> Iterator[Answer]:
-        from kernelcup_harness.lint import null_submissions
-
         makers: dict[Null, tuple[str, Callable[[Any], Any]]] = {
             Null.ZEROS: ("all zeros", null_submissions.zeros),
             Null.ONES: ("all ones", null_submissions.ones),
@@ -198,17 +224,11 @@ class Sample(Input):
         parts = self.parts if among is None else among
         if parts:
             yield Answer(null=null, how=how, value=self._replaced([path for path, _leaf in parts], make))
-        if len(self.parts) == 1:
-            return
-        for path, _leaf in parts[:MOST_PARTS]:
-            value = self._replaced([path], make)
-            # A constant part is not a fault of the task if other parts vary.
-            if not self.is_right(value):
-                yield Answer(null=null, how=f"{how}, in {path} only", value=value, part=path)
+        if len(self.parts) > 1:
+            for path, leaf in parts[:MOST_PARTS]:
+                yield from self._in_part(null, how, path, make(path, leaf))
 
     def _replaced(self, paths: list[str], make: Callable[[str, Any], Any]) -> Any:
-        from kernelcup_harness.lint import null_submissions
-
         wanted = set(paths)
         return null_submissions.rebuilt(
             null_submissions.private(self.expected),
@@ -217,16 +237,9 @@ class Sample(Input):
         )
 
     def _copies(self) -> Iterator[Answer]:
-        from kernelcup_harness.lint import null_submissions
-
         for path, leaf in self.parts[:MOST_PARTS]:
             for source, copy in null_submissions.copies(leaf, self._inputs)[:MOST_PARTS]:
-                value = self._replaced([path], each_from({path: copy}))
-                if len(self.parts) == 1 or not self.is_right(value):
-                    alone = len(self.parts) == 1
-                    where = "" if alone else f", in {path} only"
-                    part = "" if alone else path
-                    yield Answer(null=Null.COPY_OF_INPUT, how=f"{source}{where}", value=value, part=part)
+                yield from self._in_part(Null.COPY_OF_INPUT, source, path, copy)
         if len(self.parts) > 1:
             found = {path: null_submissions.copies(leaf, self._inputs) for path, leaf in self.parts}
             if all(found.values()):
@@ -236,9 +249,6 @@ class Sample(Input):
                 yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
 
     def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness.core import structure
-        from kernelcup_harness.lint import null_submissions
-
         others = {
             Null.PREVIOUS_ANSWER: ("the answer to the input before", self._number - 1),
             Null.OTHER_SEED: ("the answer to another seed's input", self._number + OTHER_SEED),
@@ -251,9 +261,6 @@ class Sample(Input):
             yield from self._by_part(null, how, each_from(dict(null_submissions.leaves(value, "output"))))
 
     def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness.core import structure
-        from kernelcup_harness.lint import null_submissions
-
         steps = [
             null_submissions.LOWER[leaf.dtype]
             for _path, leaf in self.parts
@@ -274,10 +281,6 @@ class Sample(Input):
 
     def _answer_in(self, lower: Any) -> Any:
         """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
-        from kernelcup_harness.core import structure
-        from kernelcup_harness.core.task import TaskFault
-        from kernelcup_harness.lint import null_submissions
-
         rough = null_submissions.rebuilt(
             self.data(), lambda _path, leaf: null_submissions.rounded(leaf, lower), "input"
         )
@@ -294,8 +297,6 @@ class Sample(Input):
         )
 
     def _answer_to(self, number: int) -> Any:
-        from kernelcup_harness.lint import null_submissions
-
         data = self._task.generate(self._case.parameters, self._case.seed(number))
         return null_submissions.private(self._task.expected(data))
 
@@ -318,9 +319,6 @@ class BlindSample(Input):
 
     def answers(self, notes: list[str]) -> Iterator[Answer]:
         """Yield the input as an answer, and values in the form of the input or of one of its tensors."""
-        from kernelcup_harness.core import finiteness
-        from kernelcup_harness.lint import null_submissions
-
         notes.append(
             "previous_answer, other_seed, one_percent_wrong, last_tile_missing, half_nan, lower_precision: "
             "the task has no `ref_kernel`, so the right answer is not known"

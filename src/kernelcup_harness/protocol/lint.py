@@ -33,6 +33,10 @@ class Null(StrEnum):
     """The right answer, but NaN in its second half."""
     LOWER_PRECISION = "lower_precision"
     """Computed in the next lower precision: inputs and answer are rounded to it."""
+    OTHER_FORM = "other_form"
+    """The right answer shorter, longer, or in a narrower dtype."""
+    HOSTILE_INTEGERS = "hostile_integers"
+    """Negative or very large integers, as no index and no count is."""
 
 
 class Severity(StrEnum):

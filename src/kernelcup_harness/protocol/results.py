@@ -61,7 +61,7 @@ class Finding:
     code: str
     """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
     ``no_series``, ``witness_shorter``, ``wide_interval``, ``duel_spoilt``, ``own_share``,
-    ``own_share_unknown``, ``binary_wrong``."""
+    ``own_share_unknown``, ``binary_wrong``, ``excused_twin``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

@@ -87,8 +87,10 @@ class MeasureRules:
     repeats: int = 1
     """Calls of a timed case that repeat an earlier input at random moments: checked, not timed."""
     twins: int = 2
-    """Calls of a run, at least one in each case, whose input differs from an earlier one in one element of each
-    tensor: checked, not timed."""
+    """Calls of a run whose input differs from an earlier one in one element of a tensor: checked, not timed. In each
+    case at least one for each tensor that can be changed; 0 for none."""
+    test_twins: bool = False
+    """Whether each test case is also called with every near-twin of its first input."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +136,9 @@ class SampleName:
     input: int
     """Index of the input in its case."""
     twin: bool = False
-    """Whether one element of it was changed."""
+    """Whether it was changed in one element."""
+    part: int = 0
+    """Which of its twins that is: each changes another tensor, or of many tensors another eighth."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,13 +190,13 @@ class JobSpec:
     multi_gpu: bool = False
     sandbox: SandboxPolicy = SandboxPolicy.AUTO
     near_twins: bool = True
-    """False if changing one element of each tensor would break what the task promises about its inputs."""
+    """False if changing one element of a tensor would break what the task promises about its inputs."""
     aliasing: bool = False
-    """Whether outputs may share memory with inputs or each other even if the reference's do not."""
+    """Whether outputs may use the memory of inputs even if the reference's do not."""
     non_finite: bool = False
     """Whether an element may be NaN or infinite where the reference's is finite."""
-    same_dtype: bool = False
-    """Whether an output is wrong if its dtype differs from the reference's, even if the checker accepts it."""
+    dtypes: list[str] | None = None
+    """Names of dtypes that tensors of an output may have beside the reference's; None for the usual ones."""
     own_share: float | None = None
     """The least share of the time of a call's kernels that code in no library of the machine may have, in each case of
     the ranked stage: above 0, at most 1; None for no rule."""

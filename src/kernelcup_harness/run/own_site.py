@@ -6,7 +6,7 @@ from __future__ import annotations
 # limits and the tie to the runner. It replaces nothing of the task's.
 SITE_CUSTOMIZE = """\
 import os, sys
-if os.environ.get("KERNELCUP_PARENT") == str(os.getppid()):
+if os.environ.pop("KERNELCUP_PARENT", None) in ("0", str(os.getppid())):
     import ctypes, resource
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -25,6 +25,7 @@ from kernelcup_harness.protocol import (
     Counters,
     DuelResult,
     Finding,
+    HarnessKind,
     JobSpec,
     KeptFile,
     Limits,
@@ -56,6 +57,8 @@ class OpenStage:
     planned: int
     began: float = field(default_factory=time.monotonic)
     cases: list[CaseResult] = field(default_factory=list)
+    place: int | None = None
+    """Where the report of its public cases is, if it goes on with the hidden ones."""
 
 
 class Record:
@@ -116,7 +119,7 @@ class Record:
             case MachineFacts():
                 self.environment |= message.environment
             case StageBegins():
-                self.begin(message.name, message.limit_s, message.cases)
+                self.begin(message.name, message.limit_s, message.cases, message.total)
             case CaseEnds():
                 self.case(message.case)
             case StageEnds():
@@ -152,12 +155,21 @@ class Record:
             self.stdout, self.stderr = built.printed()
             self.end(*built.too_much)
 
-    def begin(self, name: StageName, limit_s: float, planned: int) -> None:
-        """Start a stage, or restart the current one, whose time then continues."""
-        before, self._open = self._open, OpenStage(name, limit_s, planned)
+    def begin(self, name: StageName, limit_s: float, planned: int, total: int = 0) -> None:
+        """Start a stage, restart the current one, or go on with one whose public cases were accepted.
+
+        The time of a stage that goes on continues; ``planned`` cases follow now, of ``total`` in all.
+        """
+        before, self._open = self._open, OpenStage(name, limit_s, max(planned, total))
         if before is not None and before.name is name:
             self._open.began = before.began
-        self._on_event({"event": "stage", "stage": name.value, "limit_s": limit_s, "cases": planned})
+        for place, earlier in enumerate(self._stages):
+            if earlier.name is name:
+                self._open.began -= earlier.duration_s
+                self._open.cases, self._open.place = list(earlier.cases), place
+        done = len(self._open.cases)
+        told = {"stage": name.value, "limit_s": limit_s, "cases": done + planned}
+        self._on_event({"event": "stage", **told, **({"done": done} if done else {})})
 
     def plan(self, cases: int) -> None:
         """Correct the number of cases of the current stage."""
@@ -177,22 +189,33 @@ class Record:
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
     def end(self, verdict: Verdict, reason: Reason, message: str, *, met_hidden: bool = False) -> None:
-        """Close the current stage. Its cases are reported in the order of the task."""
+        """Close the current stage. Its cases are reported in the order of the task.
+
+        A stage with a wrong case ends with it: what follows a wrong answer, or hides it, changes nothing. A task's own
+        harness reports an exception as a wrong case, too, so there the end says more.
+        """
         assert self._open is not None
         stage, self._open = self._open, None
-        self._stages.append(
-            StageReport(
-                name=stage.name,
-                verdict=verdict,
-                reason=reason,
-                message=message,
-                met_hidden=met_hidden,
-                duration_s=time.monotonic() - stage.began,
-                limit_s=stage.limit_s,
-                planned_cases=stage.planned,
-                cases=sorted(stage.cases, key=lambda case: case.index),
-            )
+        wrong = next((case for case in stage.cases if case.verdict is Verdict.WRONG_ANSWER), None)
+        judged = self._spec.harness is HarnessKind.STANDARD
+        if judged and wrong is not None and verdict is not Verdict.WRONG_ANSWER:
+            verdict, reason, message = wrong.verdict, wrong.reason, wrong.message
+            met_hidden = wrong.met_hidden
+        report = StageReport(
+            name=stage.name,
+            verdict=verdict,
+            reason=reason,
+            message=message,
+            met_hidden=met_hidden,
+            duration_s=time.monotonic() - stage.began,
+            limit_s=stage.limit_s,
+            planned_cases=stage.planned,
+            cases=sorted(stage.cases, key=lambda case: case.index),
         )
+        if stage.place is None:
+            self._stages.append(report)
+        else:
+            self._stages[stage.place] = report
         told = {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value}
         self._on_event({**told, "reason": reason.value, "message": message})
 
@@ -202,6 +225,19 @@ class Record:
             self.begin(name, 0.0, 0)
         # The text may have been written by the judge, which knows all cases.
         self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
+
+    def excuse(self, trouble: Callable[[], str]) -> None:
+        """Record the machine's trouble where a time limit was exceeded, in the place of advice to be faster."""
+        late = any(stage.verdict is Verdict.TIME_LIMIT_EXCEEDED for stage in self._stages)
+        text = trouble() if late else ""
+
+        def excused(each: Any) -> Any:
+            message = f"{each.message.partition('. ')[0]}; {text}"
+            late = text and each.verdict is Verdict.TIME_LIMIT_EXCEEDED
+            return dataclasses.replace(each, reason=Reason.BUSY, message=message) if late else each
+
+        for number, stage in enumerate(self._stages):
+            self._stages[number] = dataclasses.replace(excused(stage), cases=[*map(excused, stage.cases)])
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build import store
+from kernelcup_harness.core.plan import meets_hidden
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.isolation import cgroups, environments, origins, orphans, processes, sandbox
+from kernelcup_harness.isolation import cgroups, environments, job_users, origins, orphans, processes, sandbox
 from kernelcup_harness.isolation.job_environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
@@ -28,7 +29,7 @@ from kernelcup_harness.protocol import (
     device_of,
     seeds,
 )
-from kernelcup_harness.run import listing, task_harness, task_program
+from kernelcup_harness.run import empty_call, listing, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
 from kernelcup_harness.run.record import Record, unpacked
@@ -37,8 +38,6 @@ from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYT
 from kernelcup_harness.run.workers import NotStarted, Workers
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import libraries
-
-FOLDER_PREFIX = "kernelcup-job-"
 
 EventSink = Callable[[dict[str, Any]], None]
 
@@ -87,6 +86,8 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
                     record.phases["profile/ncu"] = record.counters.seconds
         finally:
             processes.kill_descendants()
+    # Not before: a submission must not be able to keep the machine busy.
+    record.excuse(empty_call.trouble)
     return record.report(secret=secret, duration_s=time.monotonic() - began)
 
 
@@ -148,6 +149,11 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
         return (
             "this job asks for a sandbox and the machine has none; `kernelcup doctor` explains how to get one"
         )
+    if spec.sandbox is SandboxPolicy.REQUIRED and meets_hidden(spec) and not sandbox.has_own_names():
+        return (
+            "this job has hidden cases, and the machine's sandbox is not bubblewrap: processes see each other's files "
+            "there; `kernelcup doctor` explains how to get it"
+        )
     try:
         chosen = environments.named(spec.environment, os.environ)
     except environments.NoEnvironment as error:
@@ -203,26 +209,26 @@ def sandbox_in_force(*, network: bool) -> dict[str, str]:
 
 @contextmanager
 def job_folder() -> Iterator[Path]:
-    """Create a folder for a job and remove it afterwards, at any depth."""
+    """Create a folder for a job and remove it afterwards, at any depth, with what the job has left elsewhere."""
     folder = tempfile.mkdtemp(prefix=f"{folder_prefix()}{os.getpid()}-")
     try:
         yield Path(folder)
     finally:
         # shutil.rmtree recurses, and a submission may nest folders deeper than Python's recursion limit.
         subprocess.run(["rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
+        job_users.leave()
 
 
 def folder_prefix() -> str:
     """Return the prefix of job folders of runners that see the same process ids as this one."""
-    return f"{FOLDER_PREFIX}{orphans.namespace()}-"
+    return f"{sandbox.FOLDER_PREFIX}{orphans.namespace()}-"
 
 
 def sweep() -> None:
     """Remove what killed runners left behind."""
     cgroups.sweep()
-    if sandbox.is_there() and not sandbox.has_own_names():
-        orphans.end_orphans()
+    job_users.sweep()
     for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix()}*-*"):
-        owner = "-".join(path.name.removeprefix(FOLDER_PREFIX).split("-")[:2])
+        owner = "-".join(path.name.removeprefix(sandbox.FOLDER_PREFIX).split("-")[:2])
         if orphans.is_orphan(owner):
             subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)

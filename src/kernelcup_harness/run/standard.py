@@ -60,8 +60,9 @@ from kernelcup_harness.wire.messages import (
     unpack_any,
 )
 
-# How much longer than its limit a stage may take before the runner, not the judge, ends it.
-GRACE_S = 30.0
+# How much longer than its limit a stage may take before the runner, not the judge, ends it: for an answer that arrives
+# at the limit, the check may be made three times.
+GRACE_S = 60.0
 HELLO_GRACE_S = 120.0
 READY_S = 120.0
 """Time for the imports of judge and contestants."""
@@ -362,7 +363,9 @@ def roles_of(spec: JobSpec) -> tuple[str, ...]:
 def used_memory(child: processes.Child, judging: processes.Child) -> int:
     """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
     judge = judging.process.pid
-    shared = processes.shared_memory(child.process.pid) - processes.shared_memory(judge)
+    # What the judge's checker maps is not the contestant's.
+    ours = [processes.status_bytes(each, "RssShmem:") for each in [judge, *processes.descendants(judge)]]
+    shared = processes.shared_memory(child.process.pid) - max(ours)
     # A file in the sandbox's memory may be mapped, and then must not be counted twice.
     stored = child.stored_bytes(besides=[judge, *processes.descendants(judge)])
     return processes.private_memory(child.process.pid) + max(shared, stored)

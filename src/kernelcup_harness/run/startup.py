@@ -12,9 +12,10 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import select
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from kernelcup_harness.build import inside
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import environments, processes
 from kernelcup_harness.protocol import JobSpec
-from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
 from kernelcup_harness.wire.messages import pack, unpack
 
@@ -52,6 +53,7 @@ def wait_as_judge(
     *contestant_fds: str,
     ahead: Iterable[str] = (),
     while_idle: Iterable[str] = (),
+    before_device: Callable[[], None] = lambda: None,
 ) -> JudgesJob:
     """Get the job, and lay its files into the working folder.
 
@@ -61,10 +63,11 @@ def wait_as_judge(
         contestant_fds: The channel of each role in the order of :data:`kernelcup_harness.run.workers.ROLES`.
         ahead: Modules to import before the job arrives.
         while_idle: Modules that many tasks need and that take seconds: imported only if the job has not come yet.
+        before_device: Called after these imports, before the device is prepared.
     """
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME, max_fds=1)
-    job = unpack(JudgeJob, started_and_wait(runner, ahead, while_idle))
+    job = unpack(JudgeJob, started_and_wait(runner, ahead, while_idle, before_device=before_device))
     take_builds(runner, job.environment)
     lay_out(job.spec.sources)
     roles = [*job.roles, *[""] * len(contestant_fds)]
@@ -104,7 +107,12 @@ def take_builds(runner: Channel, environment: Mapping[str, str]) -> None:
 
 
 def started_and_wait(
-    runner: Channel, ahead: Iterable[str], while_idle: Iterable[str] = (), *, idle_s: float = IDLE_S
+    runner: Channel,
+    ahead: Iterable[str],
+    while_idle: Iterable[str] = (),
+    *,
+    idle_s: float = IDLE_S,
+    before_device: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Import torch and the named modules, prepare the device, and return the first frame. Exit without one.
 
@@ -114,16 +122,17 @@ def started_and_wait(
     with processes.uncollected():
         for name in ("torch", *ahead):
             importlib.import_module(name)
-    accelerators.here().start()
     try:
         runner.send(pack(Started(began=began, imported=time.monotonic())))
-        with contextlib.suppress(ChannelTimeout):
-            return runner.receive(idle_s)
         for name in while_idle:
+            select.select([runner], [], [], idle_s)
             if runner.has_pending():
                 break
+            idle_s = 0.0
             with contextlib.suppress(ImportError), processes.uncollected():
                 importlib.import_module(name)
+        before_device()
+        accelerators.here().start()
         return runner.receive()
     except (ChannelClosed, BrokenProtocol):
         not_needed()

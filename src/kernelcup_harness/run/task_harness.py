@@ -161,7 +161,7 @@ class OwnHarness:
             return Verdict.REJECTED, f"the job's folder cannot be used any more: {error.strerror}"
         child, results = self._call(invocation, laid, deadline)
         self._keep_output(child)
-        reading = Reading(invocation, results, self._record, laid.files)
+        reading = Reading(invocation, results, self._record, child.folder)
         begun = has_begun(results)
         end = how_it_ended(child, self._spec.limits, self._memory_bytes, begun=begun)
         code = child.wait(0.0)
@@ -169,7 +169,7 @@ class OwnHarness:
             end = self._whose_exit(invocation, code, deadline)
         elif code == CRASHED and not begun and (missing := missing_library(child)):
             end = self._whose_library(invocation, missing, deadline) or end
-        elif code == CRASHED and is_own_crash(child, laid.files, self._spec):
+        elif code == CRASHED and is_own_crash(child, self._spec):
             end = Verdict.INTERNAL_ERROR, f"the task's own {self._spec.main} failed"
         return reading.verdict(child, end)
 

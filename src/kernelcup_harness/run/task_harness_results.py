@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness.isolation import bubblewrap, processes
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import (
     CaseResult,
     JobSpec,
@@ -270,7 +270,7 @@ def has_begun(results: Mapping[str, str]) -> bool:
     return any(key.startswith(("test.", "benchmark.")) for key in results)
 
 
-def is_own_crash(child: processes.Child, folder: Path, spec: JobSpec) -> bool:
+def is_own_crash(child: processes.Child, spec: JobSpec) -> bool:
     """Return whether Python's traceback lies wholly in the task's main file and is not about the submission."""
     assert child.stderr is not None
     output = child.stderr.finish()
@@ -280,7 +280,7 @@ def is_own_crash(child: processes.Child, folder: Path, spec: JobSpec) -> bool:
     return (
         not output.truncated
         and bool(places)
-        and places <= {str(each / (spec.main or "")) for each in (Path(), folder, Path(bubblewrap.WORK))}
+        and places <= {str(each / (spec.main or "")) for each in (Path(), child.folder)}
         and not any(word in error for word in others)
     )
 

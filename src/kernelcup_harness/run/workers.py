@@ -65,7 +65,7 @@ Profiler = tuple[str, Around]
 
 
 class NotStarted(Exception):
-    """A process of the harness did not start, or ended before it had a job."""
+    """A process of the harness did not start, ended before it had a job, or could not be ended."""
 
 
 @dataclass(slots=True)
@@ -220,15 +220,23 @@ class Workers:
             self._by_role[self._profiler[0]].child.wait(timeout_s)
 
     def dismiss(self, roles: Collection[str]) -> None:
-        """End some processes and everything that they started, while the others keep running."""
-        ended = [self._by_role[role] for role in roles if role in self._by_role]
+        """End some processes and everything that they started, while the others keep running.
+
+        Raise :class:`NotStarted` if one is still there afterwards.
+        """
+        ended = [
+            worker for role, worker in self._by_role.items() if role in roles and not worker.is_dismissed
+        ]
+        family = [pid for worker in ended for pid in processes.descendants(worker.child.process.pid)]
         for worker in ended:
             worker.is_dismissed = True
             processes.kill_tree(worker.child.process.pid)
         gone = {worker.child.process.pid for worker in ended}
         processes.kill_descendants(spare=gone, keep=self.process_ids - gone)
-        for worker in ended:
-            processes.wait_for_end(worker.child.process.pid, DISMISS_S)
+        for pid in (*gone, *family):
+            processes.wait_for_end(pid, DISMISS_S)
+        if left := [worker.role for worker in ended if worker.is_alive]:
+            raise NotStarted(f"the process of the {left[0]} cannot be ended")
 
     def stop(self) -> None:
         """End all processes and everything that they started. Their output can be read afterwards."""

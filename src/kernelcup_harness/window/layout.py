@@ -7,7 +7,7 @@ addresses: inputs are written before each call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,9 @@ class Layout:
         away: Distance of its addresses from :data:`INPUTS` and :data:`WRITABLE`.
     """
 
-    def __init__(self, data: Any, *, places: int, writable: set[int], device: str, away: int = 0) -> None:
+    def __init__(
+        self, data: Any, *, places: int, writable: Collection[int], device: str, away: int = 0
+    ) -> None:
         encoder, self.tree = encoded(data)
         self.table = encoder.table()
         if any(each["device"] != device for each in self.table):
@@ -153,7 +155,7 @@ class Layout:
                 found += [(entry.at(place) - BAND, BAND), (end, after - end)]
         return found
 
-    def _entries(self, sizes: Sequence[int], writable: set[int]) -> Iterator[Entry]:
+    def _entries(self, sizes: Sequence[int], writable: Collection[int]) -> Iterator[Entry]:
         steps = {True: 0, False: 0}
         starts = []
         for index, nbytes in enumerate(sizes):
@@ -279,21 +281,15 @@ class AnswerMemory:
         return self._view(self._at[offset, nbytes], nbytes).clone()
 
 
-def sharing(answer: Described, spans: Sequence[range]) -> tuple[tuple[int, ...], bool]:
-    """Return how a decoded answer shares memory, by its addresses.
+def sharing(answer: Described, spans: Sequence[range]) -> tuple[int, ...]:
+    """Return the tensors of the input that a decoded answer overlaps by its addresses, by number.
 
     Args:
         answer: The answer.
         spans: The addresses of each tensor of the input.
-
-    Returns:
-        The tensors of the input that it overlaps, by number, and whether two of its tensors begin at the same address.
     """
-    places = [(answer.addresses[each], answer.table[each]["nbytes"]) for each in tensors_of(answer.tree)]
-    different = set(places)
-    shared = [number for number, span in enumerate(spans) if any(overlap(*each, span) for each in different)]
-    begins = [address for address, nbytes in places if nbytes]
-    return tuple(shared), len(set(begins)) < len(begins)
+    places = {(answer.addresses[each], answer.table[each]["nbytes"]) for each in tensors_of(answer.tree)}
+    return tuple(number for number, span in enumerate(spans) if any(overlap(*each, span) for each in places))
 
 
 def overlap(address: int, nbytes: int, span: range) -> bool:

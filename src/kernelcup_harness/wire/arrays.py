@@ -43,6 +43,11 @@ def as_array(tensor: torch.Tensor) -> Any:
     return torch.Tensor.numpy(tensor)
 
 
+def dtype_of(number: Any) -> torch.dtype:
+    """Return PyTorch's dtype of one of NumPy's numbers."""
+    return as_tensor(sys.modules["numpy"].asarray(number)).dtype
+
+
 def encoded(number: Any) -> list[str]:
     """Return the dtype and the bytes of a number, as text."""
     return [number.dtype.char, number.tobytes().hex()]

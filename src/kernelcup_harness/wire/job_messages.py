@@ -1,12 +1,13 @@
-"""What runner and judge say to each other beside the verdict: a job's parts, and facts for the report."""
+"""What the judge is given and says beside the verdict: a job's parts, checks of answers, and facts for the report."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from kernelcup_harness.protocol.codec import Most
+from kernelcup_harness.protocol.codec import Most, Raw
 from kernelcup_harness.protocol.profiles import RanKernel
 from kernelcup_harness.protocol.report import Calibration, DuelResult
+from kernelcup_harness.protocol.results import Mismatch
 from kernelcup_harness.protocol.spec import JobSpec
 from kernelcup_harness.wire.messages import (
     CaseEnds,
@@ -47,7 +48,7 @@ class ContestantJob(Message, name="job"):
 
 
 class JudgeJob(Message, name="judge"):
-    """The judge's share."""
+    """The judge's share; its checker gets the same without the secret."""
 
     spec: JobSpec
     secret_seed: str
@@ -56,6 +57,37 @@ class JudgeJob(Message, name="judge"):
     """By position the role behind each channel, empty for those that this job does not have."""
     environment: dict[str, str]
     """Variables to set; with the descriptor of an archive if the task's functions were compiled."""
+
+
+# Between the judge and its checker, which says `fail` if a check failed, and ends, or if lent memory cannot be opened
+
+
+class CheckerStarted(Message, name="checker_started"):
+    """The checker has loaded the task; its process has this id."""
+
+    process: int
+
+
+class Check(Message, name="check"):
+    """Asks for the check of an answer; with the descriptor of the memory on the host."""
+
+    tree: Raw
+    """A pair: what the answer is compared with, and the answer."""
+    table: Raw
+    """A tensor that is `lent` has a handle of device memory and a place in it."""
+    seed: int
+    """Seeds the random generators."""
+    where: str
+    """The path of an answer that is to be described rather than checked; else empty."""
+
+
+class Checked(Message, name="checked"):
+    """What the checker says of an answer."""
+
+    text: Text = ""
+    """The fault, empty if there is none."""
+    mismatch: Mismatch | None = None
+    """How the answer differs, if that was asked for."""
 
 
 # From the judge to the runner, for the report alone

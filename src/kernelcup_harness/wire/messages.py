@@ -85,11 +85,14 @@ class Dismissed(Message, name="dismissed"):
 
 
 class StageBegins(Message, name="stage"):
-    """A stage begins."""
+    """A stage begins, or goes on with its hidden cases."""
 
     name: StageName
     limit_s: float
     cases: int
+    """Number of the cases that follow now."""
+    total: int
+    """Number of all cases of the stage."""
 
 
 class SampleTaken(Message, name="sample"):
@@ -163,7 +166,7 @@ class InputLayout:
     table: Raw
     bytes: int
     in_place: bool
-    """Whether a call that returns None has written its answer into its input."""
+    """Whether a call's answer is its input afterwards, whatever it returns."""
     answer: Raw = None
     """The form of the answer, see ``Form.described``."""
 
@@ -188,6 +191,15 @@ class Go(Message, name="go"):
 
     slot: int
     profile: bool
+    held: bool = False
+    """Whether the answer waits for `take`."""
+
+
+class Take(Message, name="take"):
+    """Hand over the answer that waits."""
+
+    parts: list[list[int]]
+    """Offset and size in bytes of each part of the input that the judge has overwritten."""
 
 
 class UseNoop(Message, name="noop"):
@@ -216,6 +228,8 @@ class FailureKind(StrEnum):
     OUTPUT = "output"
     """It answered with something that cannot be carried."""
     TOO_LARGE = "too_large"
+    TIME = "time"
+    """A replayed call did not end."""
 
 
 class Hello(Message, name="hello"):
@@ -245,6 +259,10 @@ class Given(Message, name="given"):
     """The tensors of an input are made."""
 
 
+class Returned(Message, name="returned"):
+    """A call has returned, and its answer waits."""
+
+
 class Done(Message, name="done"):
     """A call has returned."""
 
@@ -252,10 +270,6 @@ class Done(Message, name="done"):
     """The contestant's own time of the call, unverified."""
     tree: Raw
     table: Raw
-    shared: Raw
-    """Pairs of a tensor of the answer and one of the input that share memory."""
-    repeated: Raw
-    """Pairs of tensors of the answer that share memory."""
 
 
 class Profiled(Message, name="profile"):

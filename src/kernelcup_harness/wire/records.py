@@ -6,6 +6,10 @@ import dataclasses
 from typing import Any
 
 
+class Fields(dict[str, Any]):
+    """The fields of a record whose class the reader does not know, by name."""
+
+
 def record_fields(value: object) -> tuple[str, ...] | None:
     """Return the field names of a dataclass or namedtuple, None for anything else."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -13,6 +17,12 @@ def record_fields(value: object) -> tuple[str, ...] | None:
     if isinstance(value, tuple) and hasattr(type(value), "_fields"):
         return tuple(vars(type(value))["_fields"])
     return None
+
+
+def as_mapping(value: Any) -> Any:
+    """Return the fields of a record by name; anything else as it is."""
+    names = record_fields(value)
+    return value if names is None else {n: getattr(value, n) for n in names if hasattr(value, n)}
 
 
 def field_names(kind: Any) -> tuple[str, ...]:

@@ -217,13 +217,13 @@ class Encoder:
                 target[entry.offset : entry.offset + entry.nbytes].copy_(bytes_of(entry.value))
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
-        kind = type(value)
-        if kind in (list, tuple):
+        kind, fields = type(value), record_fields(value)
+        if fields is None and isinstance(value, (list, tuple)):
+            # Of all their classes, such as torch.return_types.max.
             items = [self.tree(item, f"{path}[{i}]", depth) for i, item in enumerate(value)]
-            return {"k": kind.__name__, "v": items}
-        if kind is dict:
+            return {"k": "list" if isinstance(value, list) else "tuple", "v": items}
+        if fields is None and isinstance(value, dict):
             return {"k": "dict", "v": [self._pair(key, item, path, depth) for key, item in value.items()]}
-        fields = record_fields(value)
         if fields is None or "<locals>" in kind.__qualname__:
             raise CannotCarry(f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be carried")
         body = {name: self.tree(getattr(value, name), f"{path}.{name}", depth) for name in fields}
@@ -316,15 +316,15 @@ def dense_strides(shape: list[int]) -> list[int]:
 
 def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
     """Yield each leaf of two values of the same structure, with its path."""
-    if type(expected) in (list, tuple):
-        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
-            yield from leaf_pairs(left, right, f"{where}[{i}]")
-    elif type(expected) is dict:
-        for key in expected:
-            yield from leaf_pairs(expected[key], actual[key], f"{where}[{key!r}]")
-    elif (fields := record_fields(expected)) is not None:
+    if (fields := record_fields(expected)) is not None:
         for name in fields:
             yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+    elif isinstance(expected, (list, tuple)):
+        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+            yield from leaf_pairs(left, right, f"{where}[{i}]")
+    elif isinstance(expected, dict):
+        for key in expected:
+            yield from leaf_pairs(expected[key], actual[key], f"{where}[{key!r}]")
     elif arrays.is_array(expected):
         yield where, arrays.as_tensor(expected), arrays.as_tensor(actual)
     else:
@@ -338,20 +338,21 @@ def with_tensors(
 ) -> Any:
     """Return the value with ``change`` applied to every plain dense tensor and ``other`` to all other leaves.
 
-    Arrays are changed as tensors.
+    Arrays are changed as tensors. Containers of derived classes become plain ones, as on the wire.
     """
     if arrays.is_array(value):
         return arrays.as_array(change(arrays.as_tensor(value))) if arrays.can_carry(value) else value
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return change(value)
-    if type(value) in (list, tuple):
-        return type(value)(with_tensors(item, change, other) for item in value)
-    if type(value) is dict:
-        return {key: with_tensors(item, change, other) for key, item in value.items()}
     fields = record_fields(value)
     if fields is not None:
         changed = {name: with_tensors(getattr(value, name), change, other) for name in fields}
         return build_record(type(value), changed)
+    if isinstance(value, (list, tuple)):
+        items = [with_tensors(item, change, other) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: with_tensors(item, change, other) for key, item in value.items()}
     return other(value)
 
 

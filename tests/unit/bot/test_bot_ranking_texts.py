@@ -20,6 +20,7 @@ def place(user: str, trust: str, **changes: Any) -> dict[str, Any]:
         "high_s": None,
         "duel": "",
         "host_class": "",
+        "ranked_by": "time",
     }
     return values | {"submission": 7, "file_name": "kernel.py", "trust": trust, "comparable": True} | changes
 

@@ -338,6 +338,10 @@ def test_a_task_is_shown_with_its_cases_as_reports_number_them(command: Command)
     out = command("task", "show", "vectoradd").out
     assert "\ntests: \n  0  size=1, seed=4242\n" in out
     assert "judged by: standard harness" in out
+    assert (
+        "answers: in the form of the reference's (lengths, keys, nesting, shapes, devices; a list may be"
+        in out
+    )
     assert command("task", "show", "vectoradd", "--json").body["name"] == "vectoradd"
 
 

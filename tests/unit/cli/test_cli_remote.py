@@ -55,7 +55,7 @@ from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import LeaderboardRow, UserRow
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import DuelResult, Mode, RunReport, SourceTree, Verdict
+from kernelcup_harness.protocol import Backend, DuelResult, Mode, RunReport, SourceTree, Verdict
 
 __all__ = ["command", "home"]
 
@@ -442,6 +442,24 @@ def test_an_update_without_a_rejudge_names_the_command_for_it(command, ada, db, 
     ended = command("board", "update", "mine", str(task_folder), "--yes")
     assert "are out of the standings" in ended.out
     assert "\n  kernelcup admin rejudge mine\n" in ended.out
+
+
+def test_copies_share_the_first_place_where_times_mean_nothing(command, ada, db, clock) -> None:
+    make_board(db, name="triple", devices=["emulated"])
+    for user, time_ns in {"ada": 12.9e6, "bob": 2.3e6, "cyn": 271e6}.items():
+        make_submission(db, board="triple", user=user, now=clock())
+        lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["emulated"], now=clock())
+        report = make_report([time_ns], backend=Backend.EMULATED, comparable=False)
+        lifecycle.finish(db, lease, report=report, harness_hash="f" * 64, machine="m", now=clock())
+    shown = " ".join(command("standings", "triple").out.split())
+    assert shown.index("1= ada correct") < shown.index("1= bob correct") < shown.index("1= cyn correct")
+    assert "times mean nothing on this device: all correct results share the first place" in shown
+    body = body_of(command("standings", "triple", "--json"))
+    assert [(each["rank"], each["ranked_by"], each["low_s"]) for each in body["standings"]["emulated"]] == [
+        (1, "correctness", None)
+    ] * 3
+    assert "without a GPU all correct results share the first place" in command("board", "show", "triple").out
+    assert "ada on emulated: rank 1=, correct (#1)" in command("submissions", "show", "1").out
 
 
 def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+import ranking_model
 from builders import (
     NOT_REPLAYED,
     NOW,
@@ -361,7 +362,7 @@ def test_standings_show_ranks_and_their_worth() -> None:
     )
     out = console(width=160)
     bob = dataclasses.replace(entry, user="bob", submission_id=4)
-    ranking.standings(out, BOARD, "H100", scoring.standings([entry, bob]))
+    ranking.standings(out, BOARD, "H100", ranking_model.standings([entry, bob]))
     ranking.standings(out, BOARD, "L4", [])
     assert isinstance(out.file, io.StringIO)
     text = out.file.getvalue()
@@ -404,13 +405,14 @@ def test_nothing_is_shown_of_a_quiet_run() -> None:
     assert out.file.getvalue() == ""
 
 
-def test_a_list_with_a_wide_interval_says_what_it_counts_as() -> None:
+def test_a_list_with_a_wide_interval_says_by_what_it_ranks() -> None:
     def shown(reach: float) -> str:
         out, place = console(width=160), make_entry(low_s=1e-6 / (1 + reach), high_s=1e-6 * (1 + reach))
-        ranking.standings(out, BOARD, "H100", scoring.standings([place]))
+        ranking.standings(out, BOARD, "H100", ranking_model.standings([place]))
         assert isinstance(out.file, io.StringIO)
         return out.file.getvalue()
 
-    told = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
+    told = "an interval that extends more than 5 % from its score is ranked by its upper end"
     assert told in shown(0.2)
+    assert "witnessed, ranked by its upper end" in shown(0.2)
     assert told not in shown(0.01)

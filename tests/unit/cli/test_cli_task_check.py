@@ -70,7 +70,7 @@ def test_as_json_everything_is_told_and_a_waiver_makes_it_pass(folder, capsys):
         {"null": "last_tile_missing", "reason": "the tail is padding", "cases": ["benchmarks.0"]}
     ]
     assert [warning["key"] for warning in body["warnings"]] == ["waive_nulls.ones"]
-    assert body["nulls_tried"] == 13
+    assert body["nulls_tried"] == 17
 
 
 def test_with_no_run_nothing_is_tried(folder, capsys):
@@ -172,3 +172,96 @@ def test_large_seeds_that_make_poorer_inputs_are_told(folder, capsys):
     out = capsys.readouterr().out
     assert "seeds_below: large seeds make poorer inputs" in out
     assert "write `seeds_below: 2147483648`" in out
+
+
+AT_RANDOM = """\
+import torch
+
+
+def generate_input(size, seed):
+    g = torch.Generator(device="cuda").manual_seed(seed)
+    return torch.rand(8, size, device="cuda", generator=g)
+
+
+def ref_kernel(x):
+    return torch.nn.functional.dropout(x, p=0.5, training=True)
+
+
+def check_implementation(data, output):
+    return torch.allclose(ref_kernel(data), output)
+"""
+
+
+def test_a_reference_that_answers_at_random_is_named_with_its_line(folder, capsys):
+    (folder / "reference.py").write_text(AT_RANDOM)
+    assert execute(["task", "check", str(folder)]) == 3
+    assert (
+        f"{folder}/reference.py:9:1: ref_kernel gives different answers to the same input (call 1 and 2, and with "
+        "another state of PyTorch's generator)\n"
+    ) in capsys.readouterr().out
+
+
+RAGGED = """\
+import torch
+
+
+def generate_input(size, seed):
+    g = torch.Generator(device="cuda").manual_seed(seed)
+    lengths = torch.randint(1, 9, (size,), generator=g, device="cuda")
+    values = torch.randn(int(lengths.sum()), generator=g, device="cuda")
+    scale = torch.full((1,), 0.5, device="cuda")
+    return {"values": values, "scale": scale, "offsets": torch.cumsum(lengths, 0) - lengths, "lengths": lengths}
+
+
+def ref_kernel(data):
+    pairs = zip(data["offsets"].tolist(), data["lengths"].tolist())
+    return torch.stack([data["values"][o : o + n].sum() * data["scale"][0] for o, n in pairs])
+
+
+def check_implementation(data, output):
+    return isinstance(output, torch.Tensor) and torch.allclose(output, ref_kernel(data), rtol=1e-4, atol=1e-4)
+"""
+BY_LENGTHS = """\
+import torch
+
+
+def custom_kernel(data):
+    rows = data["values"].split(data["lengths"].tolist())
+    return torch.stack([row.sum() for row in rows]) * data["scale"]
+"""
+
+
+@pytest.fixture
+def ragged(folder: Path) -> Path:
+    """A task whose offsets and lengths have to agree, with a solution that reads the lengths alone."""
+    (folder / "task.yml").write_text(YML + "tests: [{size: 20, seed: 1}]\n")
+    (folder / "reference.py").write_text(RAGGED)
+    (folder / "solutions").mkdir()
+    (folder / "solutions/correct.py").write_text(BY_LENGTHS)
+    return folder
+
+
+def test_a_solution_that_is_excused_on_integers_that_have_to_agree_is_told_so(ragged, capsys):
+    assert execute(["task", "check", "--json", str(ragged)]) == 0
+    tried = json.loads(capsys.readouterr().out)["tried"]
+    assert (
+        "correct.py: accepted; a wrong answer to an input that differs from an earlier one in one element of `data['"
+        in tried
+    )
+    assert "near_twins: false" in tried
+
+
+def test_a_solution_that_does_not_read_a_tensor_is_told_which_and_what_to_do(ragged, capsys):
+    (ragged / "solutions/correct.py").write_text(BY_LENGTHS.replace('data["scale"]', "0.5"))
+    assert execute(["task", "check", str(ragged)]) == 3
+    out = capsys.readouterr().out
+    assert "correct.py: gets wrong_answer where accepted is expected: on an input that differs" in out
+    assert "one element of `data['scale']` (at [0]: 0.5 -> 0.25): the checker rejects the output" in out
+    assert "write `near_twins: false`" in out
+
+
+def test_a_task_without_near_twins_asks_its_solutions_for_none(ragged, capsys):
+    (ragged / "task.yml").write_text((ragged / "task.yml").read_text() + "near_twins: false\n")
+    (ragged / "solutions/correct.py").write_text(BY_LENGTHS.replace('data["scale"]', "0.5"))
+    assert execute(["task", "check", "--json", str(ragged)]) == 0
+    assert json.loads(capsys.readouterr().out)["tried"].endswith("correct.py: accepted")

@@ -36,10 +36,10 @@ from kernelcup.services.queue.progress import (
 from kernelcup.services.submissions import events
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules import gpu_uses, pauses
 from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup.storage.submissions import events as storage_events
-from kernelcup_harness.protocol import Backend, Finding, Mode, Verdict
+from kernelcup_harness.protocol import Backend, Finding, Mode, Reason, Verdict
 
 DEVICES = (make_device(slots=2), make_device(name="A100"))
 
@@ -258,6 +258,49 @@ def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> 
         2,
         "the reference is broken",
     )
+
+
+class Lasting(FakeLauncher):
+    """Its runs take a minute each by the clock of a stage."""
+
+    def __init__(self, clock, *outcomes) -> None:
+        super().__init__(*outcomes)
+        self._clock = clock
+
+    def run(self, spec, device, *, on_event, cancelled):
+        self._clock.advance(60)
+        return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+
+LATE = {"verdict": Verdict.TIME_LIMIT_EXCEEDED, "stages": []}
+
+
+def test_a_time_limit_on_a_busy_machine_is_tried_again_once_and_the_last_try_is_charged(stage) -> None:
+    submission = stage.submit()
+    busy = make_report(reason=Reason.BUSY, message="too long; the machine was busy: 5 ms, 0.1 ms", **LATE)
+    launcher = Lasting(stage.clock, *[busy] * 3)
+    stage.dispatcher(launcher).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt) == (Verdict.TIME_LIMIT_EXCEEDED, 2)
+    assert run.report.message == "too long; the machine was busy: 5 ms, 0.1 ms"
+    assert len(launcher.specs) == 2
+    assert len(stage.told(JobRetried)) == 1
+    with stage.db.read() as session:
+        (use,) = gpu_uses.first_runs(session, [stage.job(submission).id]).values()
+    assert use.amount == 60.0
+
+
+def test_what_was_too_slow_on_a_busy_machine_only_is_accepted(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(make_report(reason=Reason.BUSY, **LATE))).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 2)
+
+
+def test_a_time_limit_on_an_idle_machine_is_not_tried_again(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(make_report(reason=Reason.TIME, **LATE))).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.TIME_LIMIT_EXCEEDED, 1)
+    assert stage.told(JobRetried) == []
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+import ranking_model
 from builders import NOW, make_actor, make_board, make_submission
 from database_kinds import make_database
 from hand_judging import Judging
@@ -173,7 +174,7 @@ def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -
         else:
             sent.append(judging.judge(chance.randrange(1000, 1400, 5), user=f"user-{step}"))
         remembered = standings.standings(db, "double", "H100")
-        anew = scoring.standings(as_entry(each) for each in remembered)
+        anew = ranking_model.standings(as_entry(each) for each in remembered)
         assert [(each.rank, each.tied) for each in remembered] == [(each.rank, each.tied) for each in anew]
         own = {
             each.user: standings.personal_best(db, "double", "H100", each.user) for each in remembered[::3]

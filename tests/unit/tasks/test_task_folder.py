@@ -78,7 +78,7 @@ def test_equal_content_has_an_equal_hash_whatever_the_name(tmp_path):
         {"near_twins": True},
         {"aliasing": False},
         {"non_finite": False},
-        {"same_dtype": False},
+        {"dtypes": None},
         {"waive_nulls": {}},
     ],
 )
@@ -93,7 +93,8 @@ def test_a_key_that_says_what_holds_anyway_leaves_the_hash_as_it_was(tmp_path, k
         {"near_twins": False},
         {"aliasing": True},
         {"non_finite": True},
-        {"same_dtype": True},
+        {"dtypes": []},
+        {"dtypes": ["float8_e5m2"]},
         {"waive_nulls": {"zeros": "so"}},
     ],
 )

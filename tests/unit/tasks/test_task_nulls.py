@@ -128,7 +128,7 @@ def test_a_waiver_needs_a_known_name_and_a_reason(tmp_path, waivers, words):
     assert words in line
 
 
-@pytest.mark.parametrize("key", ["near_twins", "aliasing", "non_finite", "same_dtype"])
+@pytest.mark.parametrize("key", ["near_twins", "aliasing", "non_finite"])
 def test_what_is_said_of_the_data_is_true_or_false(tmp_path, key):
     (line,) = problems_of(write_task(tmp_path / "t", **{key: "no"}))
     assert f"{key}: must be true or false, not text" in line

@@ -17,8 +17,9 @@ from kernelcup.bot.commands import groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import boards, ranking_image, replies, texts
 from kernelcup.client.requests import path_of
+from kernelcup.domain import RankedBy
 from kernelcup.errors import KernelCupError, UnknownDevice
-from kernelcup.reporting.phrases import duration, frozen_text
+from kernelcup.reporting.phrases import frozen_text, place_time
 
 Json = Mapping[str, Any]
 
@@ -99,8 +100,8 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
                 rank=place["rank"],
                 tied=place["tied"],
                 user=place["user"],
-                time=duration(place["score_s"] * 1e9),
-                score_s=place["score_s"],
+                time=place_time(place["score_s"], place["ranked_by"]),
+                score_s=0.0 if place["ranked_by"] == RankedBy.CORRECTNESS else place["score_s"],
             )
             for place in places
         ]

@@ -22,8 +22,9 @@ from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import answer, think, who
 from kernelcup.bot.messages.texts import Attached
 from kernelcup.client.requests import path_of
+from kernelcup.domain import RankedBy
 from kernelcup.errors import InvalidValue, NotFound, UserError
-from kernelcup.reporting.phrases import rank_text
+from kernelcup.reporting.phrases import CORRECT, rank_text
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
@@ -105,7 +106,7 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
         mine = await parts.api.get(path_of("leaderboards", name, "standings", device, "me"), person)
         if mine is not None:
             rank = rank_text(mine["rank"], tied=mine["tied"])
-            time = reports.score_text(mine)
+            time = CORRECT if mine["ranked_by"] == RankedBy.CORRECTNESS else reports.score_text(mine)
             lines.append(f"**{texts.plain(device)}**: rank {rank}, {time}")
     table = [_personal_line(each, job) for each in page["items"] for job in each["jobs"]]
     if not table:

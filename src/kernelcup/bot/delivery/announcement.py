@@ -16,13 +16,14 @@ from kernelcup.bot.delivery.destinations import (
     send,
     text_channel,
 )
-from kernelcup.bot.delivery.progress_message import duration, ordinal
+from kernelcup.bot.delivery.progress_message import ordinal
 from kernelcup.bot.messages import boards, texts
 from kernelcup.bot.messages.reports import score_text
 from kernelcup.bot.state import Followed
 from kernelcup.client.requests import path_of
+from kernelcup.domain import RankedBy
 from kernelcup.errors import UserError
-from kernelcup.reporting.phrases import level_mark
+from kernelcup.reporting.phrases import CORRECT, UNTIMED, level_mark, place_time
 from kernelcup_harness.protocol import Verdict
 
 if TYPE_CHECKING:
@@ -80,8 +81,10 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     mine = next((each for each in its if each["submission"] == shown["id"]), its[0] if its else None)
     head = f"**{texts.plain(device)}**: {score_text(job)}"
     if mine is None or mine["submission"] != shown["id"]:
-        best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
+        best = f"; the personal best stays {place_time(mine['score_s'], mine['ranked_by'])}" if mine else ""
         return [f"✅ {head}, successful{best}"]
+    if mine["ranked_by"] == RankedBy.CORRECTNESS:
+        return [f"✅ **{texts.plain(device)}**: {CORRECT}; {UNTIMED}"]
     if mine["duel"] in boards.BEHIND:
         return [f"✅ {head}, successful; it ranks behind the first place, against which it did not win"]
     history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)

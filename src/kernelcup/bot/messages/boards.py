@@ -10,14 +10,16 @@ from typing import Any
 import discord
 
 from kernelcup.bot.messages import texts
-from kernelcup.domain import BoardSettings, CodePolicy, DuelOutcome, TrustRule
+from kernelcup.domain import BoardSettings, CodePolicy, DuelOutcome, RankedBy, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import (
+    UNTIMED,
     classes_text,
     code_rule,
-    duration,
+    cpu_rule,
+    interval_text,
     level_mark,
-    percent,
+    place_time,
     rank_text,
     ranking_levels,
     trust_text,
@@ -189,6 +191,7 @@ ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
     "max_file_bytes": lambda size: f"largest submission: {f'{size:,} bytes' if size else 'the default'}",
     "trust": lambda rule: ranking_levels(TrustRule(rule)),
     "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
+    "cpu_times": cpu_rule,
 }
 """The settings whose changes are announced, and what is said of their new values."""
 
@@ -245,26 +248,25 @@ def _row(place: Json) -> tuple[str, str, str, str, str]:
     return (
         rank_text(place["rank"], tied=place["tied"]),
         texts.shortened(user, 20),
-        duration(place["score_s"] * 1e9),
-        spread_text(place),
+        place_time(place["score_s"], place["ranked_by"]),
+        interval_text(
+            place["score_s"] * 1e9, *(place[end] and place[end] * 1e9 for end in ("low_s", "high_s"))
+        ),
         f"#{place['submission']} {texts.shortened(file, 20)}{mark}",
     )
-
-
-def spread_text(place: Json) -> str:
-    """Return how far a time's 95 % interval reaches, as a share of it; empty where that is not known."""
-    low_s, high_s = place["low_s"], place["high_s"]
-    if low_s is None or high_s is None:
-        return ""
-    return f"±{percent((high_s - low_s) / 2 / place['score_s'])}"
 
 
 def _notes(places: Sequence[Json]) -> list[str]:
     notes = []
     if any(not place["comparable"] for place in places):
         notes.append("times of an emulated device tell nothing about a GPU")
-    if any(place["tied"] for place in places):
+    by = {place["ranked_by"] for place in places}
+    if RankedBy.CORRECTNESS in by:
+        notes.append(UNTIMED)
+    elif any(place["tied"] for place in places):
         notes.append("= cannot be told apart from the first of that rank")
+    if RankedBy.UPPER_END in by:
+        notes.append("an interval that reaches further than 5 % is ranked by its upper end")
     if any(place["duel"] in BEHIND for place in places):
         notes.append("some stand behind the one that they did not beat in a duel")
     levels = sorted({level_mark(place["trust"]) for place in places} - {""})

@@ -61,6 +61,9 @@ DuelOption = Annotated[
     bool | None,
     typer.Option("--duel/--no-duel", help="Whether a new first place must win a duel against the old one."),
 ]
+CpuTimesOption = Annotated[
+    bool | None, typer.Option("--cpu-times/--no-cpu-times", help="Whether times without a GPU rank.")
+]
 
 EventOption = Annotated[
     str | None, typer.Option("--event", metavar="NAME", help="The event that the leaderboard belongs to.")
@@ -123,6 +126,7 @@ OPTIONS: Mapping[str, tuple[Any, str, Callable[[Any], object]]] = {
     "review_tag": (ReviewTagOption, "review_tags", lambda tags: [] if tags == [NONE] else tags),
     "trust": (TrustOption, "trust", read_trust),
     "duel": (DuelOption, "duel", bool),
+    "cpu_times": (CpuTimesOption, "cpu_times", bool),
     "share": (ShareOption, "share", float),
     "event": (EventOption, "event", lambda name: "" if name == NONE else name),
 }

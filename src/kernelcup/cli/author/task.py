@@ -18,11 +18,15 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
-from kernelcup_harness.protocol import Work
+from kernelcup_harness.protocol import HarnessKind, Work
 
 if TYPE_CHECKING:
     from kernelcup.client.models import TaskInfo
 
+FORM = (
+    "in the form of the reference's (lengths, keys, nesting, shapes, devices; a list may be a tuple, a record a dict, "
+    "a number a tensor of one element), in the input if the reference returns nothing"
+)
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 app.command()(check)
 
@@ -131,7 +135,7 @@ def show(
     elif as_json:
         typer.echo(json.dumps(without_hidden(task)))
     else:
-        describe(TaskInfo.of(task), task.work)
+        describe(TaskInfo.of(task), task.work, answers=answers_text(task))
 
 
 @app.command()
@@ -180,8 +184,8 @@ def print_sources(texts: dict[str, str], *, as_json: bool) -> None:
         typer.echo(text, nl=len(texts) > 1)
 
 
-def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
-    """Print a task for participants; ``work`` is the least work of each benchmark."""
+def describe(task: TaskInfo, work: Sequence[Work] = (), *, answers: str = "") -> None:
+    """Print a task for participants; ``work`` is the least work of each benchmark, ``answers`` their form."""
     from rich.markdown import Markdown
     from rich.text import Text
 
@@ -201,6 +205,7 @@ def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
         "templates": ", ".join(task.templates) or "none",
         **({} if task.devices is None else {"proposed devices": ", ".join(task.devices) or "none"}),
         "ranking by": task.ranking_by.value,
+        **({"answers": answers} if answers else {}),
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
         "tests": cases_text(task.tests, task.hidden_tests),
         "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks, work),
@@ -209,6 +214,15 @@ def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
     for key, value in facts.items():
         out.print(Text(f"{key}: ", style="bold"), end="")
         out.print(Text(plain(value)))
+
+
+def answers_text(task: Task) -> str:
+    """Return the rule for the form of answers, which the standard harness applies if there is a reference."""
+    if task.harness is not HarnessKind.STANDARD:
+        return ""
+    usual = ["whole numbers that hold all of its values", "floating-point numbers of 16 bits or more"]
+    dtypes = " or ".join(["the reference's", *(usual if task.dtypes is None else task.dtypes)])
+    return f"{FORM}; dtype: {dtypes}"
 
 
 def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequence[Work] = ()) -> str:

@@ -176,6 +176,7 @@ def try_run(
     from importlib.util import find_spec
 
     from kernelcup.tasks.loader import load_task
+    from kernelcup.tasks.null_report import problem_at
 
     if is_problem_set(place):
         return [], ""
@@ -219,22 +220,6 @@ def try_files(
     if lacks_gpu(task, settings) and (reference := task_solutions.reference_of(task, place)):
         done.insert(0, task_solutions.compiled_only(task, *reference, settings))
     return [problem for problem, _ in done if problem], [text for problem, text in done if not problem]
-
-
-def problem_at(place: Path, task: Task, text: str) -> Problem:
-    """Return the problem of a trial run: at the function whose value cannot be carried, else for the whole task."""
-    from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
-    from kernelcup.tasks.manifest.reference import REFERENCE
-
-    made_by = {"the task's input": "generate_input", "the task's output": "ref_kernel"}
-    function = next((made_by[start] for start in made_by if text.startswith(start)), None)
-    parsed = {name: parse(source) for name, source in task.sources.items() if name.endswith(".py")}
-    trees = {name: tree for name, tree in parsed.items() if not isinstance(tree, BrokenSource)}
-    found = find(trees, REFERENCE, function) if function and REFERENCE in trees else None
-    if not isinstance(found, Signature):
-        return Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)
-    file = str(place / found.file) if place.is_dir() else str(place)
-    return Problem(file=file, line=found.position[0], column=found.position[1], text=text)
 
 
 def null_run(task: Task, settings: Config, *, quiet: bool) -> RunReport:

@@ -12,7 +12,7 @@ from kernelcup.cli.compete import compiled
 from kernelcup.cli.compete.run import judge
 from kernelcup.domain import Task
 from kernelcup.errors import LaunchError, Problem
-from kernelcup_harness.protocol import HarnessKind, Mode, RunReport, SourceTree, Verdict
+from kernelcup_harness.protocol import HarnessKind, Mode, Reason, RunReport, SourceTree, Verdict
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -100,12 +100,16 @@ def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -
     tree = SourceTree.of(candidate.text, entry)
     if compiled.lacks_gpu(tree, device):
         return compiled_only(task, candidate, tree, settings)
+    is_right = candidate.wanted is Verdict.ACCEPTED
     with working(f"{task.name}: {candidate.name} on {device.name}", quiet=quiet) as say:
-        report = judge(task, tree, Mode.TEST, device, settings=settings, quiet=True, say=say)
+        report = judge(
+            task, tree, Mode.TEST, device, settings=settings, quiet=True, say=say, test_twins=is_right
+        )
     fault = fault_of(candidate, report)
     if fault:
         return Problem(file=candidate.place, text=f"{candidate.name}: {fault}"), ""
-    return None, f"{candidate.name}: {report.verdict.value}"
+    remarks = [case.message for stage in report.stages for case in stage.cases if case.message and is_right]
+    return None, "; ".join([f"{candidate.name}: {report.verdict.value}", *remarks[:1]])
 
 
 def reference_of(task: Task, place: Path) -> tuple[Candidate, SourceTree] | None:
@@ -140,6 +144,8 @@ def compiled_only(
 def fault_of(candidate: Candidate, report: RunReport) -> str:
     """Return why a verdict is a fault of the task, empty if it is none."""
     verdict, text = report.verdict, report.message
+    if report.reason is Reason.NEAR_TWIN:
+        text += "\nIf no input of the task is changed so, write `near_twins: false`."
     if candidate.wanted is not None and verdict is not candidate.wanted:
         return f"gets {verdict.value} where {candidate.wanted.value} is expected: {text}"
     if candidate.is_wrong and verdict is Verdict.ACCEPTED:

@@ -46,7 +46,8 @@ def replay(
     twin: Annotated[
         bool,
         typer.Option(
-            "--twin", help="With --input: use the near-twin of that input, which differs in a few elements."
+            "--twin",
+            help="With --input: use the first near-twin of that input, which differs in one element.",
         ),
     ] = False,
     device: Annotated[
@@ -143,7 +144,7 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
 
     assert spec.replay is not None
     sample = spec.replay.sample
-    twin = ", with one element of each tensor changed" if sample.twin else ""
+    twin = f", with one element changed (twin {sample.part})" if sample.twin else ""
     typer.echo(
         plain(
             f"run {found.run_id} (submission #{found.submission_id} on {found.device}): "

@@ -10,6 +10,7 @@ import shlex
 import threading
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,6 +123,7 @@ def judge(
     settings: Config,
     quiet: bool = False,
     say: Callable[[str], None] | None = None,
+    test_twins: bool = False,
 ) -> RunReport:
     """Judge once with a progress line for each stage; ``quiet`` shows none. Raise ``LaunchError``.
 
@@ -139,6 +141,7 @@ def judge(
         harness=harness,
         secret_seed=seed,
     )
+    spec = replace(spec, rules=replace(spec.rules, test_twins=test_twins))
     logs.set_up()
     with render.StageLines(quiet=quiet) as lines:
         launcher = wiring.make_local(settings, say or lines.say)

@@ -224,9 +224,10 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
     from kernelcup.reporting import phrases
 
     for device, best in places(backend, view).items():
-        time = phrases.with_interval(*ranking.seconds_ns(best.score))
+        time = f" with {phrases.with_interval(*ranking.seconds_ns(best.score))}"
+        time = f", {phrases.CORRECT}" if best.time_s is None else time
         place = phrases.rank_text(best.rank, tied=best.tied)
-        what = f"rank {place} with {time} (#{best.submission_id})"
+        what = f"rank {place}{time} (#{best.submission_id})"
         what += f" among results of {best.host_class}" if best.host_class else ""
         out.print(Text(plain(f"{view.user} on {device}: {what}")))
 

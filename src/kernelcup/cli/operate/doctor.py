@@ -222,7 +222,9 @@ def sandbox() -> CheckResult:
         return CheckResult("sandbox", "missing", f"{text} (or [sandbox] required = false in kernelcup.toml)")
     text = f"{found['kind']}, {found['privileges']}, no network, limits by {found['limits']}"
     if found["kind"] != "bubblewrap":
-        text += f"; weaker than bubblewrap: {found['weaker']} ({how})"
+        text += (
+            f"; ranked runs with hidden cases are refused; weaker than bubblewrap: {found['weaker']} ({how})"
+        )
     if trouble := described.get("gpu_trouble"):
         return CheckResult("sandbox", "broken", f"{text}; GPU jobs are refused: {trouble}")
     return CheckResult("sandbox", "ok", text)

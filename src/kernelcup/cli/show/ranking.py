@@ -11,18 +11,21 @@ from rich.text import Text
 from kernelcup import scoring
 from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
-from kernelcup.domain import DuelOutcome, Leaderboard, Score, Standing
+from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Score, Standing
 from kernelcup.reporting.phrases import (
+    UNTIMED,
+    UPPER_END,
     classes_text,
-    duration,
     interval_text,
+    place_time,
     rank_text,
     unranked,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
 
 TIED = "= not distinguishable from the first entry of that rank"
-WIDE = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
+WIDE = "an interval that extends more than 5 % from its score is ranked by its upper end"
+ONE_PROCESS = "without a GPU an interval covers calls of one process, not a rerun"
 BEHIND = "some entries rank behind the entry that they did not beat in a duel"
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
@@ -35,7 +38,7 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
         return
     if places[0].host_class:
         out.print(classes_text(device))
-    _tables_by_class(out, title, places)
+    _tables_by_class(out, title, places, (ONE_PROCESS,) if board.cpu_times else ())
 
 
 def _tables_by_class(
@@ -74,7 +77,7 @@ def places_table(
         table.add_row(
             rank_text(place.rank, tied=place.tied) if ranked else "–",
             cell(place.user),
-            duration(place.score_s * 1e9),
+            place_time(place.score_s, place.ranked_by),
             interval_text(*seconds_ns(place.score)),
             cell(place.file_name),
             place.language,
@@ -83,10 +86,11 @@ def places_table(
             trust_text(place),
         )
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
-    tied = TIED if ranked and any(place.tied for place in places) else ""
+    untimed = UNTIMED if any(place.time_s is None for place in places) else ""
+    tied = TIED if ranked and any(place.tied and place.time_s is not None for place in places) else ""
     behind = BEHIND if any(place.duel.is_behind for place in places) else ""
-    wide = WIDE if any(map(is_wide, places)) else ""
-    caption = "; ".join(note for note in (*notes, tied, behind, wide, emulated) if note)
+    wide = WIDE if any(place.ranked_by is RankedBy.UPPER_END for place in places) else ""
+    caption = "; ".join(note for note in (*notes, untimed, tied, behind, wide, emulated) if note)
     print_table(
         out,
         title,
@@ -96,12 +100,6 @@ def places_table(
     )
 
 
-def is_wide(place: Standing) -> bool:
-    """Return whether an entry's interval extends further from its score than the ranking counts."""
-    reach = max(scoring.reach_down(place.score), scoring.reach_up(place.score))
-    return reach > scoring.LARGEST_REACH
-
-
 def seconds_ns(score: Score) -> tuple[float, float | None, float | None]:
     """Return a score and the ends of its interval in nanoseconds."""
     low_ns, high_ns = (None if end is None else end * 1e9 for end in (score.low_s, score.high_s))
@@ -109,9 +107,10 @@ def seconds_ns(score: Score) -> tuple[float, float | None, float | None]:
 
 
 def trust_text(place: Standing) -> str:
-    """Return a time's trust level as a column's text, with the outcome of a duel."""
+    """Return a time's trust level as a column's text, with the outcome of a duel, or what else gave it its place."""
     told = trust_level_text(place.trust).removeprefix("by the ")
     told += ", lent machine" if place.lent else ""
+    told += f", {UPPER_END}" if place.ranked_by is RankedBy.UPPER_END else ""
     return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
 
@@ -131,6 +130,7 @@ def place_object(place: Standing) -> dict[str, object]:
         "trust": place.trust,
         "comparable": place.comparable,
         "lent": place.lent,
+        "ranked_by": place.ranked_by.value,
     }
 
 

@@ -349,7 +349,7 @@ class StageLines:
         kind = event["event"]
         done, planned = self._done.get(self._label, 0), self._planned.get(self._label, 0)
         if kind == "stage":
-            self._done[self._label], self._planned[self._label] = 0, event["cases"]
+            self._done[self._label], self._planned[self._label] = event.get("done", 0), event["cases"]
             self.show(f"{event['stage']} (limit {event['limit_s']:g} s)")
         elif kind == "sample":
             self.show(f"{event['stage']} {done + 1}/{planned}, call {event['samples']}")

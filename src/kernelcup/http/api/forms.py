@@ -195,6 +195,8 @@ STREAM: dict[int | str, dict[str, Any]] = {
 SHOWN_SETTINGS = {
     "trust": "`replayed` or `witnessed`: times of lower levels are shown, but not ranked.",
     "duel": "Whether a new first place must win a duel against the old one.",
+    "cpu_times": "Whether times of devices without a GPU rank; if not, all correct results share the first place. "
+    "Times of an emulated device never rank.",
     "share": "Its weight among leaderboards whose jobs wait for the same GPUs.",
     "event": "The event that the leaderboard belongs to; empty for none.",
 }

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from kernelcup import scoring
-from kernelcup.domain import DuelOutcome, Standing, Submission
+from kernelcup.domain import DuelOutcome, RankedBy, Standing, Submission
 from kernelcup.http.api.forms import Shown
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import as_objects
@@ -52,7 +52,10 @@ class ScoreOut(BaseModel):
     """A score with its uncertainty, in seconds."""
 
     score_s: float | None = Field(description="Null for a run that earns no score.")
-    low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
+    low_s: float | None = Field(
+        description="95 % interval of the score; null if unknown. On a GPU it covers a rerun in a fresh process, "
+        "otherwise only calls within one process."
+    )
     high_s: float | None
     raw_s: float | None = Field(
         description="Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's "
@@ -74,7 +77,7 @@ class JobOut(ScoreOut):
     trust: str | None = None
     host_class: str | None = Field(default=None, description="The class of the machine that judged it.")
     duel: DuelOutcome = DuelOutcome.NONE
-    remark: str = Field(default="", description="Why it does not rank, or ranks behind a slower result.")
+    remark: str = Field(default="", description="Why it does not rank, or not by its score.")
     best: BestOut | None = Field(
         default=None, description="The current first place on the device, if it is another submission."
     )
@@ -171,6 +174,10 @@ class StandingOut(ScoreOut):
     lent: bool = Field(description="Whether a machine judged it for which the operator does not vouch.")
     host_class: str = Field(
         description="The class of machines among whose results it ranks; empty while the device has one ranking."
+    )
+    ranked_by: RankedBy = Field(
+        description="`time`; `upper_end`: by `high_s`, since the interval is wider than 5 %; `correctness`: times on "
+        "the device mean nothing, and all correct results share the first place."
     )
 
     @classmethod

@@ -12,6 +12,8 @@ from kernelcup.reporting.phrases import UNITS, duration, percent
 NS = 1e9
 SIGNIFICANT = 4
 MOST_DECIMALS = 3
+SKEWED = 0.1
+"""The ends of an interval are named if their distances from the time differ by more than this share."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,10 +39,13 @@ class TimeScale:
             return "–"
         return f"{seconds * NS / self.size_ns:.{self.decimals}f}"
 
-    def within(self, low_s: float | None, high_s: float | None) -> str:
-        """Return half of an interval: ``± 0.05``; empty where none is known."""
+    def within(self, seconds: float, low_s: float | None, high_s: float | None) -> str:
+        """Return half of an interval, ``± 0.05``, or its ends if it is skewed; empty where none is known."""
         if low_s is None or high_s is None or not math.isfinite(high_s - low_s):
             return ""
+        down, up = seconds - low_s, high_s - seconds
+        if abs(up - down) > SKEWED * max(up, down):
+            return f"{self.text(low_s)} to {self.text(high_s)}"
         half = (high_s - low_s) / 2 * NS / self.size_ns
         smallest = 10.0**-self.decimals
         if half and half < smallest / 2:

@@ -16,7 +16,7 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.reporting.phrases import code_rule, duel_remark, duel_sentence, remark, trust_text
+from kernelcup.reporting.phrases import code_rule, cpu_rule, duel_remark, duel_sentence, remark, trust_text
 from kernelcup.services.results.duel_list import ShownDuel
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
@@ -37,7 +37,8 @@ BUG_TITLE = "Something is wrong here"
 
 WITHOUT_GPU = {
     Backend.EMULATED: "It is emulated: a processor answers in place of a GPU. These times mean nothing for a GPU.",
-    Backend.CPU: "It is a processor, timed by the wall clock. These times mean nothing for a GPU.",
+    Backend.CPU: "It is a processor, timed by the wall clock. These times mean nothing for a GPU. Their intervals "
+    "cover calls of one process, not a rerun.",
 }
 """What the times of devices without a GPU mean."""
 
@@ -164,14 +165,15 @@ SCORES = {
 
 RANK = (
     "A result shares the rank above unless it is slower than the first there by more than the 95 % margin of their "
-    "difference."
+    "difference. One whose interval reaches further than 5 % ranks by its upper end."
 )
 
 
 def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
     """Return a leaderboard's rules as names and sentences."""
     rules = [("Score", SCORES[task.ranking_by])]
-    rules.append(("Rank", RANK))
+    cpu = cpu_rule(board.cpu_times)
+    rules.append(("Rank", f"{RANK} {cpu[0].upper()}{cpu[1:]}."))
     rules.append(("Proof", _proof(board)))
     if board.duel:
         duel = "A new first place must be faster than the one before when both are measured in turns."
@@ -203,7 +205,7 @@ def _proof(board: Leaderboard) -> str:
         return "Only witnessed times rank: those that the GPU’s hardware counters confirm. Others are listed."
     if board.trust is TrustRule.REPLAYED:
         return "Only replayed times rank. Times by the wall clock are listed, but not ranked."
-    return "All times rank. Those by the wall clock, which include the way there and back, are marked."
+    return "All times rank. Those by the wall clock, which include the overhead of a call, are marked."
 
 
 FILTERS = {

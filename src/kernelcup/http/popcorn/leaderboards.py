@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from kernelcup.domain import Leaderboard, Standing
+from kernelcup.domain import Leaderboard, RankedBy, Standing
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Visitor
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page
-from kernelcup.reporting.phrases import trust_text, unranked
+from kernelcup.reporting.phrases import UNTIMED, UPPER_END, trust_text, unranked
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.boards import VisibleTask
 from kernelcup.services.results import standings
@@ -100,6 +100,8 @@ def _board(visible: VisibleTask) -> dict[str, Any]:
 
 
 def _entry(board: Leaderboard, device: str, standing: Standing) -> dict[str, Any]:
+    placed = {RankedBy.CORRECTNESS: UNTIMED, RankedBy.UPPER_END: UPPER_END}.get(standing.ranked_by, "")
+    note = "; ".join(filter(None, (standing.host_class, placed)))
     return {
         "submission_id": standing.submission_id,
         "rank": standing.rank,
@@ -110,7 +112,7 @@ def _entry(board: Leaderboard, device: str, standing: Standing) -> dict[str, Any
         "user_id": standing.user,
         "user_name": standing.user,
         "gpu_type": device,
-    } | ({"note": standing.host_class} if standing.host_class else {})
+    } | ({"note": note} if note else {})
 
 
 def _device(board: Leaderboard, name: str) -> str:

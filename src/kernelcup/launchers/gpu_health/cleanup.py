@@ -18,7 +18,7 @@ from pathlib import Path
 from kernelcup_harness.isolation import layout
 from kernelcup_harness.isolation.sandbox import FOLDER_PREFIX
 
-USER_IDS = frozenset(layout.USER_IDS)
+USER_IDS = frozenset(layout.USER_IDS).union(*layout.OWN_IDS)
 FOLDERS = ("/dev/shm", "/dev/mqueue", "/var/tmp", tempfile.gettempdir())
 PROC = Path("/proc")
 _IPC_RMID = 0

@@ -54,7 +54,7 @@ class BoardChanges(dict[str, Any]):
         super().__init__({name: value for name, value in values.items() if value is not KEEP})
 
 
-RANKS_BY = ("trust", "duel", "judging")
+RANKS_BY = ("trust", "duel", "cpu_times", "judging")
 """The settings of a leaderboard that decide about ranks."""
 
 

@@ -113,7 +113,7 @@ def _places(session: Session, board: Leaderboard, device: str) -> dict[_Key, _Pl
     for host_class, part in groupby(found, key=lambda each: each.host_class):
         its = list(part)
         for each, rank in zip(its, scoring.band_heads(each.placed for each in its), strict=True):
-            places[each.user_id, host_class] = _Place(rank, each.submission_id, each.placed.score_s)
+            places[each.user_id, host_class] = _Place(rank, each.submission_id, each.score_s)
     return places
 
 

@@ -32,7 +32,7 @@ DECIDES_SCORES: Mapping[str, str] = {
     "near_twins": "the inputs for checking are made in another way",
     "aliasing": "other outputs are allowed",
     "non_finite": "other outputs are allowed",
-    "same_dtype": "other outputs are allowed",
+    "dtypes": "other outputs are allowed",
     "own_share": "other results rank",
     "submission_name": "submissions are stored under another name",
 }

@@ -58,7 +58,7 @@ from kernelcup.services.results.duels import Rival
 from kernelcup.services.submissions.screening import Look, SecondOpinion
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue.jobs import Lease
-from kernelcup_harness.protocol import JobSpec, Verdict
+from kernelcup_harness.protocol import JobSpec, Reason, Verdict
 
 SHUTTING_DOWN = "its dispatcher was stopped"
 SHORT = "its machine is short of something"
@@ -269,8 +269,8 @@ class Attempt:
         else:
             check_result(self._order, launched)
         # Findings of a measurement must not be lost by trying again.
-        faulty = launched.report.verdict is Verdict.INTERNAL_ERROR and not launched.report.quarantine
-        again = faulty and self._is_first()
+        faulty = launched.report.verdict is Verdict.INTERNAL_ERROR or launched.report.reason is Reason.BUSY
+        again = faulty and not launched.report.quarantine and self._is_first()
         run = None if again else self._finish(launched)
         if run is not None:
             _note_calibration(self._db, run, launched, self._clock())
@@ -281,7 +281,7 @@ class Attempt:
             except StorageUnavailable as error:
                 logger.warning("job %d: cannot store that a GPU is unfit: %s", self.lease.job.id, error)
         if run is None:
-            # Either one of our processes died or the task is broken: only a second attempt can tell them apart.
+            # One of our processes died, the task is broken or the machine was busy: only a second attempt can tell.
             # The message may be about a hidden case, and the author sees the reason of a retry.
             where = f" in its {stage.value} stage" if (stage := launched.report.stage) is not None else ""
             raise BadReport(f"the harness could not judge{where}")

@@ -20,7 +20,7 @@ from kernelcup.storage.machines.dispatchers import DispatcherInfo
 from kernelcup.storage.machines.machines import Machine
 from kernelcup.storage.machines.outages import DeviceFault
 from kernelcup.storage.machines.reservations import Reservation
-from kernelcup.storage.queue import backlog, job_durations, jobs
+from kernelcup.storage.queue import backlog, claims, job_durations, jobs
 from kernelcup.storage.queue.backlog import MOST_COUNTED, Backlog
 from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import Mode
@@ -100,13 +100,19 @@ class _Looker:
         ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= MOST_COUNTED
-        kind = self._kind(job)
+        kind, own = self._kind(job), self._own(job)
         return Waiting(
             position=before + 1 if countable else None,
-            ahead_s=self._until_start(job.device, pace, ahead, kind) if countable else None,
+            ahead_s=self._until_start(job.device, pace, ahead, kind) if countable and own is None else None,
             run_s=pace.get(job.mode),
-            reason=self._obstacle(job.device, kind) or _place(before),
+            reason=self._obstacle(job.device, kind) or own or _place(before),
         )
+
+    def _own(self, job: Job) -> str | None:
+        """Return why a job waits for another one of its user; None if it does not."""
+        if not claims.waits_for_own(self._session, job):
+            return None
+        return "another job of yours has to end first: none runs beside one with hidden cases"
 
     def queue(self, device: str, waiting: Sequence[Backlog]) -> DeviceQueue:
         """Return the state of a device's queue."""

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission
 from kernelcup.errors import RivalDeleted
+from kernelcup.scoring import UNTIMED_S, own_rank_s
 from kernelcup.services.machines.machines import host_class
 from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.machines import machines
@@ -69,7 +70,7 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     serving = _serving_classes(session, board, job.device)
     leaders = standings.leaders(session, board_id=board.id, device=job.device, among=serving)
     first = min(leaders, key=lambda each: each.ranked_s, default=None)
-    if first is None or first.user_id == submission.user_id:
+    if first is None or first.user_id == submission.user_id or first.ranked_s == UNTIMED_S:
         return None
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
         return _rival(session, first.submission_id)
@@ -150,7 +151,7 @@ def settle(
     intervals of both times decide. A result that the leaderboard does not take is treated in the same way: the
     leaderboard may take it later.
     """
-    if not board.duel:
+    if not board.duel or not board.ranks_times(report.backend):
         return Settled()
     of: Key = {
         "board_id": board.id,
@@ -158,7 +159,7 @@ def settle(
         "host_class": class_of(session, host_class, job.device),
     }
     first = standings.leader(session, **of)
-    if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:
+    if first is None or first.user_id == submission.user_id or own_rank_s(score) >= first.ranked_s:
         return Settled()
     met = report.duel if rival == first.submission_id else None
     if met is None or met.verdict == DuelVerdict.NOT_HELD:

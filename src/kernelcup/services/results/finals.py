@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.domain import OPERATOR, Actor, Final, FinalPlace, Leaderboard
+from kernelcup.domain import OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board, find_managed
@@ -62,7 +62,7 @@ def start(
         LeaderboardOpen: It is not closed.
         Conflict: Ranked submissions are still being judged, there is an official order already, or classes of
             machines rank for themselves.
-        InvalidValue: It is judged by its own harness, or has fewer than two results.
+        InvalidValue: It is judged by its own harness, has fewer than two results, or times on the device do not rank.
     """
     if not FEWEST <= top <= MOST:
         raise InvalidValue(f"top {top}: expected {FEWEST} to {MOST}.")
@@ -163,6 +163,10 @@ def _begin(
     if len(entries) < FEWEST:
         raise InvalidValue(
             f"A final needs at least two ranked results; {board.name!r} has fewer on {device}."
+        )
+    if entries[0].ranked_by is RankedBy.CORRECTNESS:
+        raise InvalidValue(
+            f"Times on {device} do not rank, so that all correct results share the first place."
         )
     last = ranks[min(top, len(ranks)) - 1]
     contestants = [

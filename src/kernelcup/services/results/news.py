@@ -12,7 +12,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, Leaderboard, Run
+from kernelcup.domain import Job, Leaderboard, RankedBy, Run
 from kernelcup.services.results.places import PLACES
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import Fact, NewsKind
@@ -59,14 +59,16 @@ def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: i
 
 
 def note(session: Session, before: Before, now: datetime) -> None:
-    """Record whether a user's new result is first, and which of the top places it overtook."""
+    """Record whether a user's new result is first, and which of the top places it overtook, by its time."""
     board, device = before.board, before.device
     if is_frozen(board, now):
         return
     of: Key = {"board_id": board.id, "device": device, "host_class": before.host_class}
     top = standings.entries(session, **of, limit=TOP + 1)
     place = next((at for at, each in enumerate(top) if each.user_id == before.user_id), None)
-    if place is None or (before.ranked_s is not None and top[place].entry.ranked_s >= before.ranked_s):
+    if place is None or top[place].entry.ranked_by is RankedBy.CORRECTNESS:
+        return
+    if before.ranked_s is not None and top[place].entry.ranked_s >= before.ranked_s:
         return
     ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
     leader = standings.leader(session, **of)
@@ -138,7 +140,8 @@ def _unveil_first(session: Session, board: Leaderboard, device: str, host_class:
     shown = standings.entries(session, **of, frozen=True, limit=1)
     top = standings.entries(session, **of, limit=2)
     leader = standings.leader(session, **of)
-    if not top or leader is None or (shown and shown[0].user_id == leader.user_id):
+    is_known = shown and leader is not None and shown[0].user_id == leader.user_id
+    if not top or leader is None or is_known or top[0].entry.ranked_by is RankedBy.CORRECTNESS:
         return
     ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
     old = (

@@ -35,6 +35,7 @@ class DeviceSummary:
     device: str
     entries: int = 0
     best_s: float | None = None
+    """None where times do not rank."""
     reference_s: float | None = None
     """The time of the task's reference in the best run, None if it was not measured."""
 
@@ -189,7 +190,7 @@ def _device(head: Head, beside: Beside | None) -> DeviceSummary:
         device=head.device,
         entries=head.entries,
         best_s=head.score_s,
-        reference_s=None if beside is None else beside.reference_s,
+        reference_s=None if beside is None or head.score_s is None else beside.reference_s,
     )
 
 

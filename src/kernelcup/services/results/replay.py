@@ -71,7 +71,7 @@ def replay_job(
         case: Index of the case in its stage.
         stage: The stage; None means the stage in which the run ended, or else the last one.
         input_number: The number of the case's input; None means the input that failed, or else the first one.
-        twin: Change the same elements as in the run. Only with ``input_number``.
+        twin: Change the same element as the first twin in the run. Only with ``input_number``.
 
     Raises:
         InvalidValue: The run does not have the case, or was not judged by the standard harness.

@@ -12,6 +12,7 @@ WHY = {
     "below_floor": "it is faster than this device can do what the task declares",
     "own_share": "its own kernels take less of the time than this leaderboard asks for",
     "own_share_unknown": "this leaderboard asks that its own kernels take a share of the time, which was not measured",
+    "excused_twin": "a wrong answer to an input changed in one element did not count",
 }
 """By the finding's code: the reason shown to the author, without figures of hidden cases."""
 

@@ -55,6 +55,12 @@ def every(session: Session) -> list[Machine]:
     return [_machine(row) for row in session.scalars(select(MachineRow).order_by(MachineRow.name))]
 
 
+def models_beside(session: Session, device: str) -> set[str]:
+    """Return the models that some machine has together with a device, its own among them; none if none has it."""
+    having = [each for each in every(session) if each.slots_for(device) > 0]
+    return {split_count(name)[0] for each in having for name in each.slots}
+
+
 def find(session: Session, name: str) -> Machine | None:
     row = session.get(MachineRow, name, populate_existing=True)
     return None if row is None else _machine(row)

@@ -37,7 +37,8 @@ def place_again(session: Session, *, board_id: int, device: str | None = None) -
         return set()
     ratio = RunRow.report["duel"]["ratio"].as_float().label("ratio")
     its_class = ranking_query.host_class(agreements.groups(session)).label("its_class")
-    columns = (SubmissionRow.user_id, RunRow.score_s, RunRow.rank_s, RunRow.rival_id)
+    own_s = ranking_query.OWN_RANK_S.label("own_s")
+    columns = (SubmissionRow.user_id, own_s, RunRow.rank_s, RunRow.rival_id)
     ranking = ranking_query.ranking(board_id)
     if device is not None:
         ranking = ranking.where(JobRow.device == device)
@@ -45,8 +46,8 @@ def place_again(session: Session, *, board_id: int, device: str | None = None) -
     query = ranking.with_only_columns(RunRow.id, *key, RunRow.duel, ratio, *columns)
     results = session.execute(query.where(RunRow.duel.in_(BEHIND)).order_by(RunRow.id)).all()
     rivals = {each.rival_id for each in results}
-    query = ranking.with_only_columns(*key, RunRow.score_s).where(JobRow.submission_id.in_(rivals))
-    times = {tuple(its): score_s for *its, score_s in session.execute(query)}
+    query = ranking.with_only_columns(*key, own_s).where(JobRow.submission_id.in_(rivals))
+    times = {tuple(its): time_s for *its, time_s in session.execute(query)}
     there = set(session.scalars(select(SubmissionRow.id).where(SubmissionRow.id.in_(rivals))))
     moved = set()
     # The older first: the leader was placed before.
@@ -55,11 +56,11 @@ def place_again(session: Session, *, board_id: int, device: str | None = None) -
             continue
         leader_s = times.get((each.rival_id, each.device, each.its_class))
         rank_s = None if leader_s is None else time_behind(DuelOutcome(each.duel), leader_s, each.ratio)
-        # A result that is slower than its rival by now is ranked by its own score.
-        rank_s = rank_s if rank_s is not None and each.score_s < rank_s else None
+        # A result that is slower than its rival by now is ranked by its own time.
+        rank_s = rank_s if rank_s is not None and each.own_s < rank_s else None
         its = (each.submission_id, each.device, each.its_class)
         if its in times:
-            times[its] = rank_s or each.score_s
+            times[its] = rank_s or each.own_s
         if rank_s != each.rank_s:
             session.execute(update(RunRow).where(RunRow.id == each.id).values(rank_s=rank_s))
             moved.add((each.device, each.user_id))

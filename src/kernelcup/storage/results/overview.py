@@ -8,12 +8,12 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy import Select, bindparam, case, func, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
 from kernelcup.storage.engine.rows import made_of
-from kernelcup.storage.results.ranking_query import RANKS
+from kernelcup.storage.results.ranking_query import RANKS, RANKS_TIMES
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
@@ -35,7 +35,8 @@ class Head:
     device: str
     entries: int
     run_id: int
-    score_s: float
+    score_s: float | None
+    """None where times do not rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +73,12 @@ def _heads(*, frozen: bool) -> Select[Any]:
         .where(of.leaderboard_id.in_(bindparam("board_ids", expanding=True)))
         .subquery()
     )
-    return select(tops, RunRow.score_s).join(RunRow, RunRow.id == tops.c.run_id)
+    time_s = case((RANKS_TIMES, RunRow.score_s)).label("score_s")
+    return (
+        select(tops, time_s)
+        .join(RunRow, RunRow.id == tops.c.run_id)
+        .join(LeaderboardRow, LeaderboardRow.id == tops.c.leaderboard_id)
+    )
 
 
 def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:
@@ -83,7 +89,7 @@ def best_before(session: Session, *, board_id: int, device: str, record_id: int)
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
-        .where(RANKS)
+        .where(RANKS, RANKS_TIMES)
     )
     return session.scalar(query)
 
@@ -105,7 +111,7 @@ def times(
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
         .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(JobRow.state == JobState.DONE.value, RANKS)
+        .where(JobRow.state == JobState.DONE.value, RANKS, RANKS_TIMES)
         .order_by(SubmissionRow.id.desc())
         .limit(limit)
     )

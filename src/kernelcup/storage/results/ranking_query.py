@@ -11,20 +11,30 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select, true
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import PUT_ASIDE, DuelOutcome, Run, Score, TrustRule
-from kernelcup.scoring import placed
+from kernelcup.domain import PUT_ASIDE, DuelOutcome, Score, TrustRule
+from kernelcup.scoring import UNTIMED_S, WIDEST
 from kernelcup.storage.machines import agreements
 from kernelcup.storage.machines.agreements import Groups
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
-from kernelcup_harness.protocol import TrustLevel
+from kernelcup_harness.protocol import Backend, TrustLevel
+
+RANKS_TIMES = or_(
+    RunRow.backend == Backend.CUDA.value,
+    and_(RunRow.backend == Backend.CPU.value, LeaderboardRow.cpu_times),
+)
+"""The condition for runs whose time ranks: :meth:`kernelcup.domain.BoardSettings.ranks_times`."""
+
+_IS_WIDE = or_(RunRow.high_s > RunRow.score_s * WIDEST, RunRow.low_s * WIDEST < RunRow.score_s)
+OWN_RANK_S = case((_IS_WIDE, RunRow.high_s), else_=RunRow.score_s)
+""":func:`kernelcup.scoring.own_rank_s`."""
 
 _BEHIND = and_(LeaderboardRow.duel, RunRow.rank_s.is_not(None))
-RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s)
-"""The time that a run is ranked by, in seconds. It differs from the run's score only after a duel that it did not
-win, if the leaderboard asks for duels."""
+RANKED_S = case((not_(RANKS_TIMES), UNTIMED_S), (_BEHIND, RunRow.rank_s), else_=OWN_RANK_S)
+"""The time that a run is ranked by, in seconds: after a duel that it did not win, if the leaderboard asks for duels,
+that of the duel, and the same for all whose times do not rank."""
 _NOT_BEHIND = RunRow.duel.in_([outcome.value for outcome in DuelOutcome if not outcome.is_behind])
 _DUEL = case(
-    (and_(LeaderboardRow.duel, or_(RunRow.rank_s.is_not(None), _NOT_BEHIND)), RunRow.duel),
+    (and_(LeaderboardRow.duel, RANKS_TIMES, or_(RunRow.rank_s.is_not(None), _NOT_BEHIND)), RunRow.duel),
     else_=DuelOutcome.NONE.value,
 )
 """The outcome of a duel, as long as it affects the run's place."""
@@ -55,11 +65,8 @@ UNKNOWN = "unknown machines"
 KEY = ("leaderboard_id", "device", "user_id", "host_class")
 """The key of a best."""
 
-COLUMNS = ("run_id", "submission_id", *SCORE, "duel")
-"""The columns of a best, in addition to its key.
-
-They repeat what a ranking shows of a run: SQLite would have to read the whole report to reach columns behind it.
-"""
+COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "duel")
+"""The columns of a best, in addition to its key: what decides about its rank."""
 
 
 def host_class(groups: Groups) -> ColumnElement[str]:
@@ -106,14 +113,6 @@ def bests(
     return select(*(each.c[name] for name in (*KEY, *COLUMNS))).where(each.c.place == 1)
 
 
-def values_of(run: Run, submission_id: int) -> dict[str, Any]:
-    """Return the values of a best for a run."""
-    assert run.score is not None
-    ranked_s = run.score.score_s if run.rank_s is None else run.rank_s
-    score = dataclasses.asdict(placed(run.score, ranked_s))
-    return {"run_id": run.id, "submission_id": submission_id, **score, "duel": run.duel.value}
-
-
 def score_of(row: Any) -> Score:
     """Return the score in the columns :data:`SCORE` of a row."""
     return Score(**{name: getattr(row, name) for name in SCORE})
@@ -121,7 +120,7 @@ def score_of(row: Any) -> Score:
 
 def ranking(
     board_id: int, *, every_version: bool = False, taken: bool = True
-) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
+) -> Select[int, int, float, float | None, float | None, str]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
 
     Only what was :data:`JUDGED_ALIKE` ranks.
@@ -138,7 +137,6 @@ def ranking(
             RANKED_S.label("score_s"),
             (RunRow.low_s * by).label("low_s"),
             (RunRow.high_s * by).label("high_s"),
-            RunRow.raw_s.label("raw_s"),
             _DUEL.label("duel"),
         )
         .join(JobRow, JobRow.id == RunRow.job_id)

@@ -103,7 +103,7 @@ def insert(
         judging=judging,
         clock=clock_of(report).value,
         trust=report.trust.value,
-        comparable=report.comparable,
+        backend=report.backend.value,
         started_at=started_at,
         finished_at=finished_at,
         harness_hash=harness_hash,
@@ -208,7 +208,7 @@ def _identity(row: Any) -> RunReport:
         harness=HarnessKind(row.its_harness),
         verdict=Verdict(row.verdict),
         trust=TrustLevel(row.trust),
-        comparable=row.comparable,
+        comparable=row.backend != Backend.EMULATED,
     )
 
 
@@ -232,7 +232,8 @@ def find(session: Session, run_id: int) -> Run | None:
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
     """Make a ranking run its user's best if it is better; return whether it is."""
     before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
-    best = ranking_query.values_of(run, submission.id)
+    mine = ranking_query.ranking(submission.leaderboard_id).where(RunRow.id == run.id)
+    best = session.execute(mine).one()._asdict()
     key = _key(submission.leaderboard_id, device, submission.user_id)
     key["host_class"] = ranking_query.class_of(session, run.host_class, device)
     row = upsert(session, BestRow).values(**key, **best)

@@ -16,7 +16,7 @@ from kernelcup.domain import DuelOutcome
 from kernelcup.scoring import Entry, Placed
 from kernelcup.storage.machines import agreements
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import RANKS, WAITS
+from kernelcup.storage.results.ranking_query import RANKS, RANKS_TIMES, WAITS
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
@@ -43,6 +43,7 @@ class Best:
     user_id: int
     host_class: str
     submission_id: int
+    score_s: float
     placed: Placed
 
 
@@ -212,7 +213,8 @@ def scores(
 def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
     """Return the current bests of users of one (leaderboard, device): class by class, in the order of the ranking."""
     query = (
-        select(BestRow)
+        select(BestRow, RunRow.score_s)
+        .join(RunRow, RunRow.id == BestRow.run_id)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
         .order_by(BestRow.host_class, BestRow.score_s, BestRow.submission_id)
     )
@@ -221,9 +223,10 @@ def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
             user_id=row.user_id,
             host_class=row.host_class,
             submission_id=row.submission_id,
+            score_s=score_s or row.score_s,
             placed=_placed(row),
         )
-        for row in session.scalars(query)
+        for row, score_s in session.execute(query)
     ]
 
 
@@ -344,7 +347,8 @@ def history(
 ) -> list[Record]:
     """Return the improvements of the bests of one (leaderboard, device), newest first.
 
-    Only runs that rank now are included: a result that was put aside leaves the history with the ranking.
+    Only runs that rank now, by their time, are included: a result that was put aside leaves the history with the
+    ranking.
 
     Args:
         session: The transaction.
@@ -363,7 +367,7 @@ def history(
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
-        .where(RANKS)
+        .where(RANKS, RANKS_TIMES)
         .order_by(RecordRow.id.desc())
         .limit(limit)
     )

@@ -18,8 +18,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from kernelcup import scoring
-from kernelcup.domain import DuelOutcome, Score
+from kernelcup.domain import DuelOutcome
 from kernelcup.scoring import Entry
 from kernelcup.storage.machines.agreements import Groups
 from kernelcup.storage.results import ranking_query
@@ -32,6 +31,7 @@ from kernelcup.storage.tables import (
     UserRow,
     table_of,
 )
+from kernelcup_harness.protocol import Backend
 
 ALL = 2**31 - 1
 """A limit that is none."""
@@ -66,13 +66,11 @@ def _with_runs(top: Subquery) -> Select[Any]:
     """Return the query of bests with columns of their users, submissions and runs."""
     users, submissions, runs = table_of(UserRow), table_of(SubmissionRow), table_of(RunRow)
     whose: list[Any] = [top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, users.c.name]
-    # The interval of a best is that of the time that it is ranked by.
-    moved: list[Any] = [top.c[name] for name in ranking_query.SCORE if name != "score_s"]
     return (
         select(*whose)
         .add_columns(top.c.host_class)
-        .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.comparable)
-        .add_columns(runs.c.lent, runs.c.score_s, *moved, top.c.duel)
+        .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.backend)
+        .add_columns(*(runs.c[name] for name in ranking_query.SCORE), runs.c.lent, top.c.duel)
         .join(users, users.c.id == top.c.user_id)
         .join(submissions, submissions.c.id == top.c.submission_id)
         .join(runs, runs.c.id == top.c.run_id)
@@ -94,17 +92,14 @@ def unranked(board_id: int, device: str, groups: Groups) -> Select[Any]:
 
 def entry_of(row: Any) -> Entry:
     """Return the entry in a row of these queries."""
-    kept = {name: getattr(row, name) for name in ranking_query.SCORE}
-    # The interval in the row belongs to the time that the entry is ranked by.
-    score = scoring.placed(Score(**kept | {"score_s": row.ranked_s}), row.score_s)
     return Entry(
         user=row.name,
-        score=score,
+        score=ranking_query.score_of(row),
         submission_id=row.submission_id,
         submitted_at=row.created_at,
         file_name=row.file_name,
         trust=row.trust,
-        comparable=row.comparable,
+        comparable=row.backend != Backend.EMULATED,
         lent=row.lent,
         host_class=row.host_class,
         rank_s=None if row.ranked_s == row.score_s else row.ranked_s,

@@ -35,8 +35,15 @@ class RunRow(Base):
     counted: Mapped[bool] = mapped_column(default=True)
     verdict: Mapped[str]
     score_s: Mapped[float | None]
+    low_s: Mapped[float | None]
+    high_s: Mapped[float | None]
+    """Ends of the score's 95 % interval."""
+    raw_s: Mapped[float | None]
+    """The figure beside it: see :class:`kernelcup.domain.Score`. SQLite would have to read the whole report to reach
+    what rankings show if it stood behind it."""
     trust: Mapped[str]
-    comparable: Mapped[bool]
+    backend: Mapped[str]
+    """Of the device, which decides whether its time may rank."""
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime]
     harness_hash: Mapped[str]
@@ -51,11 +58,6 @@ class RunRow(Base):
     """Its beginning only if the whole of it is in a file."""
     report_file: Mapped[str | None]
     """The hash of the whole report's JSON in the file store; it may be deleted by now."""
-    low_s: Mapped[float | None] = mapped_column("score_low_s")
-    high_s: Mapped[float | None] = mapped_column("score_high_s")
-    """Ends of the score's 95 % interval."""
-    raw_s: Mapped[float | None] = mapped_column("score_raw_s")
-    """The figure beside it: see :class:`kernelcup.domain.Score`."""
     rank_s: Mapped[float | None]
     """The time that it is ranked by, if that is not its score."""
     duel: Mapped[str] = mapped_column(default="", server_default="")
@@ -83,11 +85,10 @@ class _Best:
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
-    """The time that it is ranked by: the run's ``rank_s``, else its score."""
+    """The time that it is ranked by: see :data:`kernelcup.storage.results.ranking_query.RANKED_S`."""
     low_s: Mapped[float | None]
     """Ends of its interval, moved to that."""
     high_s: Mapped[float | None]
-    raw_s: Mapped[float | None]
     duel: Mapped[str] = mapped_column(default="", server_default="")
 
 

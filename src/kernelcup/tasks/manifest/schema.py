@@ -73,7 +73,7 @@ class TaskShape(Shape):
     near_twins: bool = True
     aliasing: bool = False
     non_finite: bool = False
-    same_dtype: bool = False
+    dtypes: list[Name] | None = None
     own_share: Annotated[float | None, Field(gt=0, le=1)] = None
     waive_nulls: dict[str, str] = {}
     work: dict[str, Any] | None = None

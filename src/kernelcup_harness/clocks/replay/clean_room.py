@@ -71,7 +71,7 @@ class CleanRoom(CutReplays):
             or ``rival``, for all cases. For each ordinary calls, None for a kept binary, and requests about the window.
         timer: To the timer.
         chance: Random numbers from the run's secret.
-        remaining: Returns the seconds left of the stage.
+        remaining: Returns the seconds left of the stage, or of a call.
         record_type: Finds classes of answers by name.
         result_bytes: Most bytes that one call may return.
         witness: Watches calls; None if the device's counters cannot be read.
@@ -87,7 +87,7 @@ class CleanRoom(CutReplays):
         contestants: dict[str, tuple[Caller | None, Line]],
         timer: TimerLine,
         chance: random.Random,
-        remaining: Callable[[], float],
+        remaining: Callable[..., float],
         record_type: decode.RecordType,
         result_bytes: int,
         witness: Witness | None = None,
@@ -110,8 +110,6 @@ class CleanRoom(CutReplays):
         """What the kept binary needs beside the captured calls, or why it cannot be kept."""
         self.dropped: list[str] = []
         """Attributes that the timer left out of the graphs of public cases."""
-        self.has_met_hidden = False
-        """Whether hidden inputs were where the timer, which runs the calls of all cases, can read them."""
 
     @property
     def waited_s(self) -> float:
@@ -159,8 +157,8 @@ class CleanRoom(CutReplays):
     # While the contestant is running
 
     def lay_out(self, stage: Stage) -> None:
-        """Lay out the inputs of all cases, once, and allocate memory for them. Raise :class:`NotReplayed`."""
-        if self._cases:
+        """Lay out the inputs of a stage, once, and allocate memory for them. Raise :class:`NotReplayed`."""
+        if all(case.index in self._cases for case in stage.cases):
             return
         cases = {}
         for case in stage.cases:
@@ -173,7 +171,7 @@ class CleanRoom(CutReplays):
             except NotReplayed as reason:
                 # How much memory a hidden case needs is not said.
                 raise NotReplayed(reason.reason, "" if source.role == HIDDEN else reason.detail) from reason
-        self._cases = cases
+        self._cases |= cases
 
     def _lend(self, source: Source, layouts: list[Layout]) -> None:
         """Allocate memory for the inputs of one contestant's cases: no other contestant maps it."""
@@ -228,10 +226,9 @@ class CleanRoom(CutReplays):
                 self._share(source, [region for region, _ in lent], fds, timer=False)
 
     def capture(self, run: CaseCalls) -> None:
-        """Have the calls of a case captured, one at each place. Raise :class:`NotReplayed` or ``Wrong``."""
+        """Have calls of a case captured, one at each place after two others. Raise :class:`NotReplayed`, ``Wrong``."""
         case = self._cases[run.case.index]
         laid, form, source = case.layout, self._checks.form(case.place), case.source
-        self.has_met_hidden |= run.case.hidden
         samples = [SampleName(input=FIRST_CAPTURED + at) for at in range(laid.places)]
         inputs = [self._checks.make_input(case.place, sample) for sample in samples]
         for at, data in enumerate(inputs):
@@ -243,8 +240,8 @@ class CleanRoom(CutReplays):
             in_place=form is not None and form.in_place,
             answer=form.described if form is not None else None,
         )
-        run.current = samples[0]
-        reply = source.line.ask(request, Captured, timeout_s=self._remaining())
+        run.current, timeout_s = samples[0], self._remaining(form, calls=3 * laid.places, may_compile=True)
+        reply = source.line.ask(request, Captured, timeout_s=timeout_s)
         for at, (sample, data) in enumerate(zip(samples, inputs, strict=True)):
             changed = laid.changed(data, at, self._mapping.view)
             if changed:
@@ -326,7 +323,7 @@ class CleanRoom(CutReplays):
             if caller is None:
                 raise kept.wrong(fault.text)
             untouched = self._is_untouched(case, at, pattern)
-            if not self._alone and self._is_right_when_called(case, caller, sample):
+            if not self.alone and self._is_right_when_called(case, caller, sample):
                 why = WhyNot.ELSEWHERE if untouched else WhyNot.STALE
                 raise case.source.foreign.cause_of(NotReplayed(why))
             raise Wrong(sample, fault)
@@ -334,7 +331,7 @@ class CleanRoom(CutReplays):
     def _is_right_when_called(self, case: Case, caller: Caller, sample: SampleName) -> bool:
         """Return whether an ordinary call answers the same input correctly."""
         data = self._checks.make_input(case.place, sample)
-        answer = caller.call(data, self._checks.form(case.place), timeout_s=self._remaining())
+        answer = caller.call(data, form := self._checks.form(case.place), timeout_s=self._remaining(form))
         return self._checks.fault(case.place, sample, data, answer) is None
 
 

@@ -11,6 +11,7 @@ from kernelcup_harness.clocks.replay.replays import Case
 from kernelcup_harness.clocks.replay.timed_replays import LEAST_NS, TimedReplays
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.sampling import TimedCase
+from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.protocol import RanKernel, SampleName
 from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.messages import NO_KERNEL, Fire, LoadCapture, Loaded
@@ -31,8 +32,8 @@ class NoShares(RuntimeError):
 class CutReplays(TimedReplays):
     """Times the kernels of a call. It is the last work of a timer: a kernel that hangs costs no time of a call."""
 
-    _is_lost = False
-    """Whether the timer has failed meanwhile."""
+    lost = ""
+    """Why the timer has failed meanwhile, empty if it has not."""
 
     def shares(self, run: TimedCase) -> tuple[list[RanKernel], float]:
         """Return the kernels of a case's call with their shares, and how many times as long they take in a row.
@@ -40,13 +41,13 @@ class CutReplays(TimedReplays):
         Raise :class:`NoShares`, or what a replay raises.
         """
         case = self._cases[run.case.index]
-        if self._is_lost:
+        if self.lost:
             raise NoShares("the timer did not answer an earlier request")
         try:
             number, loaded = self._cut(case)
             times_ns = self._rounds(case, number, len(loaded.steps))
-        except TimerFailed:
-            self._is_lost = True
+        except (TimerFailed, CallFailed) as failed:
+            self.lost = str(failed)
             raise
         call_ns = trimmed_mean(run.samples.gun_ns(self.offset_ns))
         spent_ns = spent(len(loaded.ran), loaded.steps, times_ns)

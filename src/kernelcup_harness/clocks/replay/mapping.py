@@ -6,15 +6,13 @@ from typing import Protocol
 
 import torch
 
-from kernelcup_harness.core import uses
 from kernelcup_harness.core.call import PLACES
-from kernelcup_harness.core.check import Checks, Place, differing
+from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.protocol import SampleName
 from kernelcup_harness.window import layout
 from kernelcup_harness.window.addresses import granules
 from kernelcup_harness.window.layout import HIDDEN_FROM, CannotLie, Layout
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
-from kernelcup_harness.wire import aliasing
 
 HEAP_SHARE, INPUTS_SHARE = 0.3, 0.15
 """Shares of the device's memory: for a contestant's tensors, and for all inputs that lie in the window at once. The
@@ -61,23 +59,6 @@ def heap_of(mapping: Mapping, address: int) -> tuple[int, int]:
     return sizes[-1], mapping.create(address, sizes[-1])
 
 
-def writable_by_calls(checks: Checks, place: Place) -> set[int]:
-    """Return the tensors of an input that calls may write: those that the reference writes or never reads.
-
-    Without a reference this is unknown, and calls may write all of them.
-    """
-    first = SampleName(input=0)
-    leaves = aliasing.leaves(data := checks.make_input(place, first))
-    everything = set(range(len(leaves)))
-    if checks.form(place) is None:
-        return everything
-    with uses.Uses(leaves) as used:
-        checks.expected(data)
-    changed = differing(leaves, aliasing.leaves(checks.make_input(place, first)))
-    unread = everything - changed - used.read
-    return changed | {number for number in unread if checks.is_only_written(place, number)}
-
-
 def laid_out(checks: Checks, place: Place, mapping: Mapping, number: int, *, hidden: bool) -> Layout:
     """Return the layout of a case's inputs, by the input with a given number. Raise :class:`NotReplayed`."""
     data = checks.make_input(place, SampleName(input=number))
@@ -85,8 +66,8 @@ def laid_out(checks: Checks, place: Place, mapping: Mapping, number: int, *, hid
     places = min(PLACES, int(INPUTS_SHARE * mapping.total_bytes()) // nbytes)
     if not places:
         raise NotReplayed(WhyNot.MEMORY, "" if hidden else f"{nbytes} bytes of input")
-    writable, away = writable_by_calls(checks, place), HIDDEN_FROM if hidden else 0
+    away = HIDDEN_FROM if hidden else 0
     try:
-        return Layout(data, places=places, writable=writable, device=mapping.device, away=away)
+        return Layout(data, places=places, writable=checks.writable(place), device=mapping.device, away=away)
     except CannotLie as error:
         raise NotReplayed(WhyNot.HOST_INPUT) from error

@@ -108,7 +108,7 @@ class Match:
     def _load(self) -> None:
         """Load both sides, and replay the rival's calls once. The submission's may have spoiled its memory."""
         with self.ending():
-            self._rival.contestant_is_gone()
+            self._rival.alone = True
             try:
                 began = time.monotonic()
                 self._rival.hand_over()

@@ -18,9 +18,6 @@ class ProfileClock:
         session: The clean room, which is open.
     """
 
-    has_met_hidden = False
-    """Hidden cases are never profiled."""
-
     def __init__(self, session: Session) -> None:
         self._session = session
 

@@ -37,13 +37,14 @@ from kernelcup_harness.window.messages import (
     Fire,
     Fired,
     FireEmpty,
+    Launch,
     Launched,
     Profile,
     SharedRegion,
 )
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
-from kernelcup_harness.wire.channel import BrokenProtocol
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind, M, Message
 
 FIRST_PROFILED = 6 << 20
@@ -145,7 +146,7 @@ class Replays:
         checks: Makes inputs and checks answers.
         timer: To the timer.
         chance: Random numbers from the run's secret.
-        remaining: Returns the seconds left of the stage.
+        remaining: Returns the seconds left of the stage, or of a call.
         record_type: Finds classes of answers by name.
         witness: Watches calls; None if the device's counters cannot be read.
     """
@@ -157,7 +158,7 @@ class Replays:
         checks: Checks,
         timer: TimerLine,
         chance: random.Random,
-        remaining: Callable[[], float],
+        remaining: Callable[..., float],
         record_type: decode.RecordType,
         witness: Witness | None = None,
     ) -> None:
@@ -168,23 +169,20 @@ class Replays:
         self._remaining = remaining
         self._record_type = record_type
         self._cases: dict[int, Case] = {}
-        self._alone = False
+        self.alone = False
+        """Whether the contestant is gone: from then on a wrong replay is the submission's own fault."""
         self._witness = witness
         self.offset_ns = 0.0
         """What an empty graph takes by the start gun, measured before anything was loaded."""
-
-    def contestant_is_gone(self) -> None:
-        """Note that from now on a wrong replay is the submission's own fault."""
-        self._alone = True
 
     @property
     def witness(self) -> Witness | None:
         """What watches calls, None without one."""
         return self._witness
 
-    def has_twins(self, run: CaseCalls) -> bool:
-        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
-        return self._checks.has_twins(self._cases[run.case.index].place)
+    def twins(self, run: CaseCalls) -> Sequence[bool]:
+        """Return for each near-twin of an input of a case whether a wrong answer to it counts."""
+        return self._checks.twins(self._cases[run.case.index].place)
 
     def profile(self, calls: CaseCalls) -> None:
         """Have one call of a case made under the profiler around the timer. Raise ``NotReplayed``."""
@@ -229,7 +227,8 @@ class Replays:
         """
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
-        fired = self._fired(Fire(capture=case.source.loads[load], place=case.first + at))
+        request = Fire(capture=case.source.loads[load], place=case.first + at)
+        fired = self._fired(request, self._remaining(self._checks.form(case.place)))
         wall_ns = float(time.perf_counter_ns() - began)
         self._check_bands(case, at, pattern)
         for ns in fired:
@@ -272,7 +271,7 @@ class Replays:
         try:
             return case.layout.copies(data, at, self._mapping.view)
         except Differs as error:
-            if self._alone:
+            if self.alone:
                 raise TaskFault("inputs of one case differ in form: this task cannot be replayed") from error
             raise NotReplayed(WhyNot.VARIES) from error
 
@@ -292,8 +291,8 @@ class Replays:
         described = case.answers[at]
         memory = layout.AnswerMemory(described, view or self._mapping.view)
         output, _ = decoded(memory, described.table, described.tree, self._record_type)
-        shared, repeats = layout.sharing(described, case.layout.spans(at))
-        return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
+        shared = layout.sharing(described, case.layout.spans(at))
+        return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared)
 
     def _fired(self, request: Fire | FireEmpty, timeout_s: float | None = None) -> list[float]:
         times_ns = self._asked(request, Fired, timeout_s=timeout_s).ns
@@ -315,8 +314,14 @@ class Replays:
         timeout_s = self._remaining() if timeout_s is None else timeout_s
         try:
             return self._timer.ask(request, expected, fds=fds, timeout_s=timeout_s)
+        except TimerFailed as failed:
+            is_late = isinstance(failed.__cause__, ChannelTimeout)
+            if not (is_late and self.alone and isinstance(request, (Fire, Launch))):
+                raise
+            text = f"a replayed call did not end within {timeout_s:.3g} s"
+            raise CallFailed(FailureKind.TIME, text) from failed
         except TimerRefused as refused:
-            if refused.name is Failure.DEVICE_FAULT and self._alone:
+            if refused.name is Failure.DEVICE_FAULT and self.alone:
                 text = f"the replay of its calls failed on the device: {refused.text}"
                 raise CallFailed(FailureKind.EXCEPTION, text) from refused
             if refused.name is Failure.DEVICE_FAULT:

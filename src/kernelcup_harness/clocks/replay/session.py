@@ -26,7 +26,7 @@ from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.core.call import Caller, Calls
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.core.judge import Judge
-from kernelcup_harness.core.plan import SUBMISSION, CaseCalls, PlannedCase, Stage
+from kernelcup_harness.core.plan import SUBMISSION, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskFault
@@ -109,6 +109,8 @@ class Session:
         self._rooms: list[CleanRoom] = []
         self._mapping: GpuMapping | None = None
         self._every_share = self._keeps_binary = self._is_binary = False
+        self._timed: list[TimedCase] = []
+        """Those of all parts of the stage so far, for the duel."""
         try:
             self._mapping = GpuMapping(part)
         except NotReplayed as reason:
@@ -124,18 +126,13 @@ class Session:
         """Seconds spent waiting for the submission's processes, for their captures and for calls in the window."""
         return self._rooms[0].waited_s if self._rooms else 0.0
 
-    @property
-    def has_met_hidden(self) -> bool:
-        """Whether what runs public cases has met hidden ones: all captured calls are replayed in one timer."""
-        return bool(self._rooms) and self._rooms[0].has_met_hidden
-
     def open(
         self,
         *,
         checks: Checks,
         contestants: Mapping[str, tuple[Caller | None, Line]],
         chance: random.Random,
-        remaining: Callable[[], float],
+        remaining: Callable[..., float],
         record_type: decode.RecordType,
         result_bytes: int,
         rival: Rival | None = None,
@@ -197,6 +194,9 @@ class Session:
         """Lay out the inputs of a timed stage, before the submission is imported, so that calls can be timed there."""
         if self._room is None or not stage.timed or stage.replayed is not None:
             return
+        if self._room.lost:
+            self._leave(NotReplayed(WhyNot.NO_TIMER, self._room.lost))
+            return
         # What fails here fails again in the stage, where it belongs to a case.
         with suppress(TaskFault, values.CannotCarry, torch.OutOfMemoryError, CallFailed):
             try:
@@ -220,8 +220,10 @@ class Session:
         if self._room is None:
             return False
         around = replace(around, at_last=self._say_shares, when_failed=self._take_failed)
-        if self._match is not None:
-            around = replace(around, before_dismiss=self._match.prepare, when_timed=self._fight)
+        self._timed += cases
+        if self._match is not None and stage.is_last:
+            prepare = partial(self._match.prepare, self._timed)
+            around = replace(around, before_dismiss=prepare, when_timed=self._fight)
         why = yield from results(self._room, stage, cases, judge, around)
         if why is not None:
             self._leave(why)
@@ -241,14 +243,17 @@ class Session:
                 self._tell(MachineFacts(environment={"data_bytes": self._room.data_bytes}))
                 self._say()
 
-    def _fight(self, runs: Sequence[CaseCalls]) -> None:
+    def _fight(self) -> None:
         assert self._match is not None
-        self._tell(Dueled(duel=self._match.fight(runs)))
+        self._tell(Dueled(duel=self._match.fight(self._timed)))
         if self._match.finding is not None:
             self._tell(Found(finding=self._match.finding))
 
     def _say_shares(self, runs: Sequence[TimedCase]) -> None:
-        """Send the kernels of the last public case with their shares, or of every case if the job's rule needs them."""
+        """Send the kernels of the last public case with their shares, or of every case if the job's rule needs them.
+
+        Those of public cases are sent before a hidden input is made: a kernel could tell by its time what it reads.
+        """
         assert self._room is not None
         public = [run for run in runs if not run.case.hidden]
         for run in runs if self._every_share else public[-1:]:
@@ -260,7 +265,7 @@ class Session:
                 why = f"{error or type(error).__name__}"[:MAX_TEXT]
             told = Ran(case=case.index, hidden=case.hidden, kernels=kernels, longer=longer, why=why)
             self._tell(told)
-        if self._keeps_binary:
+        if self._keeps_binary and public:
             self._say_binary(self._room)
 
     def _say_binary(self, room: CleanRoom) -> None:
@@ -360,11 +365,6 @@ class ReplayClock:
     def waited_s(self) -> float:
         """Seconds spent waiting for the submission's processes."""
         return self._session.waited_s
-
-    @property
-    def has_met_hidden(self) -> bool:
-        """Whether what runs public cases has met hidden ones."""
-        return self._session.has_met_hidden
 
     def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
         cases = self._plans.cases(stage)

@@ -26,13 +26,13 @@ class StageContext:
 
     phase: Callable[[str], AbstractContextManager[None]]
     """Counts the seconds of a context towards a phase."""
-    dismiss: Work
-    """Has all contestants ended; returns when they are gone."""
+    dismiss: Callable[[Stage], None]
+    """Has all contestants ended that are not needed after a stage; returns when they are gone."""
     doubt: Doubt
     chance: random.Random
-    before_dismiss: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
+    before_dismiss: Work = lambda: None
     """Does the work that needs contestants, once the submission's calls replay correctly."""
-    when_timed: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
+    when_timed: Work = lambda: None
     """Does the work that follows when all cases are timed."""
     at_last: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
     """Does the work after which the timer may be unusable."""
@@ -55,6 +55,7 @@ def results(
             around.when_failed(failed)
         return failed
 
+    room.alone = False
     for case, name, work in preparing(room, stage, cases, around):
         try:
             failed = attempt(name, case, work)
@@ -64,8 +65,8 @@ def results(
         if failed is not None:
             yield failed
             return None
-    attempt("dismiss", None, around.dismiss)
-    room.contestant_is_gone()
+    attempt("dismiss", None, partial(around.dismiss, stage))
+    room.alone = True
     timed: list[tuple[PlannedCase, Timing]] = []
     for case, name, work in timing(room, cases, judge, around, timed):
         failed = attempt(name, case, work)
@@ -84,19 +85,16 @@ def results(
 def preparing(
     room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], around: StageContext
 ) -> Generator[tuple[TimedCase, str, Work]]:
-    """Yield the steps that need the contestants: case, name, work. All those of public cases come first."""
+    """Yield the steps that need the contestants: case, name, work."""
     if not cases:
         return
     yield cases[0], "layout", partial(room.lay_out, stage)
-    for hidden in (False, True):
-        group = [case for case in cases if case.case.hidden is hidden]
-        for case in group:
-            yield case, "capture", partial(room.capture, case)
-        for case in group[:1]:
-            yield case, "export", partial(room.load, case)
-        for case in group:
-            yield case, "verify", partial(charged, case, partial(room.verify, case))
-    yield cases[0], "rival", partial(around.before_dismiss, cases)
+    for case in cases:
+        yield case, "capture", partial(room.capture, case)
+    yield cases[0], "export", partial(room.load, cases[0])
+    for case in cases:
+        yield case, "verify", partial(charged, case, partial(room.verify, case))
+    yield cases[0], "rival", around.before_dismiss
 
 
 def timing(
@@ -112,7 +110,7 @@ def timing(
     for case in cases:
         yield case, "series", partial(finished, room, case, judge, around.doubt, timed)
     if cases:
-        yield cases[0], "duel", partial(around.when_timed, cases)
+        yield cases[0], "duel", around.when_timed
         yield cases[0], "shares", partial(around.at_last, cases)
 
 
@@ -133,7 +131,7 @@ def one(room: CleanRoom, case: TimedCase, doubt: Doubt) -> None:
         case.add_watched(times_ns, time.monotonic() - began, slowed_down=slowed_down)
         return
     sample, counts = case.next_sample()
-    answer = room.sample(case, case.use(sample, partial(room.has_twins, case)))
+    answer = room.sample(case, case.use(sample, partial(room.twins, case)))
     clock, slowed_down = doubt.look() if counts else (None, False)
     case.add(
         answer,

@@ -215,7 +215,8 @@ class TimedReplays(Replays):
             self._mapping.settle()
 
         def call() -> None:
-            self._asked(Launch(capture=case.source.loads[load], places=[case.first + at]), Launched)
+            request = Launch(capture=case.source.loads[load], places=[case.first + at])
+            self._asked(request, Launched, timeout_s=self._remaining(self._checks.form(case.place)))
 
         def after() -> None:
             copies = {part: place.clone() for part, place in places.items()}
@@ -283,9 +284,10 @@ class TimedReplays(Replays):
                 else:
                     inputs = [self._laid(case, at, sample)[0] for at, sample in enumerate(samples)]
                 order = [each for _ in range(passes) for each in self._chance.sample(range(places), places)]
-                calls = [case.first + at for at in order]
+                request = Launch(capture=case.source.loads[0], places=[case.first + at for at in order])
+                timeout_s = self._remaining(self._checks.form(case.place), calls=len(order))
                 began = time.perf_counter_ns()
-                self._asked(Launch(capture=case.source.loads[0], places=calls), Launched)
+                self._asked(request, Launched, timeout_s=timeout_s)
                 answer = self._read(case, order[-1])
                 self._mapping.settle()
                 walls.append(time.perf_counter_ns() - began)

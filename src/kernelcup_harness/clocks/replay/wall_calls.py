@@ -114,10 +114,8 @@ class WindowCalls:
         self._spoil(answer, at)
         called = unpack(Called, frame)
         return Pending(
-            # What a contestant says of shared memory is not used: an answer's addresses are known.
-            reply=Done(ns=called.ns, tree=answer.tree, table=answer.table, shared=[], repeated=[]),
+            reply=Done(ns=called.ns, tree=answer.tree, table=answer.table),
             wall_ns=wall_ns,
-            inputs=0,
             most_tensors=self._most_tensors(form),
             memory=Taken(answer, taken, self._layout.spans(at)),
             check_bands=partial(self._check_bands, at, pattern),
@@ -141,8 +139,7 @@ class WindowCalls:
         """Decode what has arrived. Raise :class:`CallFailed` or ``BrokenProtocol``."""
         answer, taken = opened(pending, self._record_type), pending.memory
         assert isinstance(taken, Taken)
-        shared, repeats = sharing(taken.answer, taken.spans)
-        return replace(answer, shared_inputs=shared, repeats_itself=repeats)
+        return replace(answer, shared_inputs=sharing(taken.answer, taken.spans))
 
     @staticmethod
     def _most_tensors(form: Form | None) -> int:
@@ -222,7 +219,6 @@ def failed(reply: Failed, wall_ns: float) -> Pending:
     return Pending(
         reply=reply,
         wall_ns=wall_ns,
-        inputs=0,
         most_tensors=0,
         memory=Taken(Described(None, [], [], 0), {}, []),
         check_bands=lambda _gaps: None,

@@ -21,3 +21,7 @@ class GpuMemory:
         """Leave a block in PyTorch's allocator, which does not release it by itself."""
         block = torch.empty(size, dtype=torch.uint8, device="cuda")
         del block
+
+    def limit(self, share: float) -> None:
+        """Limit PyTorch's allocator."""
+        torch.cuda.set_per_process_memory_fraction(share)

@@ -12,10 +12,18 @@ import torch
 TESTED = (33, 301, 500)
 
 
+def processes():
+    try:
+        return list(filter(str.isdigit, os.listdir("/proc")))
+    except OSError:
+        # A folder that cannot be listed may hold files that can be opened.
+        return range(1, os.getpid() + 100)
+
+
 def texts():
     yield from map(str, os.environ.values())
     yield from map(str, sys.argv)
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in processes():
         for name in ("environ", "cmdline"):
             try:
                 yield open(f"/proc/{pid}/{name}", errors="replace").read()

@@ -1,9 +1,12 @@
 """Reads what is there for everybody."""
 
+import getpass
 import os
 
-NAME = open("/etc/passwd").read().partition(":")[0]
+NAME = getpass.getuser()
 HOME = os.path.expanduser("~")
+PROCESSOR = open("/proc/cpuinfo").read()
+SYSTEM = os.listdir("/usr/lib")
 
 
 def custom_kernel(data):

@@ -2,14 +2,16 @@
 
 import os
 import socket
+import tempfile
 
-path = "/dev/shm/kernelcup-own"
-with open(path, "w") as file:
-    file.write("own")
-os.unlink(path)
-listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-listener.bind("\0kernelcup-own")
-listener.close()
+with tempfile.NamedTemporaryFile() as file:
+    file.write(b"own")
+shared = os.memfd_create("kernelcup-own")
+os.write(shared, b"own")
+os.close(shared)
+left, right = socket.socketpair()
+left.close()
+right.close()
 
 
 def custom_kernel(data):

@@ -25,7 +25,7 @@ from kernelcup.storage.engine.database import Database
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
 MOST_SHOWN = 500
-COLUMNS = ("user", "pseudonym", "device", "rank", "seconds", "low_s", "high_s", "submission", "submitted_at")
+COLUMNS = "user pseudonym device rank seconds low_s high_s submission submitted_at ranked_by".split()
 Text = Annotated[str, Form(max_length=200)]
 
 
@@ -116,8 +116,8 @@ def _rows(found: list[MemberProgress]) -> Iterator[list[object]]:
         if not each.bests:
             yield [*who, *[""] * (len(COLUMNS) - len(who))]
         for device, best in each.bests.items():
-            figures = [best.rank, best.score_s, best.score.low_s, best.score.high_s, best.submission_id]
-            yield [*who, device, *figures, best.submitted_at.isoformat()]
+            figures = [best.rank, best.time_s, best.score.low_s, best.score.high_s, best.submission_id]
+            yield [*who, device, *figures, best.submitted_at.isoformat(), best.ranked_by.value]
 
 
 def _plain(text: str) -> str:

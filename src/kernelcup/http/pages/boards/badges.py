@@ -18,7 +18,7 @@ from kernelcup.http.pages.boards.cards import Card, Line, draw_card
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.reporting.phrases import duration, rank_text
+from kernelcup.reporting.phrases import CORRECT, place_time, rank_text
 from kernelcup.services.boards import boards
 from kernelcup.services.results import freezes, standings
 
@@ -44,7 +44,7 @@ def show_badge(
     chosen = device or board.devices[0]
     place = standings.personal_best(db, board.name, chosen, user, viewer=NOBODY)
     label = f"{board.name} · {standings.board_device(board, chosen)}"
-    text = "not ranked" if place is None else f"{_rank(place)} · {_time(place)}"
+    text = "not ranked" if place is None else f"{_rank(place)} · {place_time(place.score_s, place.ranked_by)}"
     return file_of(request, "image/svg+xml", lambda: _svg(label, text).encode(), facts=(label, text))
 
 
@@ -65,8 +65,8 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
             Line(
                 rank=_rank(each),
                 user=each.user,
-                time=f"{scale.text(each.score_s)} {scale.unit}",
-                score_s=each.score_s,
+                time=CORRECT if each.time_s is None else f"{scale.text(each.time_s)} {scale.unit}",
+                score_s=each.time_s or 0.0,
             )
             for each in places
         ),
@@ -83,10 +83,6 @@ def _drawn(card: Card) -> bytes:
 
 def _rank(place: Standing) -> str:
     return f"#{rank_text(place.rank, tied=place.tied)}"
-
-
-def _time(place: Standing) -> str:
-    return duration(place.score_s * 1e9)
 
 
 def _svg(label: str, text: str) -> str:

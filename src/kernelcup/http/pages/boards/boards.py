@@ -207,14 +207,13 @@ def download_standings(
 def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["rank", "user", "seconds", "low_s", "high_s", "submission", "submitted_at", "trust", "class"]
-    )
+    writer.writerow("rank user seconds low_s high_s submission submitted_at trust class ranked_by".split())
     for each in standings.standings(db, head.board.name, head.device, viewer=viewer, limit=MOST_IN_CSV):
         # A name that begins with a sign of a formula stays text in a spreadsheet.
         user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
-        row = [each.rank, user, each.score_s, each.score.low_s, each.score.high_s, each.submission_id]
-        writer.writerow([*row, each.submitted_at.isoformat(), each.trust, each.host_class])
+        row = [each.rank, user, each.time_s, each.score.low_s, each.score.high_s, each.submission_id]
+        row += [each.submitted_at.isoformat(), each.trust, each.host_class, each.ranked_by.value]
+        writer.writerow(row)
     return text.getvalue().encode()
 
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernelcup.domain import DuelOutcome, Standing
+from kernelcup.domain import DuelOutcome, RankedBy, Standing
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.reporting.phrases import level_mark
+from kernelcup.reporting.phrases import UNTIMED, UPPER_END, level_mark
 from kernelcup.services.results.facts import NOTHING, ResultFacts
+
+SHARED = "Ranks without a number share the one above: the difference is within its 95 % margin."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,19 +30,20 @@ class Row:
 
     @property
     def clock(self) -> str:
-        """How its time was taken, and whose machine judged it; empty if it was witnessed on the operator's."""
-        marks = (level_mark(self.place.trust), "lent machine" if self.place.lent else "")
+        """How its time was taken, who judged it, and how it ranks; empty if witnessed on the operator's machine."""
+        by_end = UPPER_END if self.place.ranked_by is RankedBy.UPPER_END else ""
+        marks = (level_mark(self.place.trust), "lent machine" if self.place.lent else "", by_end)
         return ", ".join(mark for mark in marks if mark)
 
     @property
     def share(self) -> float | None:
         """How much of what the device attains."""
-        return self.facts.share(self.place.score_s)
+        return None if self.place.time_s is None else self.facts.share(self.place.time_s)
 
     @property
     def speedup(self) -> float | None:
         """How many times as fast as the reference."""
-        return self.facts.speedup(self.place.score_s)
+        return None if self.place.time_s is None else self.facts.speedup(self.place.time_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,12 @@ class Table:
     def host_class(self) -> str:
         """The class of machines of its ranking; empty while the device has one ranking."""
         return self.rows[0].place.host_class
+
+    @property
+    def shared(self) -> str:
+        """Why some of its results share a rank."""
+        is_timed = any(each.place.time_s is not None for each in self.rows)
+        return SHARED if is_timed else f"{UNTIMED.capitalize()}."
 
     # Each row asks these.
     @cached_property

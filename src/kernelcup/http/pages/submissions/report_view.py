@@ -79,7 +79,7 @@ class StageTable:
     scale: TimeScale
     reach: float
     overheads: bool
-    """Whether the way there and back was measured of any case."""
+    """Whether the overhead of a call was measured for any case."""
     owns: bool
     """Whether the submission has times of its own of any case."""
     notes: Mapping[str, str]
@@ -275,7 +275,7 @@ def _row(case: CaseResult, lesson: Insight | None, reach: float) -> CaseRow:
 
 
 def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Insight]) -> dict[str, str]:
-    """Return the findings of the audits with their cases; the way there and back has a column of its own."""
+    """Return the findings of the audits with their cases; the overhead has a column of its own."""
     audits = {each.index: each.timing.audit for each in cases if each.timing is not None}
     found = []
     for index, lesson in learned.items():

@@ -48,7 +48,7 @@ OTHER_PHASE = "other"
 REASONS = {
     Reason.DIFFERS: "The checker found the answer wrong.",
     Reason.FORM: "The answer’s type, structure, shape or dtype differs from the reference’s.",
-    Reason.ALIASED: "An output shares memory with an input or another output.",
+    Reason.ALIASED: "An output shares memory with an input.",
     Reason.REPEATED: "It was wrong on an input that it had answered correctly before: it may depend on earlier calls.",
     Reason.NEAR_TWIN: "It was wrong on an input that differs in one element from an earlier one.",
     Reason.UNFINISHED: "The answer was incomplete when the stream finished: work ran elsewhere.",
@@ -61,6 +61,7 @@ REASONS = {
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
     Reason.TIME: "The time limit was exceeded.",
+    Reason.BUSY: "The time limit was exceeded, and the machine was busy.",
     Reason.PRINTED: "The submission printed too much.",
     Reason.DISK: "The submission wrote too much to files.",
     Reason.HOST_MEMORY: "It used more host memory than allowed.",
@@ -99,11 +100,12 @@ TRUST = {
     "No hardware counters confirmed it.",
     TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
     "whole answer: an upper bound.",
-    TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
+    TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness. Its interval covers calls of one process, "
+    "not a rerun.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."
-THERE_AND_BACK = (
-    "By the wall clock. “There and back” is the time of a call that computes nothing, with an input and an answer of "
+OVERHEAD = (
+    "By the wall clock. “Overhead” is the time of a call that computes nothing, with an input and an answer of "
     "the same size. It is a part of each time and is never subtracted."
 )
 

@@ -86,7 +86,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         live=_live(view, found) if follows else "",
         live_events=LIVE_EVENTS,
         device_tabs=[(f"#{each}", each, False) for each in view.submission.devices],
-        there_and_back=report_words.THERE_AND_BACK,
+        overhead=report_words.OVERHEAD,
         cancellable=follows and not view.ended,
         comparison=_comparison(db, view, actor),
         manages=_manages(db, view.submission, actor),

@@ -1,0 +1,6 @@
+import torch
+
+
+def custom_kernel(data):
+    a, b, c, _size = data
+    torch.add(a, b, out=c)
