@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 import kernelcup.tasks
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.check import Checks, Place
+from kernelcup_harness.core.structure import fitted, structure_fault
 from kernelcup_harness.core.task import TaskCode
 from kernelcup_harness.explain import differences
 from kernelcup_harness.explain.differences import first_mismatch
@@ -194,3 +196,33 @@ def test_an_answer_in_the_form_of_another_input_is_wrong_in_form(make_checks: An
                 assert fault.text == f"output has shape {list(first.shape)}; expected {list(own.shape)}"
             return
     raise AssertionError("no input has an answer of another shape")
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        (torch.tensor([True, False]), torch.tensor([2, 0])),
+        (torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 2 + 2**32])),
+        (torch.tensor([1, 2], dtype=torch.uint8), torch.tensor([1, -1], dtype=torch.int16)),
+        (torch.tensor([1.0], dtype=torch.float16), torch.tensor([1e300], dtype=torch.float64)),
+        (torch.tensor([1.0], dtype=torch.float32), torch.tensor([-1e300], dtype=torch.float64)),
+    ],
+)
+def test_an_element_without_a_place_in_the_references_dtype_is_refused(
+    expected: torch.Tensor, actual: torch.Tensor
+) -> None:
+    """A checker may convert it: then it wraps, or becomes infinite."""
+    assert "has an element that is" in structure_fault(expected, actual, dtypes=None)
+
+
+def test_a_mask_of_whole_numbers_reaches_the_checker_as_a_mask() -> None:
+    """As an index, numbers would choose elements, and not hide some."""
+    made = fitted(torch.tensor([True, False]), torch.tensor([1, 0]), None)
+    assert made.dtype is torch.bool
+    assert made.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("large", [1.0, 60_000.0, math.inf])
+def test_a_wider_answer_that_the_references_dtype_can_hold_is_left_as_it_is(large: float) -> None:
+    answer = torch.tensor([large], dtype=torch.float64)
+    assert fitted(torch.tensor([1.0], dtype=torch.float16), answer, None) is answer

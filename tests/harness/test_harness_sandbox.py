@@ -477,3 +477,19 @@ def test_an_operators_names_pass_and_no_other() -> None:
 def test_a_bad_name_is_refused_by_the_harness_too() -> None:
     with pytest.raises(ValueError, match="LD_PRELOAD"):
         processes.clean_environment(None, {passed_names.VARIABLE: "LD_PRELOAD"})
+
+
+READS_COUNTERS = """
+from pathlib import Path
+counts = [line.split()[-1] for name in ("vmstat", "stat") for line in open(f"/proc/{name}")]
+assert len(counts) > 50 and set(counts) == {"0"}, counts
+def custom_kernel(data):
+    return data * 2
+"""
+
+
+@pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
+def test_a_submission_reads_no_counters_of_the_machine() -> None:
+    """A job could leave numbers there, as the count of pages that were ever locked, for a later one of its author."""
+    report = run(quick_spec(READS_COUNTERS)).report
+    assert (report.verdict, report.message) == (Verdict.ACCEPTED, "")

@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import enum
+import functools
 import json
 import math
 import mmap
@@ -887,3 +888,26 @@ def test_a_class_is_found_by_its_dotted_name() -> None:
     with pytest.raises(BadTree):
         decode.importing_record_type(__name__, "INT64_MAX")
     assert __name__ in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        ({"k": "int", "v": 1 << 9000}, "too long"),
+        ({"k": "str", "v": "x" * (wire.MAX_TEXT + 1)}, "too long"),
+        ({"k": "dict", "v": [[{"k": "tuple", "v": []}, {"k": "none"}]]}, "a key that is no scalar"),
+        (
+            functools.reduce(
+                lambda node, _: {"k": "list", "v": [node]}, range(wire.MAX_DEPTH), {"k": "none"}
+            ),
+            "too deep",
+        ),
+    ],
+)
+def test_no_answer_is_read_that_the_judge_could_not_send_on_to_its_checker(node: Any, text: str) -> None:
+    arena = Arena.create(4096)
+    try:
+        with pytest.raises(BadTree, match=text):
+            Decoder(arena, [], decode.importing_record_type, dense=True).value(node)
+    finally:
+        arena.close()

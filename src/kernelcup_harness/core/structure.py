@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from kernelcup_harness.core import finiteness
 from kernelcup_harness.protocol.enums import Reason
 from kernelcup_harness.wire import arrays, records
 from kernelcup_harness.wire import values as wire
@@ -76,10 +77,27 @@ def tensor_of(expected: Any, actual: Any, dtypes: Dtypes, where: str) -> Any:
         raise Misfit(f"{where} has dtype {given.dtype}; expected {wanted.dtype}")
     if given.device.type != wanted.device.type:
         raise Misfit(f"{where} is on {given.device.type}; expected on {wanted.device.type}")
+    if given.dtype != wanted.dtype:
+        given = in_range(wanted.dtype, given, where)
     if wanted is expected:
         return given
     # NumPy lacks some of these dtypes, such as bfloat16.
     return arrays.as_array(given if kind_of(given.dtype) in (bool, int) else given.to(wanted.dtype))
+
+
+def in_range(dtype: torch.dtype, given: torch.Tensor, where: str) -> torch.Tensor:
+    """Return a tensor whose elements all have a place in a dtype, a mask as a mask. Raise :class:`Misfit`.
+
+    A checker may convert the answer: a whole number would wrap, and a finite number become infinite.
+    """
+    narrow = given.to(dtype)
+    if kind_of(dtype) in (bool, int) and kind_of(given.dtype) in (bool, int):
+        if not torch.equal(wire.bytes_of(narrow.to(given.dtype)), wire.bytes_of(wire.contiguous(given))):
+            raise Misfit(f"{where} has an element that is no {dtype}")
+        return narrow if dtype is torch.bool else given
+    if kind_of(dtype) is kind_of(given.dtype) and finiteness.is_unexpected(given, narrow):
+        raise Misfit(f"{where} has an element that is infinite as {dtype}")
+    return given
 
 
 def may_stand_for(expected: torch.dtype, actual: torch.dtype) -> bool:

@@ -7,7 +7,10 @@ becomes a user who owns nothing: a merely mapped id would still read root's file
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +26,19 @@ from kernelcup_harness.isolation.layout import (
 )
 
 WORK = "/job"
+COUNTERS = (
+    "buddyinfo",
+    "diskstats",
+    "interrupts",
+    "pagetypeinfo",
+    "schedstat",
+    "slabinfo",
+    "softirqs",
+    "stat",
+    "vmstat",
+    "zoneinfo",
+)
+"""Files of /proc that count what has happened on the machine: a job could leave numbers there for a later one."""
 
 
 def describe() -> dict[str, str]:
@@ -59,7 +75,7 @@ def prepare(
 
 
 def made_settings(box: Sandbox) -> dict[str, str]:
-    """Return the files below /etc that replace the host's, name to text."""
+    """Return the files that replace the host's, name to text."""
     user = box.user_id
     made = {
         "/etc/passwd": f"kernelcup:x:{user}:{user}::{SCRATCH}:/bin/sh\n",
@@ -69,6 +85,16 @@ def made_settings(box: Sandbox) -> dict[str, str]:
         # The usual MASTER_ADDR is a name, and libraries look up the name of their own host.
         made["/etc/hosts"] = "127.0.0.1 localhost kernelcup\n::1 localhost\n"
         made["/etc/nsswitch.conf"] = "hosts: files\n"
+    return made | zeroed_counters()
+
+
+@functools.cache
+def zeroed_counters() -> dict[str, str]:
+    """Return the files of :data:`COUNTERS` that can be read here, name to text, with each number replaced by 0."""
+    made = {}
+    for name in COUNTERS:
+        with contextlib.suppress(OSError):
+            made[f"/proc/{name}"] = re.sub(r"(?<=\s)\d+", "0", Path("/proc", name).read_text())
     return made
 
 

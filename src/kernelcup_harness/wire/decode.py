@@ -22,6 +22,8 @@ from kernelcup_harness.wire.values import (
     Memory,
     aligned,
     dense_strides,
+    encode_scalar,
+    is_too_long,
 )
 
 RecordType = Callable[[str, str], type]
@@ -61,7 +63,9 @@ class Decoder:
 
     def value(self, node: object, depth: int = 0) -> Any:
         self._nodes += 1
-        if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
+        # The judge sends an answer on, one level deeper and beside what is expected.
+        deepest, most = (MAX_DEPTH - 1, MAX_NODES // 2) if self._dense else (MAX_DEPTH, MAX_NODES)
+        if not isinstance(node, dict) or depth > deepest or self._nodes > most:
             raise BadTree("a tree that is too deep, too large, or has a node that is not an object")
         kind = node.get("k")
         build = BUILDERS.get(kind) if isinstance(kind, str) else None
@@ -71,7 +75,10 @@ class Decoder:
             )
         # Hostile input may make anything fail, even the initialiser of a task's own class.
         try:
-            return build(self, node, depth + 1)
+            value = build(self, node, depth + 1)
+            if is_too_long(value):
+                raise BadTree("a text or number that is too long")
+            return value
         except (BadTree, torch.OutOfMemoryError):
             raise
         except Exception as error:
@@ -91,6 +98,8 @@ class Decoder:
 
     def mapping(self, node: dict[str, Any], depth: int) -> dict[Any, Any]:
         pairs = [(self.value(key, depth), self.value(item, depth)) for key, item in node["v"]]
+        if any(encode_scalar(key) is None for key, _ in pairs):
+            raise BadTree("a key that is no scalar")
         # Keys with equal hashes are compared pair by pair: 49,000 take 40 s.
         if len(pairs) - len({hash(key) for key, _ in pairs}) > 8:
             raise BadTree("a mapping with too many keys of one hash")
