@@ -130,7 +130,7 @@ def test_wall_clock_intervals_include_the_variation_between_processes() -> None:
     found = score(make_wall_report(6e5), RankingBy.GEOM)
     assert found is not None
     assert found.high_s is not None
-    assert math.log(found.high_s / found.score_s) == pytest.approx(1.96 * 42 / 600, rel=1e-3)
+    assert math.log(found.high_s / found.score_s) == pytest.approx(1.96 * 150 / 600, rel=1e-3)
     # A device without a GPU has no such finding.
     without = make_wall_report(6e5)
     timing = without.stages[0].cases[0].timing
@@ -235,9 +235,9 @@ def test_equal_measurements_share_a_rank_however_wide_they_are(
 wall_times = st.lists(st.floats(-1.0, 1.0), min_size=5, max_size=5)
 
 
-@given(wall_times, st.floats(1e5, 1e7))
+@given(wall_times, st.floats(5e5, 1e7))
 def test_copies_by_the_wall_clock_of_a_gpu_share_the_first_place(found: list[float], time_ns: float) -> None:
-    """Within one standard deviation between processes, from calls of 100 us to 10 ms."""
+    """Within one standard deviation between processes, from calls of 0.5 to 10 ms."""
     reports = [make_wall_report(time_ns + estimates.WALL_CLOCK_NS * each) for each in found]
     scores = [score(each, RankingBy.LAST) for each in reports]
     assert set(ranks_of(*filter(None, scores)).values()) == {1}
