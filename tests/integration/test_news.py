@@ -97,10 +97,12 @@ def test_who_is_as_fast_later_has_overtaken_nobody(judging) -> None:
 
 
 def test_who_is_first_and_cannot_be_told_apart_shares_the_place(judging) -> None:
-    judging.judge(1000)
-    judging.submit("bob")
-    wide = Timing(samples_ns=[700.0, 800.0, 900.0, 1000.0, 1100.0, 1200.0, 1290.0])
-    judging.finish(judging.claim(), report=make_report(stages=[make_stage([make_case(timing=wide)])]))
+    for user, more in (("ada", 1.05), ("bob", 1.0)):
+        wide = Timing(
+            samples_ns=[more * each for each in (700.0, 800.0, 900.0, 1000.0, 1100.0, 1200.0, 1290.0)]
+        )
+        judging.submit(user)
+        judging.finish(judging.claim(), report=make_report(stages=[make_stage([make_case(timing=wide)])]))
     assert [place.tied for place in standings(judging.db, "double", "H100")] == [True, True]
     assert texts(judging)[-1].startswith("bob shares the first place of double on H100")
     assert "overtaken" not in [kind for kind, *_ in told(judging, make_actor(judging.db, "ada"))]

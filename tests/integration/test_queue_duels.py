@@ -152,19 +152,22 @@ def timed(time_ns: float, *, by_wall: bool = True, **values):
 
 @pytest.mark.parametrize("leads_by_wall", [True, False])
 def test_a_duel_that_was_not_held_is_decided_by_intervals(judging, leads_by_wall) -> None:
-    first, _ = enter(judging, 0, "ada", report=timed(1e6, by_wall=leads_by_wall))
-    _, run = enter(judging, 0, "bob", report=timed(8e5, by_wall=not leads_by_wall))
+    first, _ = enter(judging, 0, "ada", report=timed(3.6e6, by_wall=leads_by_wall))
+    _, run = enter(judging, 0, "bob", report=timed(2.88e6, by_wall=not leads_by_wall))
     assert (run.duel, run.rank_s, run.rival) == (DuelOutcome.INTERVALS, None, first.id)
-    assert [each[1:] for each in ranking(judging)] == [("bob", 800_000, "intervals"), ("ada", 1_000_000, "")]
+    assert [each[1:] for each in ranking(judging)] == [
+        ("bob", 2_880_000, "intervals"),
+        ("ada", 3_600_000, ""),
+    ]
     assert f"takes the place of #{first.id}" in duel_remark(run.duel, run.rival)
 
 
-ONE_SAMPLE = make_report(stages=[make_stage([make_case(timing=Timing(samples_ns=[8e5]))])], duel=NOT_HELD)
+ONE_SAMPLE = make_report(stages=[make_stage([make_case(timing=Timing(samples_ns=[2.88e6]))])], duel=NOT_HELD)
 
 
-@pytest.mark.parametrize("report", [timed(9.05e5), ONE_SAMPLE], ids=["they overlap", "one has none"])
+@pytest.mark.parametrize("report", [timed(3.25e6), ONE_SAMPLE], ids=["they overlap", "one has none"])
 def test_a_duel_that_was_not_held_leaves_a_result_behind_unless_intervals_tell(judging, report) -> None:
-    enter(judging, 0, "ada", report=timed(1e6, by_wall=False))
+    enter(judging, 0, "ada", report=timed(3.6e6, by_wall=False))
     enter(judging, 0, "bob", report=report)
     assert [each[1::2] for each in ranking(judging)] == [("ada", ""), ("bob", "missed")]
 
@@ -655,12 +658,12 @@ def test_a_leaderboard_with_comparisons_can_be_deleted(judging, pair) -> None:
 @pytest.mark.parametrize("ranked", [True, False])
 def test_a_comparison_without_a_duel_goes_by_the_intervals_of_stored_scores(judging, ranked) -> None:
     first = judging.submit("ada", mode=Mode.LEADERBOARD)
-    judging.finish(judging.claim(), report=make_wall_report(8e5))
+    judging.finish(judging.claim(), report=make_wall_report(2.88e6))
     second = judging.submit("ada", mode=Mode.LEADERBOARD, content=b"x = 1\n")
-    report = make_wall_report(1e6) if ranked else make_report(verdict=Verdict.WRONG_ANSWER)
+    report = make_wall_report(3.6e6) if ranked else make_report(verdict=Verdict.WRONG_ANSWER)
     judging.finish(judging.claim(), report=report)
     made = start(judging, first, second)
-    judging.finish(judging.claim(), report=timed(8e5))
+    judging.finish(judging.claim(), report=timed(2.88e6))
     found = comparisons.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
     if ranked:
         assert f"by their times, #{first.id} is 25.0 % faster than #{second.id}" in found.sentence
