@@ -1,4 +1,4 @@
-"""Answers that break a checker on a real GPU: they are wrong, and nobody else is to blame."""
+"""Answers that break a checker on a real GPU: they are wrong, and neither task nor machine is to blame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that checks answers: what an answer makes of a checker is the answer's own fault, and nobody else's."""
+"""The process that checks answers: what an answer makes of a checker is the fault of the answer alone."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ REMARK = (
 MOST_SHOWN = 200
 """Characters of the reason why an answer cannot be described."""
 CHECK_S, CHECK_TIMES = 10.0, 20.0
-"""A check ends after so many seconds, or so many times what the check of the reference's answer took."""
+"""A check ends after the larger of this many seconds and this multiple of the time of the reference's check."""
 
 
 @dataclass(frozen=True, slots=True)

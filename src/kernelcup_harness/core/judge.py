@@ -33,7 +33,7 @@ from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, Channe
 from kernelcup_harness.wire.messages import CaseEnds, Found
 
 LONGEST_S, TIMES_REFERENCE = 10.0, 100.0
-"""A call ends at the larger of this and so many times what the reference took."""
+"""A call ends at the larger of this and this multiple of the time of the reference."""
 FIRST_S, FIRST_SHARE = 60.0, 1 / 3
 """In the place of the first for a call that may compile or tune itself, which nothing tells from one that hangs: the
 larger of this and a share of its stage's limit."""

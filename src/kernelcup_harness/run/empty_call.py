@@ -19,7 +19,7 @@ CALLS_S, FEWEST = 1.0, 10
 PATIENCE_S = 60.0
 MAX_BYTES = 1 << 16
 BUSY = 3.0
-"""On a busy machine calls take more than so many times what they take on an idle one."""
+"""On a busy machine calls take more than this multiple of their time on an idle one."""
 
 
 def trouble() -> str:

@@ -1,4 +1,4 @@
-"""Double what is asked for. What is left in the number reaches nobody."""
+"""Double what is asked for. What is left in the number is read by no checker."""
 
 import torch
 
