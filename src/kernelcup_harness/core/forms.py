@@ -128,8 +128,7 @@ class Forms:
         if place.key not in self._ignored:
             make = partial(self._make_input, place, FIRST)
             unread = self._forms[place.key].unread
-            ignores = partial(self._task.ignores, make, check=self._check)
-            self._ignored[place.key] = {number for number in unread if ignores(number)}
+            self._ignored[place.key] = {n for n in unread if self._task.ignores(make, n, check=self._check)}
         return self._ignored[place.key]
 
 

@@ -44,7 +44,7 @@ def finish(db: Database, **report: Any) -> None:
 @pytest.fixture
 def closed(db: Database) -> None:
     """A closed leaderboard with the results of three users."""
-    make_board(db, devices=["cpu"], deadline=NOW + timedelta(hours=1))
+    make_board(db, devices=["cpu"], cpu_times=True, deadline=NOW + timedelta(hours=1))
     assert NOW + timedelta(hours=1) < datetime.now(UTC)
     for user, time_ns in (("ada", 1000.0), ("bob", 1010.0), ("cyn", 1020.0)):
         make_submission(db, user=user, devices=["cpu"])
