@@ -43,7 +43,7 @@ def test_a_final_without_a_gpu_goes_by_intervals(cup: Cup) -> None:
     (cup.folder / "copy").mkdir()
     cup.write("copy/task.yml", TASK)
     cup.write("copy/reference.py", REFERENCE)
-    cup.json("board", "create", "copy", "--deadline", "2999-12-31")
+    cup.json("board", "create", "copy", "--device", "cpu", "--cpu-times", "--deadline", "2999-12-31")
     for user, wait_s in WAITS.items():
         cup.json("submit", cup.write(f"{user}.py", submission(wait_s)), "--user", user, "--board", "copy")
     refused = cup.json("board", "final", "copy", code=3)
@@ -61,5 +61,5 @@ def test_a_final_without_a_gpu_goes_by_intervals(cup: Cup) -> None:
     assert held["waiting"] is None
     assert cup.json("board", "show", "copy")["finals"] == [held]
     shown = cup("board", "final", "copy").stdout
-    assert "Official order of copy on emulated" in shown
+    assert "Official order of copy on cpu" in shown
     assert "duel 1 of the final" not in shown  # it is not held again

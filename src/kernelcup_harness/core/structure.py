@@ -90,12 +90,15 @@ def in_range(dtype: torch.dtype, given: torch.Tensor, where: str) -> torch.Tenso
 
     A checker may convert the answer: a whole number would wrap, and a finite number become infinite.
     """
+    whole = {kind_of(dtype), kind_of(given.dtype)} <= {bool, int}
+    if not whole and kind_of(dtype) is not kind_of(given.dtype):
+        return given
     narrow = given.to(dtype)
-    if kind_of(dtype) in (bool, int) and kind_of(given.dtype) in (bool, int):
+    if whole:
         if not torch.equal(wire.bytes_of(narrow.to(given.dtype)), wire.bytes_of(wire.contiguous(given))):
             raise Misfit(f"{where} has an element that is no {dtype}")
         return narrow if dtype is torch.bool else given
-    if kind_of(dtype) is kind_of(given.dtype) and finiteness.is_unexpected(given, narrow):
+    if finiteness.is_unexpected(given, narrow):
         raise Misfit(f"{where} has an element that is infinite as {dtype}")
     return given
 

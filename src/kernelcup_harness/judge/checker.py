@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from kernelcup_harness.core import arithmetic
 from kernelcup_harness.core.check import CHECK_S
 from kernelcup_harness.core.task import TaskCode, TaskFault, seed_everything
 from kernelcup_harness.core.verdict import MachineFailed, is_out_of_memory
@@ -248,7 +249,7 @@ def checked(task: TaskCode | TaskFault, request: Check, arena: values.Arena) -> 
     if request.where:
         return Checked(mismatch=first_mismatch(given, output, task.tolerance, request.where))
     seed_everything(request.seed)
-    text = task.checked(given, output)
+    text = arithmetic.checked(task, given, output)
     if devices.on_gpu():
         # A kernel's failure shows when it has ended.
         torch.cuda.synchronize()

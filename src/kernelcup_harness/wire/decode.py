@@ -21,6 +21,7 @@ from kernelcup_harness.wire.values import (
     BadTree,
     Memory,
     aligned,
+    bounds,
     dense_strides,
     encode_scalar,
     is_too_long,
@@ -63,8 +64,7 @@ class Decoder:
 
     def value(self, node: object, depth: int = 0) -> Any:
         self._nodes += 1
-        # The judge sends an answer on, one level deeper and beside what is expected.
-        deepest, most = (MAX_DEPTH - 1, MAX_NODES // 2) if self._dense else (MAX_DEPTH, MAX_NODES)
+        deepest, most = bounds(of_answer=self._dense)
         if not isinstance(node, dict) or depth > deepest or self._nodes > most:
             raise BadTree("a tree that is too deep, too large, or has a node that is not an object")
         kind = node.get("k")

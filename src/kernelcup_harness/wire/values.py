@@ -170,6 +170,7 @@ class Encoder:
         self.tensors: list[TensorEntry] = []
         self._seen: dict[int, int] = {}
         self._nodes = 0
+        self._bounds = bounds(of_answer=guarded)
         self._guard = GUARD_BYTES if guarded else 0
         self._end = self._guard
 
@@ -181,8 +182,9 @@ class Encoder:
     def tree(self, value: Any, path: str = "value", depth: int = 0) -> Any:
         """Return the JSON tree of ``value``. Raise :class:`CannotCarry`."""
         self._nodes += 1
-        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            raise CannotCarry(f"{path}: nested deeper than {MAX_DEPTH} or more than {MAX_NODES} values")
+        deepest, most = self._bounds
+        if depth > deepest or self._nodes > most:
+            raise CannotCarry(f"{path}: nested deeper than {deepest} or more than {most} values")
         if is_too_long(value):
             raise CannotCarry(f"{path}: a text or number that is too long")
         scalar = encode_scalar(value)
@@ -233,6 +235,8 @@ class Encoder:
         name = encode_scalar(key)
         if name is None:
             raise CannotCarry(f"{path}: a key of type {type(key).__name__} cannot be carried")
+        if is_too_long(key):
+            raise CannotCarry(f"{path}: a key that is too long")
         return [name, self.tree(item, f"{path}[{key!r}]", depth)]
 
     def _tensor(self, value: torch.Tensor, path: str, key: int | None = None) -> int:
@@ -295,6 +299,11 @@ def encode_scalar(value: Any) -> dict[str, Any] | None:
     if kind is torch.device:
         return {"k": "device", "v": str(value)}
     return None
+
+
+def bounds(*, of_answer: bool) -> tuple[int, int]:
+    """Return the depth and the nodes that a tree may have. The judge sends an answer on, in a pair of two trees."""
+    return (MAX_DEPTH - 1, (MAX_NODES - 1) // 2) if of_answer else (MAX_DEPTH, MAX_NODES)
 
 
 def is_too_long(value: Any) -> bool:

@@ -89,8 +89,8 @@ Progress = JobStep | GpuOut | GpuBack
 class ProgressNotes:
     """Records in the database how far an attempt is, for viewers elsewhere.
 
-    Stages are recorded when they begin and end, cases from time to time. Only the number of a case is recorded:
-    viewers may not be allowed to know more. If an event cannot be stored it is dropped, and the run goes on.
+    Stages are recorded when they begin and end, public cases from time to time. Only the number of a case is recorded:
+    viewers may not be allowed to know more, nor how long each hidden case takes. If an event cannot be stored it is dropped, and the run goes on.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class ProgressNotes:
                 self._note({"stage": stage, "cases": cases})
             case {"event": "stage_end", "stage": str(stage), "verdict": str(verdict)}:
                 self._note({"stage": stage, "cases": self._cases, "verdict": verdict})
-            case {"event": "case", "stage": str(stage), "case": int(number)}:
+            case {"event": "case", "stage": str(stage), "case": int(number)} if not event.get("hidden"):
                 if self._monotonic() >= self._next_case:
                     self._next_case = self._monotonic() + NOTE_EVERY_S
                     self._note({"stage": stage, "case": number, "cases": self._cases})

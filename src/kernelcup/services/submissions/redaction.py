@@ -41,9 +41,9 @@ def redact(
 ) -> RunReport:
     """Return the report without the parts that the submission's author may not see.
 
-    A hidden case keeps only its index, the verdict with its reason, and the line that failed. What the submission
-    could choose once it had met a hidden case is removed from public cases as well: texts, wrong elements and raw
-    samples; their times are rounded. So are texts that were written while it was ranked. The secret seed is shown
+    A hidden case keeps only its index and the verdict with its reason. What the submission could choose once it had
+    met a hidden case is removed from public cases as well: texts, lines, wrong elements and raw samples; their times
+    are rounded, and durations to seconds. So are texts that were written while it was ranked. The secret seed is shown
     once the job is done: it was used for this run only, and the run is over.
 
     Args:
@@ -183,8 +183,8 @@ def _without_hidden_cases(report: RunReport) -> RunReport:
         stderr=_output(report.stderr, WITHHELD) if is_own else report.stderr,
         extra={},
         duel=None if report.duel is None else _rounded_duel(report.duel),
-        duration_s=round(report.duration_s, 1),
-        phases={name: round(seconds, 1) for name, seconds in report.phases.items()},
+        duration_s=float(round(report.duration_s)),
+        phases={name: float(round(seconds)) for name, seconds in report.phases.items()},
     )
 
 
@@ -193,20 +193,18 @@ def _stage(stage: StageReport, is_own: bool) -> StageReport:
         stage,
         message=WITHHELD if stage.message and _hides_message(stage, is_own) else stage.message,
         cases=[_case(case) if _met_hidden(case) else case for case in stage.cases],
-        duration_s=round(stage.duration_s, 1),
+        duration_s=float(round(stage.duration_s)),
     )
 
 
 def _case(case: CaseResult) -> CaseResult:
-    """Return the verdict of a case with its reason and line; of a public one its rounded times, too."""
+    """Return the verdict of a case with its reason; of a public one its rounded times, too."""
     shown = CaseResult(
         index=case.index,
         parameters={} if case.hidden else case.parameters,
         hidden=case.hidden,
         verdict=case.verdict,
         reason=case.reason,
-        line=case.line,
-        message="" if case.line is None else f"It failed at line {case.line} of the submission.",
         met_hidden=True,
     )
     if case.hidden:
