@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from harness_runs import quick_spec
 
-from kernelcup_harness.core import arithmetic
 from kernelcup_harness.core.answer import Answer
-from kernelcup_harness.core.check import Checks, Fault, Place
+from kernelcup_harness.core.check import FAILS, Checks, Fault, Place
 from kernelcup_harness.core.task import TaskCode
+from kernelcup_harness.judge import arithmetic
 from kernelcup_harness.protocol import CheckStyle, SampleName, StageName, Verdict
 from warm_harness import Run
 
@@ -32,20 +33,39 @@ INT64 = "(data * 1000).long()"
 CASES = {
     "relative difference": (
         "data @ data",
-        "x, y = output, ref_kernel(data)\n"
-        "    if not torch.isfinite(x).all():\n        return 'not finite'\n"
-        "    diff = 1 - 2 * (x * y).sum() / (x * x + y * y).sum()\n"
-        "    return 'differs' if diff > 1e-3 else ''",
+        (
+            "x, y = output, ref_kernel(data)\n"
+            "    if not torch.isfinite(x).all():\n        return 'not finite'\n"
+            "    diff = 1 - 2 * (x * y).sum() / (x * x + y * y).sum()\n"
+            "    return 'differs' if diff > 1e-3 else ''"
+        ),
         "torch.full_like(data, 3e38)",
         "data @ data + 1e-5",
     ),
     "divergence": (
         "torch.softmax(data, -1)",
-        "if (output.sum(-1) - 1).abs().max() > 1e-3:\n        return 'rows'\n"
-        "    kl = torch.nn.functional.kl_div(output.log(), ref_kernel(data), reduction='batchmean')\n"
-        "    return 'KL' if kl.item() > 1e-4 else ''",
+        (
+            "if (output.sum(-1) - 1).abs().max() > 1e-3:\n        return 'rows'\n"
+            "    kl = torch.nn.functional.kl_div(output.log(), ref_kernel(data), reduction='batchmean')\n"
+            "    return 'KL' if kl.item() > 1e-4 else ''"
+        ),
         "torch.zeros_like(data).index_fill(1, torch.tensor([0]), 2).index_fill(1, torch.tensor([1]), -1)",
         "torch.softmax(data.double(), -1).float()",
+    ),
+    "share of an infinite norm": (
+        "data @ data",
+        (
+            "x, y = output, ref_kernel(data)\n"
+            "    return bool((x - y).abs().max() / (x.norm() + y.norm()) < 1e-5)"
+        ),
+        "torch.full_like(data, 1e30)",
+        "(data.double() @ data.double()).float()",
+    ),
+    "complex": (
+        "torch.fft.fft(data)",
+        "return not (output - ref_kernel(data)).norm() / output.norm() > 1e-4",
+        "torch.full_like(data, 1e30) + 1e30j",
+        "torch.fft.fft(data.double()).to(torch.complex64)",
     ),
     "residual without a reference": (
         None,
@@ -61,9 +81,11 @@ CASES = {
     ),
     "NumPy": (
         "data * 2",
-        "x, y = output.numpy(), ref_kernel(data).numpy()\n"
-        "    with numpy.errstate(over='ignore'):\n"
-        "        return bool(not 1 - 2 * (x * y).sum() / (x * x + y * y).sum() > 1e-3)",
+        (
+            "x, y = output.numpy(), ref_kernel(data).numpy()\n"
+            "    with numpy.errstate(over='ignore'):\n"
+            "        return bool(not 1 - 2 * (x * y).sum() / (x * x + y * y).sum() > 1e-3)"
+        ),
         "torch.full_like(data, 3e38)",
         "data + data",
     ),
@@ -100,6 +122,16 @@ def sources(reference: str | None, check: str) -> dict[str, str]:
     return {"reference.py": f"{HEAD}{defined}def check_implementation(data, output):\n    {check}\n"}
 
 
+class Watched:
+    """Does here what the checker's process does."""
+
+    def __init__(self, task: TaskCode) -> None:
+        self._task = task
+
+    def check(self, given: Any, output: Any, *, seed: int, limit_s: float) -> str:
+        return arithmetic.checked(self._task, given, output)
+
+
 FaultOf = Callable[..., Fault | None]
 
 
@@ -110,7 +142,7 @@ def fault_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FaultOf:
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "reference", raising=False)
         task = TaskCode("reference", CheckStyle.DATA_OUTPUT, tmp_path)
-        checks = Checks(task, bytes(32), **settings)
+        checks = Checks(task, bytes(32), checker=Watched(task), **settings)
         place = Place(StageName.TEST, 0, {"size": 8, "seed": 3})
         data = checks.make_input(place, SampleName(input=0))
         output = eval(answer, {"torch": torch, "data": data.clone()})
@@ -126,7 +158,7 @@ def test_an_answer_on_which_a_checkers_arithmetic_fails_is_wrong_and_the_right_o
     reference, check, wrong, right = CASES[name]
     found = fault_of(reference, check, wrong)
     assert found is not None
-    assert found.text == arithmetic.FAILS
+    assert found.text == FAILS
     assert fault_of(reference, check, right) is None
     monkeypatch.setattr(arithmetic.Arithmetic, "failed", lambda _self: False)
     assert fault_of(reference, check, wrong) is None, "the checker refuses it by itself"

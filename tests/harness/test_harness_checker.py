@@ -130,6 +130,64 @@ def test_a_checker_that_fails_on_the_references_answer_too_is_the_tasks_fault(wa
         assert "check_implementation" in report.message
 
 
+WITH_POST_INIT = """\
+import torch
+from dataclasses import dataclass
+
+
+@dataclass
+class Rows:
+    count: int
+    values: torch.Tensor
+
+    def __post_init__(self):
+        self.names = [f"row {number}" for number in range(self.count)]
+
+
+def generate_input(size, seed):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+
+
+def ref_kernel(data):
+    return Rows(count=len(data), values=data * 2)
+
+
+def check_implementation(data, output):
+    right = ref_kernel(data)
+    return output.names == right.names and torch.allclose(output.values, right.values)
+"""
+
+
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.LEADERBOARD])
+def test_a_record_of_a_private_file_is_made_where_it_does_no_harm(warm: Run, mode: Mode) -> None:
+    given = {
+        "sources": {"reference.py": WITH_POST_INIT},
+        "mode": mode,
+        "limits": Limits(test_s=30.0, ranked_s=30.0),
+    }
+    given |= {"benchmarks": [{"size": 8, "seed": 6}]}
+    for count, verdict in (("len(data)", Verdict.ACCEPTED), ("10**15", Verdict.WRONG_ANSWER)):
+        answer = f"{{'count': {count}, 'values': data * 2}}"
+        report = warm(job("", f"def custom_kernel(data):\n    return {answer}\n", **given))
+        assert report.verdict is verdict, report.message
+
+
+WITHOUT_REFERENCE = ORDER.replace("def ref_kernel(data):\n    return data.argsort()\n\n\n", "").replace(
+    "ref_kernel(data)", "data.argsort()"
+)
+
+
+@pytest.mark.parametrize("use", ["index", "abrupt exit"])
+def test_an_answer_that_breaks_the_checker_of_a_task_without_a_reference_is_wrong(
+    warm: Run, use: str
+) -> None:
+    assert "ref_kernel" not in WITHOUT_REFERENCE
+    sources = {"reference.py": WITHOUT_REFERENCE.format(use=USES[use])}
+    for submission in (HUGE, "def custom_kernel(data):\n    return None\n"):
+        assert ends(warm(job("", submission, sources=sources)))[0] is Verdict.WRONG_ANSWER
+    assert warm(job("", HONEST, sources=sources)).verdict is Verdict.ACCEPTED
+
+
 def test_what_a_broken_check_leaves_behind_is_not_held_against_the_reference(warm: Run) -> None:
     use = "torch.set_default_dtype(torch.float64)\n    [found[each] for each in found]\n"
     use += "    torch.set_default_dtype(torch.float32)"

@@ -103,7 +103,7 @@ def checker(body: str) -> str:
 def test_a_good_task_refuses_every_null(trial):
     report = trial(GENERATE, REFERENCE, CHECK)
     assert (report.fault, report.findings, report.notes) == ("", [], [])
-    assert report.tried == 17
+    assert report.tried == 18
 
 
 CONSTANT = {"zeros", "ones", "copy_of_input", "previous_answer", "other_seed"}
@@ -473,7 +473,7 @@ def check_implementation(data, output):
 def test_without_a_reference_what_can_be_made_is_tried_and_the_rest_is_named(trial):
     sorts = "bool(torch.equal(output, data.sort().values))"
     good = trial(GENERATE, NO_REFERENCE.replace("RULE", sorts))
-    assert (good.findings, good.tried) == ([], 6)
+    assert (good.findings, good.tried) == ([], 7)
     assert "previous_answer" in good.notes[0]
     assert "no `ref_kernel`" in good.notes[0]
     order = "bool((output.diff() >= 0).all())"
@@ -638,7 +638,7 @@ def whole(*parts: str, **overrides: Any) -> LintReport:
 def test_the_trial_runs_in_the_judges_sandbox():
     inside = "import os\nassert os.getcwd() == '/job', os.getcwd()\nassert not os.path.exists('/root/.ssh')\n"
     report = whole(inside + GENERATE, REFERENCE, CHECK)
-    assert (report.fault, report.findings, report.tried) == ("", [], 17)
+    assert (report.fault, report.findings, report.tried) == ("", [], 18)
 
 
 def test_a_checker_that_ends_the_process_is_reported():
@@ -655,7 +655,7 @@ def test_a_checker_that_raises_on_hostile_integers_has_refused_them(trial):
     )
     report = trial(GENERATE, ARGSORT, check)
     assert (report.fault, report.findings) == ("", [])
-    assert report.tried == 15
+    assert report.tried == 16
 
 
 TORCH = ", and with another state of PyTorch's generator"

@@ -76,6 +76,11 @@ TASKS = {
     "ignored": ("(x, torch.empty(8, size))", "return data[0] * 2"),
     "out": ("(x, x.flip(0), torch.empty(8, size), size)", "torch.add(data[0], data[1], out=data[2])"),
     "in place": ("x", "data.mul_(2)"),
+    "step": (
+        "{'x': x, 'step': 3, 'rate': 0.5}",
+        "data['step'] += 1; data['x'] -= data['rate'] / data['step']",
+    ),
+    "rare": ("x", "return data[(data > 2) & (data.sum() > 0)]"),
     "update": ("{'x': x, 'sum': torch.zeros(8), 'spare': torch.empty(3)}", "data['sum'] += data['x'].sum(1)"),
 }
 OUT = "a, b, c, n = data\n    torch.add(a, b, out=c)\n    "
@@ -108,6 +113,7 @@ ODD = [
     ("pair", "return Mine(data.max(1).values, data.argmax(1))"),
     ("state", "return {'b': data['b'].clone(), 'w': data['w'] * 2}"),
     ("state", "return collections.defaultdict(list, w=data['w'] * 2, b=data['b'].clone())"),
+    ("rare", "return torch.masked_select(data, (data > 2) & (data.sum() > 0))"),
     ("positive", "return torch.masked_select(data, data > 0.5)"),
     ("sum", "return float(data.sum())"),
     ("sum", "return data.numpy().sum()"),
@@ -144,6 +150,8 @@ ODD = [
     ("out", "data[2].numpy()[...] = data[0].numpy() + data[1].numpy()"),
     ("in place", "data += data"),
     ("in place", "return data.mul_(2)"),
+    ("step", "data['step'] += 1; data['x'] -= data['rate'] / data['step']"),
+    ("step", "data['x'].sub_(0.125); data['step'] = torch.tensor(4)"),
     ("update", "data['sum'].copy_(data['x'].sum(1))"),
     ("update", "data['sum'] = data['x'].sum(1); return data"),
 ]
@@ -211,6 +219,10 @@ WRONG = [
     ("count", "return 0.5", "form: output is a float; expected a int"),
     ("number", "return data", "form: output is a Tensor; expected a float"),
     ("positive", "return data[:0, 0]", "form: output has shape [0]"),
+    # The answers to the first inputs are empty.
+    ("rare", "return data[:0, 0]", "form: output has shape [0]; expected [1]"),
+    ("step", "data['x'].sub_(0.125)", "differs: "),
+    ("step", "data['x'].sub_(0.125); data['step'] = 5", "differs: "),
     (
         "out",
         "pass",

@@ -87,9 +87,8 @@ def test_a_fork_bomb_ends_with_its_job_and_the_next_one_runs(kind: str) -> None:
 def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str) -> None:
     done = bombed(kind)[1]
     ((uid, gid, groups, effective, _bounding, no_new_privileges, seccomp),) = done.printed("who")
-    # Under Landlock they are those of its runner alone.
-    own = {layout.CONTESTANT_ID} if kind == "bubblewrap" else {ids[1] for ids in layout.OWN_IDS}
-    assert uid in own
+    # They are those of its runner alone: the system counts processes by user.
+    assert uid in {ids[1] for ids in layout.OWN_IDS}
     assert {gid, *groups} == {uid}
     # Where files of root's folders are shown, reading them is the one privilege that is left.
     assert int(effective, 16) & ~(1 << 2) == 0
@@ -480,9 +479,18 @@ def test_a_bad_name_is_refused_by_the_harness_too() -> None:
 
 
 READS_COUNTERS = """
-from pathlib import Path
+import os
 counts = [line.split()[-1] for name in ("vmstat", "stat") for line in open(f"/proc/{name}")]
 assert len(counts) > 50 and set(counts) == {"0"}, counts
+assert open("/proc/loadavg").read() == "0.0 0.0 0.0 0/0 0\\n"
+for folder in ("fs", "pressure", "sys/fs"):
+    assert not (os.path.isdir(f"/proc/{folder}") and os.listdir(f"/proc/{folder}")), folder
+try:
+    os.pidfd_open(os.getpid())
+except PermissionError:
+    pass
+else:
+    raise AssertionError("the inode number of a process counts processes")
 def custom_kernel(data):
     return data * 2
 """

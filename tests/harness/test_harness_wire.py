@@ -628,7 +628,6 @@ BAD_TREES = [
     {"k": "record", "t": [__name__, "Pair"], "v": {"left": {"k": "none"}, "up": {"k": "none"}}},
     {"k": "record", "t": [__name__, "Config"], "v": {}},
     {"k": "record", "t": [__name__, "Frozen"], "v": {"value": {"k": "none"}, "other": {"k": "none"}}},
-    {"k": "record", "t": [__name__, "Picky"], "v": {"size": {"k": "int", "v": -1}}},
 ]
 
 
@@ -636,6 +635,15 @@ BAD_TREES = [
 def test_a_tree_that_is_none_is_refused(line: Wire, tree: Any) -> None:
     with pytest.raises(BadTree):
         line.decode(tree)
+
+
+def test_a_record_that_refuses_its_values_is_refused_where_its_class_runs_and_not_in_an_answer(
+    line: Wire,
+) -> None:
+    tree = {"k": "record", "t": [__name__, "Picky"], "v": {"size": {"k": "int", "v": -1}}}
+    with pytest.raises(BadTree):
+        line.decode(tree, dense=False)
+    assert line.decode(tree).size == -1
 
 
 def test_a_record_of_another_class_is_refused_in_an_input_and_only_its_fields_in_an_answer(

@@ -71,6 +71,10 @@ class Form:
     """Those that no operation of torch read."""
     private: frozenset[int] = frozenset()
     """Those whose memory an answer may not use."""
+    varies: bool = False
+    """Whether another input of equal shapes may have an answer of another form."""
+    numbers: frozenset[int] = frozenset()
+    """Leaves of the input that are no tensors and that the reference changed, by number among them."""
     reference_s: float = 0.0
     """Seconds that the reference took for it."""
     described: Any = None
@@ -82,7 +86,7 @@ class Form:
         nbytes = values.output_nbytes(expected, "output")
         count = len(aliasing.leaves(expected))
         value, encoder = values.form_of(expected), values.Encoder()
-        tree = encoder.tree(values.without_scalars(value), "output")
+        tree = encoder.tree(values.outline(value), "output")
         described = {"tree": tree, "table": encoder.table(), "in_place": in_place}
         return cls(value=value, nbytes=nbytes, tensors=count, in_place=in_place, described=described, **uses)
 

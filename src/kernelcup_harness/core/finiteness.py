@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import arrays, values
+from kernelcup_harness.wire import aliasing, arrays
 
 CHUNK = 1 << 24
 """Elements per step, so that a large answer does not need its memory twice."""
@@ -21,7 +21,7 @@ WITHOUT = "torch.float4_e2m1fn_x2"
 
 def is_finite(value: Any) -> bool:
     """Return whether every number of an answer is finite."""
-    return all(leaf_is_finite(leaf) for _, leaf, _ in values.leaf_pairs(value, value))
+    return all(leaf_is_finite(leaf) for _, leaf, _ in aliasing.leaf_pairs(value, value))
 
 
 def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
@@ -29,7 +29,7 @@ def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
 
     Both values have the same structure, and their tensors the same shapes.
     """
-    pairs = values.leaf_pairs(expected, actual)
+    pairs = aliasing.leaf_pairs(expected, actual)
     return next((each for each in pairs if is_unexpected(each[1], each[2])), None)
 
 

@@ -15,7 +15,7 @@ from kernelcup_harness.core.answer import Form
 from kernelcup_harness.core.structure import Dtypes, WritesInput, fitted, structure_fault
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.protocol.spec import SampleName
-from kernelcup_harness.wire import aliasing, devices, values
+from kernelcup_harness.wire import aliasing, devices, records, values
 
 if TYPE_CHECKING:
     from kernelcup_harness.core.check import Place
@@ -74,7 +74,11 @@ class Forms:
         """
         first, alike = self.form(place), self._alike.setdefault((*place.key, signature(data)), {})
         known = list(alike.values())
-        agree = len(known) >= ALIKE and all(form.described == known[0].described for form in known)
+        agree = (
+            len(known) >= ALIKE
+            and not first.varies
+            and all(form.described == known[0].described for form in known)
+        )
         if not agree or structure_fault(known[0].value, output, dtypes=self._dtypes):
             expected = self._task.expected(self._make_input(place, sample))
             alike[sample] = Form.of(expected, in_place=first.in_place)
@@ -94,9 +98,16 @@ class Forms:
             raise WritesInput(f"tensor {number} of the input was changed, which the reference only reads")
         mine, left = list(aliasing.named_leaves(data, "data")), aliasing.leaves(output)
         parts = iter([own.clone() if n in more else left[n] for n, (_, own) in enumerate(mine)])
+        found = iter(enumerate(others(output)))
+
+        def other(own: Any) -> Any:
+            at, given = next(found)
+            return given if at in self.form(place).numbers else own
+
         names = ", ".join(mine[number][0] for number in sorted(written)[:5])
         text = f"this task works in place: the answer has to be written into {names}, which was not changed"
-        return values.with_tensors(data, lambda _own: next(parts)), "" if changed else text
+        rebuilt = values.with_tensors(data, lambda _own: next(parts), other, records.assembled)
+        return rebuilt, "" if changed else text
 
     def _observed(self, place: Place, sample: SampleName) -> Form:
         """Return the form of the answer to an input, with what the reference did to that."""
@@ -118,6 +129,8 @@ class Forms:
             written=frozenset(used.written | differing(before, after)),
             unread=numbers - used.read,
             private=numbers - aliasing.shared(aliasing.leaves(output), given),
+            varies=used.varies,
+            numbers=differing_numbers(before, output) if self._task.in_place else frozenset(),
         )
         form = replace(form, reference_s=took_s)
         self._alike.setdefault((*place.key, signature(before)), {})[sample] = form
@@ -137,6 +150,20 @@ def signature(data: Any) -> str:
     encoder = values.Encoder()
     plain = values.with_tensors(data, aliasing.DETACH, lambda leaf: 0.0 if isinstance(leaf, float) else leaf)
     return repr((encoder.tree(plain, "input"), encoder.table()))
+
+
+def others(value: Any) -> list[Any]:
+    """Return the leaves of a value that are no tensors, in the order of its tree."""
+    found: list[Any] = []
+    values.with_tensors(value, lambda tensor: tensor, found.append, lambda _kind, fields: fields)
+    return found
+
+
+def differing_numbers(one: Any, other: Any) -> frozenset[int]:
+    """Return the leaves, by number among those that are no tensors, in which two values of one form differ."""
+    return frozenset(
+        n for n, pair in enumerate(zip(others(one), others(other), strict=True)) if pair[0] != pair[1]
+    )
 
 
 def differing(one: Any, other: Any) -> set[int]:

@@ -193,10 +193,9 @@ def named_parts(expected: Any, named: dict[Any, Any], actual: Any, dtypes: Dtype
         return {key: fitted(part, given[key], dtypes, f"{where}[{key!r}]") for key, part in named.items()}
     parts = {name: fitted(part, given[name], dtypes, f"{where}.{name}") for name, part in named.items()}
     try:
-        return records.build_record(type(expected), parts)
+        return records.assembled(type(expected), parts)
     except Exception as error:
-        # The task's own class may refuse values.
-        raise Misfit(f"{where}: no {type(expected).__name__} has these values") from error
+        raise Misfit(f"{where}: a {type(expected).__name__} cannot be built") from error
 
 
 def key_names(mapping: dict[Any, Any]) -> list[str]:

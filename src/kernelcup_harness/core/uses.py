@@ -31,6 +31,10 @@ def unseen_by_dynamo(dispatch: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
+VARYING = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
+"""Operations such as ``nonzero`` and ``item``."""
+
+
 class Uses(LightMode):
     """A mode that records which of some tensors are read and written, even through views.
 
@@ -44,11 +48,14 @@ class Uses(LightMode):
             self._numbers.setdefault(memory_of(tensor), set()).add(number)
         self.read: set[int] = set()
         self.written: set[int] = set()
+        self.varies = False
+        """Whether a shape or a number followed from contents of a tensor."""
 
     @unseen_by_dynamo
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Record one operation and run it."""
         kwargs = kwargs or {}
+        self.varies = self.varies or not VARYING.isdisjoint(func.tags)
         # Of its argument, an operation like ``torch.empty_like`` takes the form.
         reads = isinstance(func, torch._ops.OpOverload) and not func.is_view
         if reads and not func.overloadpacket.__name__.endswith("_like"):

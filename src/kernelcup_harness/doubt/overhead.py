@@ -90,5 +90,5 @@ class Overheads:
 def use_noop(caller: Caller, form: Form | None) -> None:
     """Have a contestant compute nothing: it answers in this form with whatever its memory holds."""
     encoder = values.Encoder()
-    tree = encoder.tree(form.value if form is not None else None, "output")
+    tree = encoder.tree(values.outline(form.value) if form is not None else None, "output")
     caller.line.ask(UseNoop(tree=tree, table=encoder.table()), Ready, timeout_s=TIMEOUT_S)

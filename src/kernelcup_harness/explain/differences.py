@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.protocol import Difference, Mismatch
+from kernelcup_harness.wire import aliasing
 from kernelcup_harness.wire import values as wire
 
 SHOWN = 5
@@ -30,7 +31,9 @@ def first_mismatch(
     ``tolerance`` is ``(relative, absolute)`` as the task's checker names it, None for the default of
     the dtype.
     """
-    found = (leaf_mismatch(e, a, tolerance, path) for path, e, a in wire.leaf_pairs(expected, actual, where))
+    found = (
+        leaf_mismatch(e, a, tolerance, path) for path, e, a in aliasing.leaf_pairs(expected, actual, where)
+    )
     return next((each for each in found if each is not None), None)
 
 

@@ -30,6 +30,8 @@ COUNTERS = (
     "buddyinfo",
     "diskstats",
     "interrupts",
+    "key-users",
+    "loadavg",
     "pagetypeinfo",
     "schedstat",
     "slabinfo",
@@ -39,6 +41,8 @@ COUNTERS = (
     "zoneinfo",
 )
 """Files of /proc that count what has happened on the machine: a job could leave numbers there for a later one."""
+COUNTING_FOLDERS = ("/proc/fs", "/proc/pressure", "/proc/sys/fs")
+"""Folders of such files."""
 
 
 def describe() -> dict[str, str]:
@@ -94,7 +98,7 @@ def zeroed_counters() -> dict[str, str]:
     made = {}
     for name in COUNTERS:
         with contextlib.suppress(OSError):
-            made[f"/proc/{name}"] = re.sub(r"(?<=\s)\d+", "0", Path("/proc", name).read_text())
+            made[f"/proc/{name}"] = re.sub(r"(?<![^\s./])\d+", "0", Path("/proc", name).read_text())
     return made
 
 
@@ -121,6 +125,8 @@ def become(user_id: int) -> list[str]:
 def file_systems(box: Sandbox) -> list[str]:
     """Return the options that build the tree of files."""
     options = ["--proc", "/proc", "--dev", "/dev"]
+    for folder in filter(os.path.isdir, COUNTING_FOLDERS):
+        options += ["--perms", "0555", "--size", "4096", "--tmpfs", folder]
     options += ["--perms", "1777", "--size", str(box.shared_memory_bytes), "--tmpfs", "/dev/shm"]
     for folder in SYSTEM_FOLDERS:
         options += system_folder(folder)

@@ -1,8 +1,9 @@
-"""User ids of one runner alone, for a sandbox in which jobs share /dev/shm with the machine.
+"""User ids of one runner alone: the machine counts processes by user, and one job could leave none to another.
 
-Its owner is the one mark of a file there that a job cannot change. So no two runners have an id in common:
-each holds a set of them by a lock, which ends with it. Files of an id are removed before its next process
-starts and after the job, and those of killed runners before the next job. Only root can do this.
+In a sandbox in which jobs share /dev/shm with the machine, the owner is the one mark of a file there that a job cannot
+change. So no two runners have an id in common: each holds a set of them by a lock, which ends with it. Files of an id
+are removed before its next process starts and after the job, and those of killed runners before the next job. Only
+root can do this.
 """
 
 from __future__ import annotations

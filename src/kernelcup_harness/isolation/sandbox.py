@@ -189,10 +189,10 @@ def confine(
     environment = {**environment, "USER": "kernelcup", "LOGNAME": "kernelcup"}
     if box.devices is not None:
         environment |= box.devices.environment
-    if kind is Kind.BUBBLEWRAP:
-        return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment)
     if os.getuid() == 0:
         box = dataclasses.replace(box, user_id=job_users.begin(box.user_id))
+    if kind is Kind.BUBBLEWRAP:
+        return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment)
     scratch, reads_all = scratch_folder(box.user_id), not python_runs(reads_all=False)
     return by_landlock(box, argv, environment, scratch, reads_all=reads_all)
 

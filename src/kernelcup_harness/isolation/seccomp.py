@@ -33,9 +33,9 @@ ERROR = 0x00050000
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENT_AT, SECOND_ARGUMENT_AT, LAST_ARGUMENT_AT = 0, 4, 16, 24, 56
 X32_BIT = 0x40000000
 
-# CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
-NAMESPACE_FLAGS = (
-    0x80 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+# CLONE_NEWTIME, CLONE_PIDFD, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+CLONE_FLAGS = (
+    0x80 | 0x1000 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 
 # The numbers that all architectures share since Linux 5.0.
@@ -49,6 +49,8 @@ COMMON = {
     "fsconfig": 431,
     "fsmount": 432,
     "fspick": 433,
+    # The inode number of a process counts all processes of the machine.
+    "pidfd_open": 434,
     "pidfd_getfd": 438,
     "process_madvise": 440,
     "mount_setattr": 442,
@@ -222,7 +224,7 @@ def program(
         code += without_flags(number, 0xFFFFFFFF, error=errno.EOPNOTSUPP, at=LAST_ARGUMENT_AT)
     # The flags of clone3 lie behind a pointer; without it the C library falls back to clone.
     code += [instruction(JUMP_EQUAL, clone3, 0, 1), instruction(RETURN, ERROR | errno.ENOSYS)]
-    code += without_flags(clone, NAMESPACE_FLAGS, error=errno.EPERM)
+    code += without_flags(clone, CLONE_FLAGS, error=errno.EPERM)
     if isolated:
         code += one_of(socket, NETWORK_FAMILIES if network else LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
     else:

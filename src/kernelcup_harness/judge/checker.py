@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.core import arithmetic
 from kernelcup_harness.core.check import CHECK_S
 from kernelcup_harness.core.task import TaskCode, TaskFault, seed_everything
 from kernelcup_harness.core.verdict import MachineFailed, is_out_of_memory
@@ -25,6 +24,7 @@ from kernelcup_harness.device import accelerators, memory
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.isolation import environments, job_environment, processes
+from kernelcup_harness.judge import arithmetic
 from kernelcup_harness.judge.fork_server import ForkServer
 from kernelcup_harness.protocol import JobSpec, Mismatch
 from kernelcup_harness.submission.languages import task_functions

@@ -28,6 +28,8 @@ LOWER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 # Formats that PyTorch stores but hardly computes with are treated as bytes.
 UNWORKABLE = re.compile(r"torch\.(u?int[1-7]|float4_\w+|complex32)")
 
+SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 Change = Callable[[str, torch.Tensor], torch.Tensor]
 
 
@@ -189,6 +191,14 @@ def infinite(leaf: torch.Tensor) -> torch.Tensor:
     return filled(leaf, float("inf"))
 
 
+def largest(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of that form full of the largest finite number, or the tensor itself if it holds no fractions."""
+    if not (leaf.is_floating_point() or leaf.is_complex()):
+        return leaf
+    wide = torch.complex128 if leaf.is_complex() else torch.float64
+    return torch.full(leaf.shape, torch.finfo(leaf.dtype).max, dtype=wide, device=leaf.device).to(leaf.dtype)
+
+
 def half_nan(leaf: torch.Tensor) -> torch.Tensor:
     """Return the tensor with NaN in its second half, or unchanged if its dtype has none."""
     flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
@@ -215,11 +225,15 @@ def other_forms(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def hostile_integers(leaf: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return tensors of that form full of negative and of very large integers; nothing for another kind of dtype."""
+    """Return tensors of that form of integers that are negative, very large, or far off; nothing for other dtypes."""
     if leaf.dtype is torch.bool or leaf.is_floating_point() or leaf.is_complex():
         return {}
     low, high = torch.iinfo(leaf.dtype).min, min(torch.iinfo(leaf.dtype).max, 2**63 - 1)
-    return {f"all {number}": torch.full_like(leaf, number) for number in {max(-1, low), low, high}}
+    made = {f"all {number}": torch.full_like(leaf, number) for number in {max(-1, low), low, high}}
+    highest = leaf.contiguous().view(SIGNED[leaf.itemsize])
+    return made | {
+        "the highest bit of each flipped": (highest ^ torch.iinfo(highest.dtype).min).view(leaf.dtype)
+    }
 
 
 def copies(leaf: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:

@@ -211,6 +211,7 @@ class Sample(Input):
         for null, how, make, fill in (
             (Null.NAN, "all NaN", null_submissions.nan, null_submissions.nan),
             (Null.INFINITE, "all infinite", null_submissions.infinite, null_submissions.infinite),
+            (Null.INFINITE, "all as large as can be", null_submissions.largest, null_submissions.largest),
             (Null.HALF_NAN, "the second half NaN", null_submissions.half_nan, null_submissions.nan),
         ):
             # Integers and some 8-bit formats cannot hold it.
@@ -331,6 +332,10 @@ class BlindSample(Input):
             Null.UNINITIALISED: ("random bytes in the form of {}", null_submissions.uninitialised),
             Null.NAN: ("NaN in the form of {}", null_submissions.nan),
             Null.INFINITE: ("infinities in the form of {}", null_submissions.infinite),
+            Null.OTHER_FORM: (
+                "no elements in the place of {}",
+                lambda leaf: leaf[..., :0] if leaf.dim() else leaf,
+            ),
         }
         for form, value in forms.items():
             for null, (how, make) in makers.items():

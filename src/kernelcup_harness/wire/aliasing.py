@@ -39,6 +39,23 @@ def named_leaves(value: Any, where: str) -> Iterator[tuple[str, torch.Tensor]]:
         yield from named_leaves(part, path)
 
 
+def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each leaf of two values of the same structure, with its path."""
+    if (fields := records.record_fields(expected)) is not None:
+        for name in fields:
+            yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+    elif isinstance(expected, (list, tuple)):
+        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+            yield from leaf_pairs(left, right, f"{where}[{i}]")
+    elif isinstance(expected, dict):
+        for key in expected:
+            yield from leaf_pairs(expected[key], actual[key], f"{where}[{key!r}]")
+    elif arrays.is_array(expected):
+        yield where, arrays.as_tensor(expected), arrays.as_tensor(actual)
+    else:
+        yield where, expected, actual
+
+
 def shared(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> set[int]:
     """Return the inputs, by number, whose memory an output overlaps."""
     mine = [extent(tensor) for tensor in outputs if tensor.numel()]

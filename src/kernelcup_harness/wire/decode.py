@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.wire import arrays
-from kernelcup_harness.wire.records import Fields, build_record, field_names
+from kernelcup_harness.wire.records import Fields, assembled, build_record, field_names
 from kernelcup_harness.wire.values import (
     DTYPES,
     GUARD_BYTES,
@@ -119,7 +119,8 @@ class Decoder:
             raise BadTree(f"{name} is neither a dataclass nor a namedtuple")
         if fields.keys() != set(field_names(kind)):
             raise BadTree(f"{name} without its fields, or with others")
-        return build_record(kind, fields)
+        # An answer may hold anything, and this may be the judge.
+        return (assembled if self._dense else build_record)(kind, fields)
 
     def _tensor(self, entry: Any) -> torch.Tensor:
         try:

@@ -41,3 +41,13 @@ def build_record(kind: type, fields: dict[str, Any]) -> Any:
     for name in fields.keys() - initial:
         object.__setattr__(made, name, fields[name])
     return made
+
+
+def assembled(kind: type, fields: dict[str, Any]) -> Any:
+    """Return a dataclass or namedtuple with these fields, without running code of the class: it may not bear them."""
+    if not dataclasses.is_dataclass(kind):
+        return tuple.__new__(kind, [fields[name] for name in field_names(kind)])
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made

@@ -11,11 +11,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import fcntl
+import functools
 import math
 import mmap
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -323,29 +324,15 @@ def dense_strides(shape: list[int]) -> list[int]:
     return strides[::-1]
 
 
-def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
-    """Yield each leaf of two values of the same structure, with its path."""
-    if (fields := record_fields(expected)) is not None:
-        for name in fields:
-            yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
-    elif isinstance(expected, (list, tuple)):
-        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
-            yield from leaf_pairs(left, right, f"{where}[{i}]")
-    elif isinstance(expected, dict):
-        for key in expected:
-            yield from leaf_pairs(expected[key], actual[key], f"{where}[{key!r}]")
-    elif arrays.is_array(expected):
-        yield where, arrays.as_tensor(expected), arrays.as_tensor(actual)
-    else:
-        yield where, expected, actual
-
-
 def with_tensors(
     value: Any,
     change: Callable[[torch.Tensor], torch.Tensor],
     other: Callable[[Any], Any] = lambda leaf: leaf,
+    build: Callable[[type, dict[str, Any]], Any] = build_record,
 ) -> Any:
     """Return the value with ``change`` applied to every plain dense tensor and ``other`` to all other leaves.
+
+    ``build`` makes a record of its fields.
 
     Arrays are changed as tensors. Containers of derived classes become plain ones, as on the wire.
     """
@@ -353,15 +340,15 @@ def with_tensors(
         return arrays.as_array(change(arrays.as_tensor(value))) if arrays.can_carry(value) else value
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return change(value)
+    inside = functools.partial(with_tensors, change=change, other=other, build=build)
     fields = record_fields(value)
     if fields is not None:
-        changed = {name: with_tensors(getattr(value, name), change, other) for name in fields}
-        return build_record(type(value), changed)
+        return build(type(value), {name: inside(getattr(value, name)) for name in fields})
     if isinstance(value, (list, tuple)):
-        items = [with_tensors(item, change, other) for item in value]
+        items = [inside(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: with_tensors(item, change, other) for key, item in value.items()}
+        return {key: inside(item) for key, item in value.items()}
     return other(value)
 
 
@@ -381,13 +368,14 @@ def form_of(value: Any) -> Any:
     return with_tensors(value, small)
 
 
-def without_scalars(value: Any) -> Any:
-    """Return the value with numbers and texts that are zero or empty in the place of others."""
+def outline(value: Any) -> Any:
+    """Return what a contestant may know of the form of an answer: dicts for records, whose classes it may not have,
+    and numbers and texts that are zero or empty in the place of others."""
 
     def blank(leaf: Any) -> Any:
         return type(leaf)() if isinstance(leaf, (bool, int, float, complex, str)) else leaf
 
-    return with_tensors(value, lambda tensor: tensor, blank)
+    return with_tensors(value, lambda tensor: tensor, blank, lambda _kind, fields: fields)
 
 
 def output_nbytes(value: Any, path: str = "value") -> int:

@@ -711,8 +711,8 @@ def test_how_far_a_job_is_can_be_read_elsewhere(stage) -> None:
     submission = stage.submit()
     told = [
         {"event": "stage", "stage": "tests", "limit_s": 9.0, "cases": 3},
-        {"event": "case", "stage": "tests", "case": 0, "verdict": "accepted", "hidden": True},
-        {"event": "case", "stage": "tests", "case": 1, "verdict": "accepted", "hidden": True},
+        {"event": "case", "stage": "tests", "case": 0, "verdict": "accepted", "hidden": False},
+        {"event": "case", "stage": "tests", "case": 1, "verdict": "accepted", "hidden": False},
         {"event": "sample", "stage": "tests", "case": 1, "samples": 5},
         {"event": "stage_end", "stage": "tests", "verdict": "accepted", "reason": "", "message": "secret"},
     ]
@@ -741,6 +741,18 @@ def test_cases_are_noted_now_and_then(stage, db) -> None:
         seconds.wait(0.2)
     found = [each.data["case"] for each in events.since(db, submission.id, 0) if each.kind == "progress"]
     assert found == [0, 3, 6, 9]
+
+
+def test_hidden_cases_are_not_noted_one_by_one(stage, db) -> None:
+    """When each of them ends would tell their author how long it took."""
+    submission = stage.submit()
+    seconds = FakeSeconds()
+    notes = ProgressNotes(db, stage.job(submission), clock=stage.clock, monotonic=seconds)
+    for case in range(4):
+        notes.take({"event": "case", "stage": "tests", "case": case, "hidden": case > 0})
+        seconds.wait(9.0)
+    found = [each.data["case"] for each in events.since(db, submission.id, 0) if each.kind == "progress"]
+    assert found == [0]
 
 
 def test_a_run_is_kept_though_its_progress_cannot_be_noted(stage, monkeypatch, caplog) -> None:

@@ -90,7 +90,8 @@ class ProgressNotes:
     """Records in the database how far an attempt is, for viewers elsewhere.
 
     Stages are recorded when they begin and end, public cases from time to time. Only the number of a case is recorded:
-    viewers may not be allowed to know more, nor how long each hidden case takes. If an event cannot be stored it is dropped, and the run goes on.
+    viewers may not be allowed to know more, nor how long each hidden case takes. If an event cannot be stored it is
+    dropped, and the run goes on.
     """
 
     def __init__(

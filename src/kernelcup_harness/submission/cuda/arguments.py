@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.submission.port import FunctionFailed
-from kernelcup_harness.wire import values
+from kernelcup_harness.wire import aliasing, values
 
 MAX_RANK = 16
 MAX_MESSAGE = 4096
@@ -90,7 +90,7 @@ class Arguments:
     """
 
     def __init__(self, value: Any, *, gpu: bool) -> None:
-        leaves = list(values.leaf_pairs(value, value, ""))
+        leaves = list(aliasing.leaf_pairs(value, value, ""))
         tensors = [(path, leaf) for path, leaf, _ in leaves if isinstance(leaf, torch.Tensor)]
         scalars = [(path, leaf) for path, leaf, _ in leaves if not isinstance(leaf, torch.Tensor)]
         self.tensors = (Tensor * len(tensors))(*(tensor_of(path, leaf, gpu=gpu) for path, leaf in tensors))

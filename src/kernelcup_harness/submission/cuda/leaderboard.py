@@ -18,7 +18,7 @@ from kernelcup_harness.protocol import CudaBuild
 from kernelcup_harness.submission.cuda import arguments, compiling, options
 from kernelcup_harness.submission.cuda.arguments import HOST, Arguments, Context, Scalar, Tensor
 from kernelcup_harness.submission.port import FunctionFailed, NotCompiled
-from kernelcup_harness.wire import devices, values
+from kernelcup_harness.wire import aliasing, devices, values
 
 MOST = 256
 """``KC_MAX_ARGS``."""
@@ -228,7 +228,7 @@ def scalar_value(scalar: Scalar) -> Any:
 
 def first_difference(expected: Any, actual: Any, build: CudaBuild) -> str:
     """Return the first part of an answer that is off by more than the tolerances, empty if none is."""
-    for path, right, wrong in values.leaf_pairs(expected, actual):
+    for path, right, wrong in aliasing.leaf_pairs(expected, actual):
         if not isinstance(right, torch.Tensor):
             if right != wrong:
                 return f"{path} is {wrong!r}; expected {right!r}"
