@@ -43,7 +43,8 @@ def test_a_final_without_a_gpu_goes_by_intervals(cup: Cup) -> None:
     (cup.folder / "copy").mkdir()
     cup.write("copy/task.yml", TASK)
     cup.write("copy/reference.py", REFERENCE)
-    cup.write("kernelcup.toml", '[[devices]]\nname = "cpu"\nbackend = "cpu"\n')
+    config = cup.folder / "kernelcup.toml"
+    config.write_text(config.read_text() + '\n[[devices]]\nname = "cpu"\nbackend = "cpu"\n')
     cup.json("board", "create", "copy", "--device", "cpu", "--cpu-times", "--deadline", "2999-12-31")
     for user, wait_s in WAITS.items():
         cup.json("submit", cup.write(f"{user}.py", submission(wait_s)), "--user", user, "--board", "copy")

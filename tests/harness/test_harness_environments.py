@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness_runs import quick_spec, run
 
-from kernelcup_harness.isolation import environments
+from kernelcup_harness.isolation import environments, sandbox
 from kernelcup_harness.protocol import Reason, Verdict
 
 USES = """
@@ -51,6 +51,7 @@ def test_a_job_without_an_environment_does_not_see_one_and_names_the_default(mac
     assert (named["name"], len(named["hash"])) == ("default", 64)
 
 
+@pytest.mark.skipif(not sandbox.is_there(), reason="no sandbox")
 def test_a_submission_cannot_change_its_environment(machine: dict[str, str]) -> None:
     found = run(quick_spec(CHANGES, environment="demo"), machine)
 
