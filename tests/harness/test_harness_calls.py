@@ -140,15 +140,17 @@ def test_an_answer_has_the_output_and_both_times(table: Table) -> None:
 
 def test_the_input_arrives_as_it_is(table: Table) -> None:
     data = {"x": torch.arange(6.0).reshape(2, 3).t(), "n": 3}
-    seen = []
+    seen, told = [], []
 
     def reply(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
+        told.append(frame["leaves"])
         decoder = decode.Decoder(arenas["inputs"], frame["table"], no_records, dense=False)
         seen.append(decoder.value(frame["tree"]))
         return done(None)(frame, arenas) or {}
 
     table.call(reply, data)
-    assert seen[0]["n"] == 3
+    assert seen[0]["n"] is None
+    assert told == [[{"k": "int", "v": 3}]]
     assert torch.equal(seen[0]["x"], data["x"])
     assert seen[0]["x"].stride() == data["x"].stride()
 

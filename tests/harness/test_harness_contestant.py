@@ -14,13 +14,13 @@ import pytest
 import torch
 from inside import closing_memory, serve, working_in
 
-from kernelcup_harness.contestant import main
+from kernelcup_harness.contestant import inputs, main
 from kernelcup_harness.core.answer import NOISE, Answer, CallFailed, Form
 from kernelcup_harness.core.call import Caller
 from kernelcup_harness.doubt import overhead
 from kernelcup_harness.wire import decode, devices, values
 from kernelcup_harness.wire.channel import Channel
-from kernelcup_harness.wire.messages import Done
+from kernelcup_harness.wire.messages import Done, InputLayout
 
 
 class Bench:
@@ -203,6 +203,25 @@ def test_a_kernel_that_computes_nothing_is_gone_with_the_memory_of_its_calls(ben
     bench.caller.forget(timeout_s=10.0)
     with pytest.raises(CallFailed):
         bench.call(torch.ones(3))
+
+
+def test_numbers_and_texts_of_an_input_are_told_with_the_call(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reaches the contestant when it makes the tensors is not timed: 9 ms of 47 were left of a task of numbers."""
+    early: list[Any] = []
+    describe = inputs.Slot.describe
+
+    def noted(self: inputs.Slot, layout: InputLayout) -> None:
+        describe(self, layout)
+        early.append((self.data["factor"], self.data["more"]))
+
+    monkeypatch.setattr(inputs.Slot, "describe", noted)
+    bench.load("def custom_kernel(data):\n    return data['x'] * data['factor'] + len(data['more'][0])\n")
+    for factor, text in ((3, "ab"), (5, "")):
+        data = {"x": torch.ones(2), "factor": factor, "more": (text, torch.zeros(1), [1.5, None, True])}
+        assert bench.call(data).output.tolist() == [factor + len(text)] * 2
+    assert [(each[0], each[1][0], each[1][2]) for each in early] == [(None, None, [None] * 3)] * 2
 
 
 def test_memory_that_is_forgotten_is_unmapped_in_both_processes(bench: Bench) -> None:

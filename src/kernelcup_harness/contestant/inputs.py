@@ -48,7 +48,8 @@ class Slot:
             self._on_device = None
             self._on_device = torch.empty(layout.bytes, dtype=torch.uint8, device="cuda")
         self.size, self.in_place = layout.bytes, layout.in_place
-        decoder = decode.Decoder(self, layout.table, decode.importing_record_type, dense=False)
+        record_type = decode.importing_record_type
+        decoder = decode.Decoder(self, layout.table, record_type, dense=False, runs=not layout.later)
         self.data = decoder.value(layout.tree)
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
@@ -73,6 +74,13 @@ class Slot:
             assert self.arena is not None
             part = slice(offset, self.size if nbytes is None else offset + nbytes)
             self._on_device[part].copy_(self.arena.bytes[part])
+
+    def complete(self, leaves: list[Any] | None) -> None:
+        """Put numbers and texts in their places."""
+        if leaves is not None:
+            decoder = decode.Decoder(self, [], decode.importing_record_type, dense=False)
+            found = map(decoder.value, leaves)
+            self.data = values.with_tensors(self.data, lambda tensor: tensor, lambda _blank: next(found))
 
     def close(self) -> None:
         """Free the shared memory."""

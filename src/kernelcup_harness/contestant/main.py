@@ -168,6 +168,7 @@ class Contestant:
         assert self._kernel is not None
         slot = self._slots[message.slot]
         slot.fill()
+        slot.complete(message.leaves)
         self._settle()
         if message.profile:
             kernel, data = self._kernel, slot.data

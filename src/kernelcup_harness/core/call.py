@@ -125,14 +125,7 @@ class Caller:
         and the answer's copy: an answer that lies in them is lost. Raise as :meth:`call` does.
         """
         until = time.monotonic() + timeout_s
-        encoder = values.Encoder()
-        layout = InputLayout(
-            tree=encoder.tree(data, "input"),
-            table=encoder.table(),
-            bytes=max(1, encoder.nbytes),
-            in_place=form is not None and form.in_place,
-            answer=form.described if form is not None else None,
-        )
+        encoder, layout, leaves = laid_out(data, form)
         slot = self._next_slot(encoder.nbytes)
         arena = self._inputs[slot] = self._arena(ArenaName.INPUTS, self._inputs.get(slot), encoder.nbytes)
         arena.pin(encoder.nbytes)
@@ -140,7 +133,7 @@ class Caller:
         staged = self._staged_on_host(encoder)
         # This creates the tensors over whatever the memory holds.
         self._give(slot, layout, timeout_s)
-        frame = pack(Go(slot=slot, profile=profile, held=bool(private)))
+        frame = pack(Go(slot=slot, profile=profile, held=bool(private), leaves=leaves or None))
         begin = time.perf_counter_ns()
         if staged is None:
             encoder.write(arena)
@@ -234,6 +227,25 @@ class Caller:
         made = values.Arena.create(max(size, SMALLEST_ARENA))
         self._fresh[name] = made.fd
         return made
+
+
+def laid_out(data: Any, form: Form | None) -> tuple[values.Encoder, InputLayout, list[Any]]:
+    """Return the encoder of an input, its layout, and its numbers and texts.
+
+    These are told once the clock runs, when the tensors are written: they are of the input as well.
+    """
+    encoder = values.Encoder()
+    tree = encoder.tree(data, "input")
+    leaves = decode.take_leaves(tree)
+    layout = InputLayout(
+        tree=tree,
+        table=encoder.table(),
+        bytes=max(1, encoder.nbytes),
+        in_place=form is not None and form.in_place,
+        answer=form.described if form is not None else None,
+        later=bool(leaves),
+    )
+    return encoder, layout, leaves
 
 
 def overwritten(

@@ -47,10 +47,14 @@ class Decoder:
 
     Nothing in the tree is trusted: names, counts, sizes and offsets are all checked, and
     :class:`BadTree` is raised if any is invalid. With ``dense``, tensors are contiguous and laid out
-    as by a guarded :class:`Encoder`: the agreed form of outputs.
+    as by a guarded :class:`Encoder`: the agreed form of outputs. Unless it ``runs``, no code of classes is run.
     """
 
-    def __init__(self, memory: Memory, table: object, record_type: RecordType, *, dense: bool) -> None:
+    def __init__(
+        self, memory: Memory, table: object, record_type: RecordType, *, dense: bool, runs: bool = True
+    ) -> None:
+        # An answer may hold anything, and this may be the judge; a class may not bear an input without its numbers.
+        self._build = build_record if runs and not dense else assembled
         self._memory = memory
         self._record_type = record_type
         self._dense = dense
@@ -119,8 +123,7 @@ class Decoder:
             raise BadTree(f"{name} is neither a dataclass nor a namedtuple")
         if fields.keys() != set(field_names(kind)):
             raise BadTree(f"{name} without its fields, or with others")
-        # An answer may hold anything, and this may be the judge.
-        return (assembled if self._dense else build_record)(kind, fields)
+        return self._build(kind, fields)
 
     def _tensor(self, entry: Any) -> torch.Tensor:
         try:
@@ -206,3 +209,23 @@ BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
     "dict": Decoder.mapping,
     "record": Decoder.record,
 }
+
+
+def take_leaves(node: Any) -> list[Any]:
+    """Take numbers and texts out of an encoder's tree, so that nothing is in their places; return them in its order."""
+    kind, inside = node["k"], node.get("v")
+    if kind in ("list", "tuple", "dict", "record"):
+        parts = (
+            [item for _, item in inside]
+            if kind == "dict"
+            else inside.values()
+            if kind == "record"
+            else inside
+        )
+        return [leaf for part in parts for leaf in take_leaves(part)]
+    if kind in ("tensor", "array"):
+        return []
+    leaf = dict(node)
+    node.clear()
+    node["k"] = "none"
+    return [leaf]

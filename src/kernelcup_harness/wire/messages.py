@@ -169,6 +169,8 @@ class InputLayout:
     """Whether a call's answer is its input afterwards, whatever it returns."""
     answer: Raw = None
     """The form of the answer, see ``Form.described``."""
+    later: bool = False
+    """Whether numbers and texts come with the call: until then nothing stands in their places."""
 
 
 class Load(Message, name="load"):
@@ -193,6 +195,8 @@ class Go(Message, name="go"):
     profile: bool
     held: bool = False
     """Whether the answer waits for `take`."""
+    leaves: Raw = None
+    """Numbers and texts of the input in the order of its tree, if they come with the call."""
 
 
 class Take(Message, name="take"):
