@@ -65,7 +65,7 @@ class FakeDevice:
         self.now_ns = 1_000_000
         self.kernels: list[Kernel] = []
         self.haunted = False
-        """Whether another program's kernel follows the next copy of an answer."""
+        """Whether another program's kernel runs beside the next mark."""
         self._is_swept = False
 
     def work(self, lasts_ns: int, dispatches: int = 1) -> None:
@@ -78,13 +78,16 @@ class FakeDevice:
         self.work(SWEEP_NS, SWEEP)
         self._is_swept = True
 
+    def mark(self, lengths_ns: Sequence[int]) -> None:
+        """Do nothing for so many nanoseconds, one time after the other."""
+        for lasts_ns in lengths_ns:
+            self.work(lasts_ns, 2 if self.haunted else 1)
+            self.haunted = False
+
     def settle(self) -> None:
         """Do what the judge has queued: inputs belong to the sweep, everything else is the copy of an answer."""
         if not self._is_swept:
             self.work(COPY_NS, COPY)
-            if self.haunted:
-                self.work(COPY_NS, COPY + 1)
-            self.haunted = False
         self._is_swept = False
 
     def perf_counter_ns(self) -> int:
@@ -92,7 +95,7 @@ class FakeDevice:
         return self.now_ns
 
     def sleep(self, seconds: float) -> None:
-        """Be idle, as while the judge sleeps."""
+        """Be idle."""
         self.now_ns += int(seconds * 1e9)
 
 

@@ -255,13 +255,19 @@ class FakeEngine:
         self._sets.append(graphs)
         count = len(self._sets[-1])
         names, ran = ["a priority of kernel f"], [RAN]
-        return Rebuilt(list(range(count)), [NODES] * count, names, list(self.foreign), ran)
+        return Rebuilt(
+            list(range(count)), [NODES] * count, self.shapes(count), names, list(self.foreign), ran
+        )
+
+    def shapes(self, count: int) -> list[str]:
+        """Say that all graphs do the same."""
+        return ["same"] * count
 
     def cut(self, graph: Callable[[], None]) -> Rebuilt:
         """Cut a call into two steps: a copy, and a kernel that does all the work."""
         self._cuts.add(len(self._sets))
         self._sets.append([graph, lambda: None])
-        return Rebuilt([0, 1], [2, 1], ran=[RAN], steps=[NO_KERNEL, 0])
+        return Rebuilt([0, 1], [2, 1], ["copy", "kernel"], ran=[RAN], steps=[NO_KERNEL, 0])
 
     def fire(self, group: int, place: int) -> int | None:
         if group in self._cuts:
@@ -371,8 +377,7 @@ def judged_in_room(
     with (
         fake_window() as shared,
         patch.object(session, "GpuMapping", lambda _part: shared),
-        patch.object(witnessed, "Sweep", lambda: shared.gpu.sweep),
-        patch.object(witnessed, "time", shared.gpu),
+        patch.object(witnessed, "OwnWork", lambda: shared.gpu),
         patch.object(timed_replays, "time", shared.gpu),
     ):
         contestants = contestants_of(spec)

@@ -259,7 +259,7 @@ class Engine:
         os.fstat(fd)
 
     def load(self, _data: bytes, _cut: int | None = None) -> Rebuilt:
-        return Rebuilt([1, 2, 3, 4], [1] * 4)
+        return Rebuilt([1, 2, 3, 4], [1] * 4, ["same"] * 4)
 
     def fire(self, group: int, place: int) -> int | None:
         assert group in range(2)
@@ -332,7 +332,14 @@ def test_replies_of_the_timer(shared: FakeWindow) -> None:
     }
     replies = [
         {"type": "fired", "ns": [5, 6]},
-        {"type": "loaded", "nodes": [1, 1, 1, 1], "ran": [], "dropped": ["a priority"], "foreign": []},
+        {
+            "type": "loaded",
+            "nodes": [1, 1, 1, 1],
+            "shapes": ["a"] * 4,
+            "ran": [],
+            "dropped": ["a priority"],
+            "foreign": [],
+        },
         {"type": "checked"},
         {"type": "refused", "name": "bad_graph", "text": "no"},
     ]

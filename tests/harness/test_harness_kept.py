@@ -121,7 +121,7 @@ class DataEngine(FakeEngine):
         if cut is not None:
             return self.cut(graphs[cut])
         self._sets.append(graphs)
-        return Rebuilt(list(range(len(graphs))), [1] * len(graphs))
+        return Rebuilt(list(range(len(graphs))), [1] * len(graphs), ["same"] * len(graphs))
 
     def _product(self, source: int, table: int, target: int, numel: int) -> Callable[[], None]:
         self.table = table

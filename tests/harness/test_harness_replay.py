@@ -81,6 +81,10 @@ def capture(*nodes: Any, edges: tuple[tuple[int, int, bytes], ...] = ()) -> Capt
     return Capture((image,), (Function("f", 0, {8: 4096}),), (Graph(tuple(nodes), edges),))
 
 
+FILL = 77
+"""The harness's kernel that fills memory."""
+
+
 class FakeDriver:
     """The driver's functions that a rebuild calls: counts what is made, knows one image's layout."""
 
@@ -89,6 +93,7 @@ class FakeDriver:
         self.copies: list[tuple[int, int, int]] = []
         self.set: list[int] = []
         self.parameters: list[bytes] = []
+        self.filled: list[list[int]] = []
         self._handles = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -120,7 +125,9 @@ class FakeDriver:
 
     def _cuGraphAddKernelNode_v2(self, made: Any, *arguments: Any) -> int:  # noqa: N802
         node: KernelNode = arguments[-1]._obj
-        if node.params:
+        if node.func == FILL:
+            self.filled.append([ctypes.c_uint64.from_address(node.params[at]).value for at in range(4)])
+        elif node.params:
             self.parameters.append(ctypes.string_at(node.params[0], 8))
         made._obj.value = 1
         return 0
@@ -151,7 +158,7 @@ def build(made: Capture, driver: FakeDriver | None = None) -> tuple[Any, FakeDri
     """Rebuild a capture in a window of 8 GiB."""
     fake = driver or FakeDriver()
     window = [range(WINDOW, WINDOW + (8 << 30))]
-    return GraphBuilder(Driver(fake), 1, window).build(made), fake
+    return GraphBuilder(Driver(fake), 1, window, FILL).build(made), fake
 
 
 def test_a_capture_is_the_same_after_its_journey() -> None:
@@ -162,6 +169,46 @@ def test_a_capture_is_the_same_after_its_journey() -> None:
     )
 
     assert decoding.decode(graph_data.encode(made)) == made
+
+
+@pytest.mark.parametrize("width", [1, 1_024, (64 << 10) // 4 - 1])
+def test_a_small_memset_is_a_kernel_which_the_hardware_counts(width: int) -> None:
+    made, fake = build(capture(memset(width=width)))
+    assert fake.filled == [[WINDOW, 7, 4, 4 * width]]
+    assert made.nodes == [1]
+
+
+@pytest.mark.parametrize("node", [memset(width=(64 << 10) // 4), Memset(WINDOW, 4096, 7, 4, 64, 2)])
+def test_a_large_memset_is_one_of_the_driver(node: Memset) -> None:
+    made, fake = build(capture(node))
+    assert fake.filled == []
+    assert fake.calls.count("cuGraphAddMemsetNode") == 1
+    assert made.nodes == [1]
+
+
+OTHERS = {
+    "a grid": replace(launch(), grid=(5, 1, 1)),
+    "a block": replace(launch(), block=(64, 1, 1)),
+    "shared memory": replace(launch(), shared_bytes=4),
+    "an attribute": launch(attributes=((2, bytes(64)),)),
+    "a memset": memset(),
+    "a copy": copy(5),
+    "nothing": Empty(),
+    "a graph": Child(Graph((launch(),), ())),
+}
+
+
+def test_graphs_have_one_shape_only_if_they_do_the_same_with_other_memory() -> None:
+    one = Graph((launch(), copy(9), memset(), Empty()), ((0, 1, EDGE), (1, 2, EDGE)))
+    elsewhere = Graph(
+        (launch(pointer(WINDOW + 4096)), copy(9, WINDOW + 64), memset(WINDOW + 64), Empty()), one.edges[::-1]
+    )
+    others = [Graph((other, *one.nodes[1:]), one.edges) for other in OTHERS.values()]
+    others += [Graph(one.nodes, one.edges[:1]), Graph((*one.nodes[:1], copy(8), *one.nodes[2:]), one.edges)]
+    shapes = {graph_data.shape(each) for each in others}
+    assert graph_data.shape(one) == graph_data.shape(elsewhere)
+    assert graph_data.shape(one) not in shapes
+    assert len(shapes) == len(others)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import accumulate, pairwise
+from typing import Any
 
 import pytest
-from fake_device import APART_NS, COPY, SWEEP, FakeDevice, FakeSampler, Kernel, Locked, sampled, samples
+from fake_device import (
+    APART_NS,
+    COPY,
+    COPY_NS,
+    SWEEP,
+    SWEEP_NS,
+    FakeDevice,
+    FakeSampler,
+    Kernel,
+    Locked,
+    sampled,
+    samples,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,15 +82,16 @@ def test_the_fake_sampler_loses_samples_of_a_long_watch() -> None:
         Locked(device)
 
 
-def test_the_judges_work_on_the_fake_device_is_a_sweep_or_a_copy() -> None:
+def test_the_judges_work_on_the_fake_device_is_a_sweep_a_copy_or_a_mark() -> None:
     device = FakeDevice()
     device.sweep()
     device.settle()
     device.haunted = True
-    device.settle()
+    device.mark((14_000, 15_000))
     device.settle()
 
-    assert [each.dispatches for each in device.kernels] == [SWEEP, COPY, COPY + 1, COPY]
+    assert [each.dispatches for each in device.kernels] == [SWEEP, 2, 1, COPY]
+    assert [each.end_ns - each.start_ns for each in device.kernels[1:3]] == [14_000, 15_000]
 
 
 # Cutting
@@ -173,79 +186,32 @@ def test_a_call_that_is_too_short_to_be_seen_takes_no_time_and_not_less() -> Non
 # Which activity is a call's
 
 
-SWEEPS, COPIES = (partial(Kernel, dispatches=each) for each in (SWEEP, COPY))
 NODES = 2
-CALLS = ((120_000, 131_000), (300_000, 309_000))
-ROUNDS = [
-    SWEEPS(0, 100_000),
-    Kernel(*CALLS[0], NODES),
-    COPIES(151_000, 154_000),
-    SWEEPS(180_000, 280_000),
-    Kernel(*CALLS[1], NODES),
-    COPIES(330_000, 333_000),
-]
-"""A watch of two calls."""
-UNTIL_NS = 400_000
+MARKS = [((13_000, 17_000), (21_000, 15_000)), ((30_000, 14_500), (12_500, 40_000))]
+CALLS_NS = (11_000, 9_000)
+MARGIN_NS = 30_000
+"""Idle time before and after each call."""
 
 
-EXPECTED = trace.Expected(SWEEP, NODES, COPY)
+def watch_of(*calls: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> list[Kernel]:
+    """A watch of calls; their kernels begin at 0."""
+    found: list[Kernel] = []
+    at = 0
 
+    def add(lasts_ns: int, dispatches: int = 1) -> None:
+        nonlocal at
+        found.append(Kernel(at, at + lasts_ns, dispatches))
+        at += lasts_ns + APART_NS
 
-def times_of(*kernels: Kernel, rounds: int = 2) -> list[float]:
-    """The times of the calls of a watch."""
-    found = trace.calls(trace.cut(samples(kernels, UNTIL_NS)), [EXPECTED] * rounds)
-    return [trace.span_ns(call, nodes=NODES) for call in found]
-
-
-HONEST_NS = [11_000 - trace.SPAN_NS, 9_000 - trace.SPAN_NS]
-
-
-def test_each_call_is_what_lies_between_the_judges_own_work() -> None:
-    assert times_of(*ROUNDS) == pytest.approx(HONEST_NS, abs=FINE_NS)
-
-
-def test_a_call_of_several_stretches_is_one_call() -> None:
-    first, second = Kernel(105_000 + trace.IDLE_NS, 114_000), Kernel(*CALLS[0])
-    found = times_of(ROUNDS[0], first, second, *ROUNDS[2:])
-
-    assert found[0] == pytest.approx(20_000 - trace.SPAN_NS, abs=FINE_NS)
-
-
-def changed(at: int, **fields: int) -> list[Kernel]:
-    """The same watch with one kernel changed."""
-    return [each._replace(**fields) if number == at else each for number, each in enumerate(ROUNDS)]
-
-
-@pytest.mark.parametrize(
-    "kernels",
-    [
-        pytest.param([*ROUNDS, Kernel(345_000, 346_000, 2)], id="dispatches after the last copy"),
-        pytest.param([*ROUNDS, Kernel(333_500, 334_000)], id="a dispatch right after the last copy"),
-        pytest.param([*ROUNDS, Kernel(165_000, 166_000, 2)], id="work between two rounds"),
-        pytest.param(changed(3, dispatches=SWEEP + 1), id="a kernel beside a sweep"),
-        pytest.param(changed(0, dispatches=SWEEP - 1), id="a part of a sweep that is not done"),
-        pytest.param(changed(2, dispatches=COPY + 1), id="a kernel beside a copy"),
-        pytest.param(changed(5, dispatches=COPY + 1), id="a kernel beside the last copy"),
-        pytest.param(changed(1, end_ns=152_000), id="a call that overlaps the copy"),
-        pytest.param(changed(4, end_ns=329_000), id="a call right up to the copy"),
-        pytest.param(changed(4, start_ns=281_000), id="a call right behind the sweep"),
-        pytest.param(ROUNDS[:4] + ROUNDS[5:], id="a round without a call"),
-        pytest.param(ROUNDS[:3], id="a watch that ended early"),
-        pytest.param([], id="nothing at all"),
-        pytest.param([*ROUNDS[:3], *ROUNDS[4:]], id="a sweep that never came"),
-    ],
-)
-def test_anything_but_the_judges_work_and_one_call_a_round_is_refused(kernels: list[Kernel]) -> None:
-    with pytest.raises(Unreadable):
-        times_of(*kernels)
-
-
-def test_a_call_that_does_more_that_looks_like_the_copy_of_its_answer_is_refused() -> None:
-    false = [COPIES(131_000 + APART_NS - 3_000, 131_000 + APART_NS)]
-    late = [COPIES(165_000, 168_000)]
-
-    with pytest.raises(Unreadable):
-        times_of(*ROUNDS[:2], *false, *late, *ROUNDS[3:])
+    for call, (before, after) in zip(calls, marks, strict=True):
+        for lasts_ns, dispatches in ((COPY_NS, COPY), (SWEEP_NS, SWEEP), *((ns, 1) for ns in before)):
+            add(lasts_ns, dispatches)
+        at += MARGIN_NS
+        found += later(call, at)
+        at = max(each.end_ns for each in found) + MARGIN_NS
+        for lasts_ns, dispatches in (*((ns, 1) for ns in after), (COPY_NS, COPY), (COPY_NS, COPY)):
+            add(lasts_ns, dispatches)
+    return found
 
 
 def later(kernels: Sequence[Kernel], by_ns: int) -> list[Kernel]:
@@ -253,11 +219,107 @@ def later(kernels: Sequence[Kernel], by_ns: int) -> list[Kernel]:
     return [each._replace(start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns) for each in kernels]
 
 
+def times_of(kernels: Sequence[Kernel], marks: Sequence[Any] = tuple(MARKS)) -> list[float]:
+    """The times of the calls of a watch."""
+    until_ns = max((each.end_ns for each in kernels), default=0) + 20_000
+    found = trace.calls(trace.cut(samples(kernels, until_ns)), marks)
+    return [trace.span_ns(call, nodes=NODES) for call in found]
+
+
+ROUNDS = watch_of(*([Kernel(0, lasts_ns, NODES)] for lasts_ns in CALLS_NS))
+"""A watch of two calls."""
+HONEST_NS = [lasts_ns - trace.SPAN_NS for lasts_ns in CALLS_NS]
+
+
+def test_each_call_is_what_lies_between_its_marks() -> None:
+    assert times_of(ROUNDS) == pytest.approx(HONEST_NS, abs=FINE_NS)
+
+
+def test_a_call_of_several_stretches_is_one_call() -> None:
+    calls = ([Kernel(0, 3_000), Kernel(23_000, 31_000)], [Kernel(0, CALLS_NS[1], NODES)])
+    assert times_of(watch_of(*calls)) == pytest.approx([31_000 - trace.SPAN_NS, HONEST_NS[1]], abs=FINE_NS)
+
+
+def test_how_many_dispatches_the_judge_needs_changes_nothing() -> None:
+    """What the judge does beside a call follows from what a submission says of its answer."""
+    judges = {(SWEEP_NS, SWEEP), (COPY_NS, COPY)}
+    more = [
+        each._replace(
+            dispatches=each.dispatches + 7 * ((each.end_ns - each.start_ns, each.dispatches) in judges)
+        )
+        for each in ROUNDS
+    ]
+    assert times_of(more) == pytest.approx(HONEST_NS, abs=FINE_NS)
+
+
+def test_a_call_that_makes_marks_of_its_own_is_not_shorter() -> None:
+    """Even one that knows the times of both marks of its round, which no submission does."""
+    first, second = (
+        [Kernel(0, mark[0]), Kernel(mark[0] + APART_NS, sum(mark) + APART_NS)] for mark in MARKS[0]
+    )
+    length = max(each.end_ns for each in [*first, *second])
+    gap = length + APART_NS
+    calls = [*first, *later(second, gap), Kernel(2 * gap, 2 * gap + 8_000)]
+    found = times_of(watch_of(calls, [Kernel(0, CALLS_NS[1], NODES)]))
+    assert found[0] >= 2 * gap + 8_000 - trace.SPAN_NS - FINE_NS
+    assert found[1] == pytest.approx(HONEST_NS[1], abs=FINE_NS)
+
+
+def test_a_call_that_looks_like_the_next_mark_by_chance_is_read() -> None:
+    before = MARKS[1][0]
+    call = [Kernel(0, before[0]), Kernel(before[0] + APART_NS, sum(before) + APART_NS)]
+    found = times_of(watch_of(call, [Kernel(0, CALLS_NS[1], NODES)]))
+    assert found == pytest.approx([sum(before) + APART_NS - trace.SPAN_NS, HONEST_NS[1]], abs=FINE_NS)
+
+
+def test_two_marks_of_a_watch_may_be_alike() -> None:
+    alike = [(MARKS[0][0], MARKS[0][0]), (MARKS[0][0], MARKS[0][0])]
+    kernels = watch_of(*([Kernel(0, lasts_ns, NODES)] for lasts_ns in CALLS_NS), marks=alike)
+    found = times_of(kernels, alike)
+    assert found[0] == pytest.approx(HONEST_NS[0], abs=FINE_NS)
+    assert found[1] >= HONEST_NS[1] - FINE_NS
+
+
+def index_of_call(number: int) -> int:
+    """The number of a call's kernel in :data:`ROUNDS`."""
+    return 4 + 9 * number
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        pytest.param(ROUNDS[:9], id="a watch that ended early"),
+        pytest.param([], id="nothing at all"),
+        pytest.param([*ROUNDS[:2], *ROUNDS[3:]], id="half of a mark before a call"),
+        pytest.param([*ROUNDS[:6], *ROUNDS[7:]], id="half of a mark after a call"),
+        pytest.param([*ROUNDS[:14], *ROUNDS[16:]], id="no mark after the last call"),
+        pytest.param([*ROUNDS[:4], *ROUNDS[5:]], id="a round without a call"),
+        pytest.param([*ROUNDS[:2], ROUNDS[2]._replace(dispatches=2), *ROUNDS[3:]], id="work beside a mark"),
+        pytest.param(
+            [*ROUNDS[:4], ROUNDS[4]._replace(end_ns=ROUNDS[5].end_ns), *ROUNDS[5:]],
+            id="a call that lasts into the mark",
+        ),
+    ],
+)
+def test_a_watch_without_all_its_marks_and_calls_is_refused(kernels: list[Kernel]) -> None:
+    with pytest.raises(Unreadable):
+        times_of(kernels)
+
+
+def test_calls_without_nodes_are_not_seen() -> None:
+    with pytest.raises(trace.NothingSeen):
+        trace.span_ns([], nodes=0)
+
+
+SPANS = [(ROUNDS[at].start_ns, ROUNDS[at].end_ns) for at in map(index_of_call, range(2))]
+
+
 def outside(kernel: Kernel) -> bool:
     """Whether a kernel touches no call."""
-    return all(kernel.end_ns <= start or kernel.start_ns >= end for start, end in CALLS)
+    return all(kernel.end_ns <= start or kernel.start_ns >= end for start, end in SPANS)
 
 
+UNTIL_NS = max(each.end_ns for each in ROUNDS) + 20_000
 KERNELS = st.builds(
     lambda start, lasts, dispatches: Kernel(start, start + lasts, dispatches),
     st.integers(0, UNTIL_NS - 20_000),
@@ -270,7 +332,7 @@ KERNELS = st.builds(
 @given(st.integers(0, trace.INTERVAL_NS - 1), st.lists(KERNELS.filter(outside), min_size=1, max_size=4))
 def test_activity_outside_of_calls_never_makes_one_shorter(phase: int, more: list[Kernel]) -> None:
     try:
-        found = times_of(*later([*ROUNDS, *more], phase))
+        found = times_of(later([*ROUNDS, *more], phase))
     except Unreadable:
         return
     assert all(ns >= honest - FINE_NS for ns, honest in zip(found, HONEST_NS, strict=True))
@@ -279,10 +341,10 @@ def test_activity_outside_of_calls_never_makes_one_shorter(phase: int, more: lis
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, trace.INTERVAL_NS - 1), st.integers(1, 6_000), st.integers(0, 3_000))
 def test_activity_near_a_call_lengthens_it(phase: int, lasts: int, apart: int) -> None:
-    start, end = CALLS[1]
+    start, end = SPANS[1]
     for pair in ((start - apart - lasts, start - apart), (end + apart, end + apart + lasts)):
         more = Kernel(*pair, 0)
-        found = times_of(*later([*ROUNDS, more], phase))
+        found = times_of(later([*ROUNDS, more], phase))
         assert found[0] == pytest.approx(HONEST_NS[0], abs=FINE_NS)
         assert found[1] >= HONEST_NS[1] - FINE_NS
         if lasts > trace.HOUSEKEEPING_NS or apart < 100:
@@ -290,44 +352,22 @@ def test_activity_near_a_call_lengthens_it(phase: int, lasts: int, apart: int) -
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(0, 199), st.integers(1, 50))
+@given(st.integers(0, 299), st.integers(1, 50))
 def test_no_lost_samples_make_a_call_shorter(at: int, count: int) -> None:
     found = samples(ROUNDS, UNTIL_NS)
     del found[at : at + count]
     try:
-        calls = trace.calls(trace.cut(found), [EXPECTED] * 2)
+        calls = trace.calls(trace.cut(found), MARKS)
     except Unreadable:
         return
     # Only samples from before the first or after the last activity may be missing.
     assert [trace.span_ns(call, nodes=2) for call in calls] == pytest.approx(HONEST_NS, abs=FINE_NS)
 
 
-def test_parts_of_the_judges_work_are_learned_apart() -> None:
-    kernels = [SWEEPS(0, 100_000), COPIES(120_000, 130_000), COPIES(700_000, 710_000)]
-
-    assert trace.parts(stretches(*kernels, until_ns=800_000)) == [
-        SWEEP + COPY,
-        COPY,
-    ]
-
-
 def test_what_cannot_be_explained_is_told_in_figures() -> None:
-    with pytest.raises(Unreadable, match=r"other work than 3 dispatches before call 0: 2 dispatches, "):
-        times_of(*changed(0, dispatches=SWEEP - 1))
+    with pytest.raises(Unreadable, match=r"no mark .*: \d+ stretches, dispatches 1 in 3.0 us, 3 in "):
+        times_of([*ROUNDS[:2], *ROUNDS[3:]])
 
 
 def test_one_interval_of_the_fake_is_one_sample() -> None:
     assert sampled([], 0, trace.INTERVAL_NS).values == (0.0, 3_000.0, 0.0)
-
-
-@pytest.mark.parametrize(("known", "calls", "each"), [(8, 2, 2), (4, 2, 4), (11, 1, 1)])
-def test_equal_calls_share_the_dispatches_that_are_not_the_judges(known: int, calls: int, each: int) -> None:
-    assert trace.dispatches_of_call(stretches(*ROUNDS, until_ns=UNTIL_NS), known, calls) == each
-
-
-@pytest.mark.parametrize(
-    ("known", "error"), [(12, trace.NothingSeen), (9, Unreadable), (14, Unreadable), (13, Unreadable)]
-)
-def test_calls_that_are_not_seen_or_not_equal_are_told(known: int, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        trace.dispatches_of_call(stretches(*ROUNDS, until_ns=UNTIL_NS), known, 2)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from fake_device import COPY, COPY_NS, SWEEP, FakeDevice, FakeSampler, Locked
+from fake_device import APART_NS, COPY, COPY_NS, FakeDevice, FakeSampler, Locked
 
 from kernelcup_harness import witness_process
 from kernelcup_harness.clocks import trace
@@ -195,18 +195,15 @@ def test_a_machine_without_counters_has_a_witness_that_says_so(monkeypatch: pyte
 
 
 @pytest.fixture
-def judges(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[witnessed.Witness]:
+def judges(device: FakeDevice) -> Iterator[witnessed.Witness]:
     """The judge's witness of a device."""
-    monkeypatch.setattr(witnessed, "time", device)
     with serving(lambda: FakeSampler(device)) as channel:
-        found = witnessed.Witness(channel, device.sweep)
+        found = witnessed.Witness(channel, device)
         assert found.greet(5.0) == ""
         yield found
 
 
-def parts(
-    device: FakeDevice, call: Callable[[], None] | None = None, *, key: tuple[str, int] = KEY, nodes: int = 1
-) -> Round:
+def parts(device: FakeDevice, call: Callable[[], None] | None = None, *, nodes: int = 1) -> Round:
     """A call on a device, with the judge's work beside it."""
 
     def before() -> None:
@@ -214,43 +211,12 @@ def parts(
         device.settle()
 
     work = call or (lambda: device.work(CALL_NS))
-    return Round(key=key, nodes=nodes, before=before, call=work, after=device.settle)
-
-
-def test_the_judges_own_work_is_learned_without_a_call(judges: witnessed.Witness, device: FakeDevice) -> None:
-    judges.learn(parts(device, lambda: pytest.fail("a call was made")))
-
-    assert judges.knows(KEY)
-    assert not judges.knows(("rival", 0))
-    assert judges._known[KEY] == (SWEEP, COPY)
-
-
-def test_work_that_differs_from_time_to_time_cannot_be_learned(
-    judges: witnessed.Witness, device: FakeDevice
-) -> None:
-    more = iter(range(1, 100))
-
-    def before() -> None:
-        device.work(COPY_NS, next(more))
-
-    with pytest.raises(WitnessFailed, match="other work beside the judge's"):
-        judges.learn(Round(key=KEY, nodes=1, before=before, call=lambda: None, after=device.settle))
-    assert not judges.knows(KEY)
-
-
-def test_another_programs_kernel_while_learning_costs_a_watch(
-    judges: witnessed.Witness, device: FakeDevice
-) -> None:
-    device.haunted = True
-    judges.learn(parts(device))
-
-    assert judges._known[KEY] == (SWEEP, COPY)
+    return Round(nodes=nodes, before=before, call=work, after=device.settle)
 
 
 def test_calls_of_a_watch_have_their_times_and_answers_are_checked_once_it_is_over(
     judges: witnessed.Witness, device: FakeDevice
 ) -> None:
-    judges.learn(parts(device))
     checked: list[int] = []
     calls = [parts(device, lambda ns=ns: device.work(ns)) for ns in (7_000, 12_000)]  # type: ignore[misc]
     found = judges.watch(calls, lambda: checked.append(len(device.kernels)))
@@ -262,23 +228,21 @@ def test_calls_of_a_watch_have_their_times_and_answers_are_checked_once_it_is_ov
 def test_a_graph_with_more_dispatches_than_nodes_has_its_preamble_added(
     judges: witnessed.Witness, device: FakeDevice
 ) -> None:
-    judges.learn(parts(device))
     call = parts(device, lambda: device.work(CALL_NS, 3), nodes=2)
 
     assert judges.watch([call], lambda: None) == pytest.approx([CALL_NS - trace.SPAN_NS + trace.PREAMBLE_NS])
 
 
-def haunt(device: FakeDevice) -> None:
-    """Make a call beside which another program's kernel runs."""
+def vanish(device: FakeDevice) -> None:
+    """Make a call after which the device works right into the judge's mark."""
     device.work(CALL_NS)
-    device.haunted = True
+    device.now_ns -= APART_NS
 
 
 def test_three_unreadable_watches_in_a_row_are_the_machines_error(
     judges: witnessed.Witness, device: FakeDevice
 ) -> None:
-    judges.learn(parts(device))
-    bad, good = parts(device, lambda: haunt(device)), parts(device)
+    bad, good = parts(device, lambda: vanish(device)), parts(device)
 
     assert judges.watch([bad], lambda: None) == []
     assert judges.watch([bad], lambda: None) == []
@@ -286,34 +250,43 @@ def test_three_unreadable_watches_in_a_row_are_the_machines_error(
     assert len(judges.watch([good], lambda: None)) == 1
     assert judges.watch([bad], lambda: None) == []
     assert judges.watch([bad], lambda: None) == []
-    with pytest.raises(WitnessFailed, match="more work after the last call"):
+    with pytest.raises(WitnessFailed, match="no mark"):
         judges.watch([bad], lambda: None)
 
 
-def test_a_watch_of_two_sides_has_the_work_of_each(judges: witnessed.Witness, device: FakeDevice) -> None:
-    rival = ("rival", 0)
-    judges.learn(parts(device))
-    judges.learn(Round(key=rival, nodes=1, before=device.sweep, call=lambda: None, after=two_copies(device)))
-    mine = parts(device)
-    theirs = Round(
-        key=rival,
-        nodes=1,
-        before=device.sweep,
-        call=lambda: device.work(5_000),
-        after=two_copies(device),
+def test_what_the_judge_does_beside_a_call_may_differ_from_time_to_time(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    calls = [
+        Round(
+            nodes=1,
+            before=device.sweep,
+            call=lambda ns=ns: device.work(ns),  # type: ignore[misc]
+            after=lambda copies=copies: [device.work(COPY_NS, COPY) for _ in range(copies)],  # type: ignore[misc]
+        )
+        for ns, copies in ((CALL_NS, 2), (5_000, 1), (7_000, 9))
+    ]
+    assert judges.watch(calls, lambda: None) == pytest.approx(
+        [ns - trace.SPAN_NS for ns in (CALL_NS, 5_000, 7_000)]
     )
 
-    assert len(judges.watch([mine], lambda: None)) == 1
-    assert judges.watch([mine, theirs], lambda: None) == pytest.approx(
-        [CALL_NS - trace.SPAN_NS, 5_000 - trace.SPAN_NS]
+
+def test_another_programs_kernel_makes_a_call_longer_and_none_shorter(
+    judges: witnessed.Witness, device: FakeDevice
+) -> None:
+    def haunted() -> None:
+        device.work(CALL_NS)
+        device.work(COPY_NS)
+
+    assert judges.watch([parts(device, haunted, nodes=2)], lambda: None) == pytest.approx(
+        [CALL_NS + APART_NS + COPY_NS - trace.SPAN_NS]
     )
-    with pytest.raises(KeyError):
-        judges.watch([parts(device, key=("rival", 1))], lambda: None)
 
 
-def two_copies(device: FakeDevice) -> Callable[[], None]:
-    """The copies of an answer of two tensors."""
-    return lambda: (device.work(COPY_NS, COPY), device.work(COPY_NS, COPY))[0]
+def test_no_two_marks_are_alike_by_more_than_chance() -> None:
+    marks = [witnessed.drawn() for _ in range(400)]
+    assert len(set(marks)) == len(marks)
+    assert all(trace.SHORTEST_MARK_NS <= ns < trace.LONGEST_MARK_NS for mark in marks for ns in mark)
 
 
 class Lying:
@@ -334,7 +307,7 @@ def test_stretches_that_are_none_are_the_machines_error(device: FakeDevice) -> N
     other = Channel(theirs, max_bytes=1 << 20, max_fds=0)
     thread = threading.Thread(target=Lying([[1.0, 2.0]]).serve, args=(other,))
     thread.start()
-    found = witnessed.Witness(Channel(ours, max_bytes=1 << 20, max_fds=0), device.sweep)
+    found = witnessed.Witness(Channel(ours, max_bytes=1 << 20, max_fds=0), device)
     with pytest.raises(TimerFailed, match="without stretches"):
         found.watch([], lambda: None)
     thread.join()

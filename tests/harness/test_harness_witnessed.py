@@ -413,12 +413,28 @@ def test_long_calls_rank_by_the_longer_of_gun_and_wall_clock(
 # What ranks
 
 
-def finished(watched_ns: list[float], gun_ns: list[float], wall_ns: float = 0.0) -> Audit:
+def finished(
+    watched_ns: list[float],
+    gun_ns: list[float],
+    wall_ns: float = 0.0,
+    *,
+    fired_at: dict[int, list[float]] | None = None,
+    unreadable: int = 0,
+) -> Audit:
     """The audit of a case with these times."""
     room = timed_replays.TimedReplays.__new__(timed_replays.TimedReplays)
     room.offset_ns, room._wall_offset_ns = EMPTY_NS, 0.0
     room._witness = SimpleNamespace()  # type: ignore[assignment]
-    room._cases = {0: SimpleNamespace(wall_ns=[wall_ns])}  # type: ignore[dict-item]
+    room._checks = SimpleNamespace(form=lambda _place: None)  # type: ignore[assignment]
+    case = SimpleNamespace(
+        wall_ns=[wall_ns],
+        place=None,
+        layout=SimpleNamespace(place_bytes=0),
+        fired_at=fired_at or {},
+        watched_at={0: watched_ns} if watched_ns else {},
+        unreadable=unreadable,
+    )
+    room._cases = {0: case}  # type: ignore[dict-item]
     room._asked = lambda *_: None  # type: ignore[assignment, method-assign]
     samples = SimpleNamespace(watched_ns=watched_ns, gun_ns=lambda _offset_ns: gun_ns)
     run: Any = SimpleNamespace(case=SimpleNamespace(index=0), samples=samples)
@@ -438,14 +454,47 @@ def test_a_ranked_time_is_never_shorter_than_the_witness_says(
         try:
             audit = finished(watched, gun)
         except Forged:
-            seen_ns = trimmed_mean(watched)
+            seen_ns = statistics.median(watched)
             least = timed_replays.LOWER_NS + timed_replays.LOWER_SHARE * seen_ns
             assert abs(gun[0] - seen_ns) >= least - 1e-6
             continue
         assert audit.score_ns >= max(timed_replays.LEAST_NS, trimmed_mean(watched))
-        assert (audit.level is TrustLevel.WITNESSED) == (audit.findings == [])
+        assert audit.level is TrustLevel.WITNESSED or ("witness_shorter", True) in codes(audit)
         # A gun that says less than this has been forged.
         assert gun[0] >= min(watched) * 0.9 - timed_replays.LOWER_NS
+
+
+def codes(audit: Audit) -> list[tuple[str, bool]]:
+    """The findings of an audit, and whether a person looks at them."""
+    return [(each.code, each.quarantines) for each in audit.findings]
+
+
+STEADY = [20_000.0] * 16
+
+
+def test_one_slow_sample_does_not_switch_the_check_off() -> None:
+    """Witness 68.4 us, gun 954.8 us once was no finding."""
+    with_outlier = [*[40_000.0] * 7, 3_000_000.0]
+    assert codes(finished(STEADY, with_outlier)) == [("witness_shorter", True)]
+    with pytest.raises(Forged):
+        finished([100_000.0] * 16, with_outlier)
+
+
+def test_times_that_scatter_too_far_to_check_the_witness_are_held() -> None:
+    assert ("unsteady", True) in codes(finished(STEADY, [15_000.0, 25_000.0] * 4))
+    assert codes(finished(STEADY, [19_900.0, 20_100.0] * 4)) == []
+
+
+def test_calls_that_take_longer_at_one_place_than_at_another_are_held() -> None:
+    places = {0: [20_000.0] * 4, 1: [20_100.0] * 4, 2: [40_000.0] * 4}
+    assert codes(finished(STEADY, [20_000.0] * 8, fired_at=places)) == [("places_differ", True)]
+    few = {**places, 2: [40_000.0] * 2}
+    assert codes(finished(STEADY, [20_000.0] * 8, fired_at=few)) == []
+
+
+@pytest.mark.parametrize(("unreadable", "held"), [(0, []), (1, []), (2, [("unreadable", True)])])
+def test_more_than_one_watch_that_could_not_be_read_is_held(unreadable: int, held: list[Any]) -> None:
+    assert codes(finished(STEADY, [20_000.0] * 8, unreadable=unreadable)) == held
 
 
 @settings(max_examples=100, deadline=None)

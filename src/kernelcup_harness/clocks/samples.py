@@ -20,6 +20,18 @@ FEWEST_TO_STOP = 16
 """Fewest samples whose precision can be judged: fewer may look alike by chance, mostly quick ones."""
 
 
+STEADY_SHARE, STEADY_NS = 0.02, 300.0
+"""The median of times that are steady is known to within this."""
+
+
+def is_steady(times_ns: Sequence[float]) -> bool:
+    """Return whether the median of some times is known well; a few that are far off change nothing."""
+    middle = statistics.median(times_ns)
+    spread = statistics.median(abs(each - middle) for each in times_ns)
+    # Of a normal distribution the standard error of the median is 1.86 median deviations over the root of the count.
+    return 1.86 * spread / math.sqrt(len(times_ns)) <= STEADY_SHARE * middle + STEADY_NS
+
+
 class Samples:
     """Times are only added."""
 

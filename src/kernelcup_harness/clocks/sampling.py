@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernelcup_harness.clocks.budget import WARM_UP_S, Budget, budgets_s
-from kernelcup_harness.clocks.samples import Samples, enough, timing_settled
+from kernelcup_harness.clocks.samples import Samples, enough, is_steady, timing_settled
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.call import PLACES
 from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
@@ -35,8 +35,8 @@ SOON = 3
 """A case whose inputs have more twins than planned gets the next one before so many inputs."""
 FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
-CHECKING_SAMPLES, SLOW_CHECKING_SAMPLES = 8, 4
-"""Calls by the start gun that check the witness, and those of cases that have little time."""
+CHECKING_SAMPLES, SLOW_CHECKING_SAMPLES, MOST_CHECKING = 8, 4, 24
+"""Calls by the start gun that check the witness, those of cases that have little time, and those where they scatter."""
 MOST_WATCHED = 32
 """Calls that the witness measures at most; the interval is then as wide as it is."""
 WATCH_SHARE = 0.25
@@ -275,8 +275,11 @@ class TimedCase(CaseCalls):
 
     @property
     def _checking(self) -> int:
-        """Calls by the start gun that check the witness."""
-        return SLOW_CHECKING_SAMPLES if self.budget.is_slow else CHECKING_SAMPLES
+        """Calls by the start gun that check the witness: more where they scatter."""
+        if self.budget.is_slow:
+            return SLOW_CHECKING_SAMPLES
+        enough = self.budget.is_over or len(self.samples.ns) < CHECKING_SAMPLES or is_steady(self.samples.ns)
+        return CHECKING_SAMPLES if enough else MOST_CHECKING
 
     @property
     def watch_is_due(self) -> bool:

@@ -1,9 +1,9 @@
 """Reads what the witness saw: the device's activity over time, cut where it is idle.
 
-A watch has rounds. In each, the judge writes an input and sweeps the cache, the timer launches one call, and the judge
-copies the answer. The number of dispatches of the judge's own work is known; whatever the device does between these two
-parts is the call. So nothing can be hidden before, beside or after it: what is launched is counted, and what was
-launched before keeps the device from being idle.
+A watch has rounds. In each, the judge writes an input, sweeps the cache and makes a mark; the timer launches one call;
+the judge makes another mark and copies the answer. A mark is two kernels of the judge's that last for times drawn for
+it, of which no submission knows. Everything that the device does between the two marks of a round is the call's, idle
+times included: whose a dispatch is, is never concluded from how many there are.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ SPAN_NS, PREAMBLE_NS = 120.0, 600.0
 """What the span of a call has more than the start gun's time less an empty graph's, and what it lacks of a graph that
 begins with a preamble: one dispatch more than it has nodes, for which no multiprocessor works. Measured with kernels
 that spin, on an H200; see ``benchmarks/RESULTS.md``."""
-PART_NS = 500_000
-"""Parts of the judge's own work that are further apart are learned as different parts."""
+SHORTEST_MARK_NS, LONGEST_MARK_NS = 12_000, 60_000
+MARK_SLACK_NS = ((-250.0, 5_000.0), (-250.0, 1_500.0))
+"""How far the activity of a mark's two kernels may be off what they were asked for. Of 482 marks on an H100 the first
+was 4 to 443 ns longer, 1.1 us in one of a hundred and 3.2 us once; the second -66 to 94 ns, and 971 ns once."""
+Mark = tuple[int, int]
+"""The nanoseconds of its two kernels."""
 
 
 class Sample(Protocol):
@@ -61,27 +65,12 @@ class Stretch:
     dispatches: int
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The dispatches of one round.
-
-    Args:
-        before: Of the judge's own work before the call.
-        call: Of the call.
-        after: Of the judge's own work after it.
-    """
-
-    before: int
-    call: int
-    after: int
-
-
 class Unreadable(Exception):
     """The trace shows other work than that which was asked for, or lacks samples."""
 
 
 class NothingSeen(Exception):
-    """The calls of a watch started nothing that the witness counts: copies by the device's copy engines, say."""
+    """Graphs without a node that does anything: the witness sees nothing of them."""
 
 
 def cut(samples: Sequence[Sample]) -> list[Stretch]:
@@ -128,52 +117,46 @@ def total(stretches: Sequence[Stretch]) -> int:
     return sum(each.dispatches for each in stretches)
 
 
-def calls(stretches: Sequence[Stretch], rounds: Sequence[Expected]) -> list[list[Stretch]]:
+def calls(stretches: Sequence[Stretch], marks: Sequence[tuple[Mark, Mark]]) -> list[list[Stretch]]:
     """Return the stretches of each call.
 
-    Dispatches elsewhere than expected make a call longer or the trace unreadable: what should have been the judge's
-    then counts as the call's.
+    What a call does can only make it longer: of all that looks like its first mark the first counts, and of all that
+    looks like its second one the last before the next round.
 
     Args:
         stretches: What a watch saw.
-        rounds: What was asked for.
+        marks: Those before and after each call.
 
     Raises:
-        Unreadable: There is anything but this work, or no idle time between its parts.
+        Unreadable: A mark is missing.
     """
-    rest, by_round = list(stretches), []
-    for number, wanted in enumerate(rounds):
-        _, rest = parted(rest, wanted.before, f"before call {number}")
-        call, rest = parted(rest, wanted.call, f"in call {number}")
-        while rest and not rest[0].dispatches:
-            # Activity of something that was started before.
-            call.append(rest.pop(0))
-        by_round.append(call)
-        _, rest = parted(rest, wanted.after, f"after call {number}")
-    if rest:
-        raise Unreadable(f"there was more work after the last call: {shown(rest)}")
-    return by_round
+    found: list[list[Stretch]] = []
+    at = 0
+    for number, (before, after) in enumerate(marks):
+        begin = first_place(before, stretches, at) + 2
+        # What looks like the next mark by chance, before this call's second one, is none.
+        first = first_place(after, stretches, begin)
+        is_last = number + 1 == len(marks)
+        at = len(stretches) if is_last else first_place(marks[number + 1][0], stretches, first + 2)
+        ends = [n for n in range(first, at - 1) if is_mark(stretches[n : n + 2], after)]
+        found.append(list(stretches[begin : ends[-1]]))
+    return found
 
 
-def parted(stretches: Sequence[Stretch], count: int, where: str) -> tuple[list[Stretch], list[Stretch]]:
-    """Return the first stretches with so many dispatches, and the rest. Raise :class:`Unreadable` if none are."""
-    for length in range(len(stretches) + 1):
-        if total(stretches[:length]) == count:
-            return list(stretches[:length]), list(stretches[length:])
-    raise Unreadable(f"other work than {count} dispatches {where}: {shown(stretches)}")
+def first_place(mark: Mark, stretches: Sequence[Stretch], begin: int) -> int:
+    """Return where a mark may be, from some stretch on. Raise :class:`Unreadable`."""
+    for place in range(begin, len(stretches) - 1):
+        if is_mark(stretches[place : place + 2], mark):
+            return place
+    raise Unreadable(f"no mark {mark} from stretch {begin} on: {shown(stretches[begin:])}")
 
 
-def dispatches_of_call(stretches: Sequence[Stretch], known: int, calls: int) -> int:
-    """Return the dispatches of each of some equal calls, where the rest of a watch is known.
-
-    Raise :class:`NothingSeen` if there are none, :class:`Unreadable` if they cannot be equal.
-    """
-    each, left = divmod(total(stretches) - known, calls)
-    if not each and not left:
-        raise NothingSeen("its calls start nothing that the witness counts")
-    if left or each < 0:
-        raise Unreadable(f"{total(stretches) - known} dispatches in {calls} equal calls")
-    return each
+def is_mark(pair: Sequence[Stretch], mark: Mark) -> bool:
+    """Return whether two stretches may be a mark."""
+    return all(
+        each.dispatches == 1 and low <= each.end_ns - each.start_ns - ns <= high
+        for each, ns, (low, high) in zip(pair, mark, MARK_SLACK_NS, strict=True)
+    )
 
 
 def span_ns(call: Sequence[Stretch], nodes: int) -> float:
@@ -182,22 +165,20 @@ def span_ns(call: Sequence[Stretch], nodes: int) -> float:
     Args:
         call: Its stretches.
         nodes: The number of nodes of its graph that do something.
+
+    Raises:
+        NothingSeen: There is none.
+        Unreadable: There are, and none was seen.
     """
+    if not call:
+        if nodes:
+            raise Unreadable(f"nothing was seen of {nodes} nodes")
+        raise NothingSeen
     preamble = PREAMBLE_NS if total(call) > nodes else 0.0
     return max(0.0, call[-1].end_ns - call[0].start_ns - SPAN_NS + preamble)
 
 
-def parts(stretches: Sequence[Stretch]) -> list[int]:
-    """Return the dispatches of each part of a watch, cut where the device was idle for long."""
-    groups: list[list[Stretch]] = []
-    for each in stretches:
-        if groups and each.start_ns - groups[-1][-1].end_ns <= PART_NS:
-            groups[-1].append(each)
-        else:
-            groups.append([each])
-    return [total(part) for part in groups]
-
-
 def shown(stretches: Sequence[Stretch]) -> str:
     """Return the first stretches as text, for the operator."""
-    return ", ".join(f"{each.dispatches} dispatches" for each in stretches[:6]) or "nothing"
+    first = (f"{each.dispatches} in {(each.end_ns - each.start_ns) / 1e3:.1f} us" for each in stretches[:8])
+    return f"{len(stretches)} stretches, dispatches {', '.join(first)}" if stretches else "nothing"

@@ -6,6 +6,7 @@ accepts only known content within limits, and raises :class:`BadGraph` with the 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ MOST_DEPTH = 4
 """Deepest nesting of graphs."""
 LONGEST_NAME = 8_192
 EDGE_BYTES, ATTRIBUTE_BYTES = 8, 64
+SHAPE = 32
+"""Characters of a shape."""
 ADDRESSES = 1 << 63
 
 T = TypeVar("T")
@@ -168,6 +171,28 @@ def count_nodes(graph: Graph) -> int:
     return sum(count_nodes(each.graph) if isinstance(each, Child) else 1 for each in graph.nodes)
 
 
+def shape(graph: Graph) -> str:
+    """Return what graphs have in common that do the same elsewhere: kinds, functions, grids, sizes, and edges."""
+    return hashlib.sha256(repr(_shape(graph)).encode()).hexdigest()[:SHAPE]
+
+
+def _shape(graph: Graph) -> tuple[object, ...]:
+    nodes: list[object] = []
+    for node in graph.nodes:
+        match node:
+            case Launch():
+                nodes.append((node.function, node.grid, node.block, node.shared_bytes, node.attributes))
+            case Memset():
+                nodes.append((node.element_bytes, node.width, node.height))
+            case Copy():
+                nodes.append(("copy", node.width, node.height, node.depth))
+            case Child():
+                nodes.append(_shape(node.graph))
+            case Empty():
+                nodes.append(())
+    return tuple(nodes), sorted(graph.edges)
+
+
 def _graph_object(graph: Graph) -> dict[str, Any]:
     return {
         "nodes": [_node_object(each) for each in graph.nodes],
@@ -206,6 +231,8 @@ class Rebuilt:
     executables: list[int]
     nodes: list[int]
     """The number of nodes of each that do something, with those of child graphs."""
+    shapes: list[str] = field(default_factory=list)
+    """The :func:`shape` of each."""
     dropped: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     ran: list[RanKernel] = field(default_factory=list)

@@ -226,6 +226,8 @@ class Described:
     """In the layout of guarded outputs, as :class:`decode.Decoder` expects it."""
     addresses: list[int]
     end: int
+    used: list[int]
+    """The tensors of the table in the order of the tree; all of them."""
 
 
 def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: int, most: int) -> Described:
@@ -255,7 +257,13 @@ def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: i
         end = values.aligned(end + nbytes) + values.GUARD_BYTES
     if end > most_bytes:
         raise values.TooLarge(end, most_bytes)
-    return Described(reply.get("tree"), found, addresses, end)
+    try:
+        used = tensors_of(reply.get("tree"))
+        if set(used) != set(range(len(found))):
+            raise values.BadTree("a table with tensors that the tree does not use")
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise values.BadTree("a malformed tree") from error
+    return Described(reply.get("tree"), found, addresses, end, used)
 
 
 class AnswerMemory:

@@ -9,6 +9,7 @@ from typing import Annotated
 from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.protocol.codec import Most, Raw
 from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.window.graph_data import SHAPE
 from kernelcup_harness.window.reasons import WhyNot
 from kernelcup_harness.wire.messages import Message, Text
 
@@ -137,6 +138,8 @@ class Loaded(Message, name="loaded"):
 
     nodes: Annotated[list[int], Most(MOST_SERIES)]
     """The number of nodes of the graph of each place that do something, with those of child graphs."""
+    shapes: Annotated[list[Annotated[str, Most(SHAPE)]], Most(MOST_SERIES)]
+    """What the graphs have in common that do the same with other memory."""
     dropped: Annotated[list[Annotated[str, Most(300)]], Most(64)]
     """Attributes that were left out."""
     ran: Annotated[list[RanKernel], Most(64)]

@@ -24,6 +24,7 @@ class WhyNot(StrEnum):
     HOST_INPUT = "host_input"
     HOST_OUTPUT = "host_output"
     VARIES = "varies"
+    PLACES = "places"
     MEMORY = "memory"
     UNSEEN_CODE = "unseen_code"
     REFUSED = "refused"
@@ -54,6 +55,7 @@ WORDS = {
     WhyNot.HOST_INPUT: "tensors of its input lie in host memory",
     WhyNot.HOST_OUTPUT: "it answers with tensors in host memory, or with values that are not tensors on the device",
     WhyNot.VARIES: "inputs of one case differ in shapes, or in values that are not tensors",
+    WhyNot.PLACES: "its calls do other work at another address of the input: other kernels, sizes, or answers",
     WhyNot.MEMORY: "the window has not enough memory for its tensors",
     WhyNot.UNSEEN_CODE: "the code of a kernel was not recorded when it was loaded",
     WhyNot.REFUSED: "the timer refused what was captured",

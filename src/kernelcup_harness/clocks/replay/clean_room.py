@@ -294,9 +294,10 @@ class CleanRoom(CutReplays):
         except TimerFailed as failed:
             # Code that cannot be loaded may crash the driver, and with it the timer's process.
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
-        if len(loaded.nodes) != source.captured:
+        if not len(loaded.nodes) == len(loaded.shapes) == source.captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
         source.nodes, source.ran, source.foreign.places = loaded.nodes, loaded.ran, loaded.foreign
+        source.shapes = loaded.shapes
         source.loads.append(self._timer.loads)
         self._timer.loads += 1
         if source.role != HIDDEN:
@@ -305,6 +306,7 @@ class CleanRoom(CutReplays):
     def verify(self, run: CaseCalls) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""
         case = self._cases[run.case.index]
+        check_shapes(case)
         order = self._chance.sample(range(case.layout.places), case.layout.places)
         for number, at in enumerate(order):
             sample = SampleName(input=FIRST_VERIFIED + number)
@@ -364,6 +366,12 @@ def placed(mapping: Mapping, source: Source, address: int) -> int | None:
 def region_of(heap: range) -> SharedRegion:
     """Return the region of a heap, as contestant and timer map it."""
     return SharedRegion(address=heap.start, bytes=len(heap), access=Access.WRITE, heap=True)
+
+
+def check_shapes(case: Case) -> None:
+    """Raise :class:`NotReplayed` if the graphs of a case do not do the same at all places."""
+    if len(set(case.source.shapes[case.first : case.first + case.layout.places])) > 1:
+        raise NotReplayed(WhyNot.PLACES)
 
 
 def written(number: int) -> Fault:

@@ -197,8 +197,6 @@ class Match:
         """Return the times of one call of each side for each number, as the witness saw them."""
         rooms, witness, loads = (self._mine, self._rival), self._mine.witness, self._loads
         assert witness is not None
-        for room in rooms:
-            room.learn(run, self._fresh())
         while True:
             taken: tuple[list[Taken], list[Taken]] = ([], [])
             order, rounds = [], []

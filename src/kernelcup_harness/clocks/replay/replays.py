@@ -17,7 +17,7 @@ from kernelcup_harness.clocks.replay.mapping import Mapping
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
 from kernelcup_harness.clocks.replay.witnessed import Witness
 from kernelcup_harness.core.answer import MOST_TENSORS, Answer, CallFailed, Forged, GuardBroken, decoded
-from kernelcup_harness.core.call import Caller
+from kernelcup_harness.core.call import OUTPUT_HEADROOM, Caller
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.plan import SUBMISSION, CaseCalls
 from kernelcup_harness.core.requests import Line
@@ -101,6 +101,8 @@ class Source:
     """The timer's numbers of these calls, one for each time that it has loaded them."""
     nodes: list[int] = field(default_factory=list)
     """The number of nodes of the graph of each captured call that do something."""
+    shapes: list[str] = field(default_factory=list)
+    """What the graphs of calls have in common that do the same at other places."""
     ran: list[RanKernel] = field(default_factory=list)
     """The kernels of its first captured call."""
     foreign: Foreign = field(default_factory=Foreign)
@@ -123,6 +125,12 @@ class Case:
     """Times of all calls whose answer was checked, the clock's own share included."""
     wall_ns: list[float] = field(default_factory=list)
     """The judge's own times of these calls, from the request to the reply."""
+    fired_at: dict[int, list[float]] = field(default_factory=dict)
+    """The same by place."""
+    watched_at: dict[int, list[float]] = field(default_factory=dict)
+    """Times by the witness, by place."""
+    unreadable: int = 0
+    """Watches that could not be read."""
     is_unseen: bool = False
     """Whether the witness cannot see these calls."""
     late: int = 0
@@ -234,6 +242,7 @@ class Replays:
         for ns in fired:
             self._check_plausible(ns, wall_ns)
             case.fired_ns.append(ns)
+            case.fired_at.setdefault(at, []).append(ns)
             case.wall_ns.append(wall_ns)
         ns = fired[0] if fired else math.nan
         return self._read(case, at, ns=ns, wall_ns=wall_ns), data, pattern
@@ -352,8 +361,11 @@ def described(case: Case, answers: list[Any], form: Any, device: str, most_bytes
     if len(answers) != case.layout.places:
         raise BrokenProtocol("the number of answers differs from that of places")
     most = max(MOST_TENSORS, form.tensors if form is not None else 0)
+    if form is not None:
+        # As through the host's memory: views and wider dtypes take more than the reference's answer.
+        most_bytes = min(most_bytes, 2 * form.nbytes + OUTPUT_HEADROOM)
     try:
-        return [
+        found = [
             layout.described(
                 each,
                 inside=[case.source.heap, *case.layout.spans(at)],
@@ -363,6 +375,9 @@ def described(case: Case, answers: list[Any], form: Any, device: str, most_bytes
             )
             for at, each in enumerate(answers)
         ]
+        if any((each.table, each.used) != (found[0].table, found[0].used) for each in found):
+            raise NotReplayed(WhyNot.PLACES)
+        return found
     except CannotLie as error:
         raise NotReplayed(WhyNot.HOST_OUTPUT) from error
     except TooMany as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.replays import Case, Replays, restore
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.replay.witnessed import Round
-from kernelcup_harness.clocks.sampling import TimedCase
-from kernelcup_harness.core.answer import Answer, Forged, GuardBroken
+from kernelcup_harness.clocks.samples import is_steady
+from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES, TimedCase
+from kernelcup_harness.core.answer import Answer, Forged, Form, GuardBroken
 from kernelcup_harness.core.call import PLACES
 from kernelcup_harness.core.check import Wrong
 from kernelcup_harness.core.plan import CaseCalls
@@ -62,6 +63,10 @@ MOST_ROUNDS = 8
 WATCH_NS, ROUND_NS = 12e6, 1.2e6
 """Time that the witness can see at once, and what a round takes beside the call."""
 LONGEST_WATCHED_NS = 10e6
+LATEST = 8
+"""The calls by whose times it is decided whether the witness can watch them."""
+LARGEST_WATCHED = 2 << 30
+"""Bytes of input and answer; what the judge does beside a call has to fit into a watch as well."""
 WALL_SLACK_NS = 150_000.0
 """How far the judge's own time of a long call may exceed the gun's, an empty graph's subtracted from both."""
 NO_SERIES = Finding(
@@ -130,12 +135,15 @@ class TimedReplays(Replays):
     def watches(self, run: CaseCalls) -> bool:
         """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
         case = self._cases[run.case.index]
-        return (
-            self._witness is not None
-            and not case.is_unseen
-            and bool(case.fired_ns)
-            and (statistics.median(case.fired_ns) <= LONGEST_WATCHED_NS)
-        )
+        if (
+            self._witness is None
+            or case.is_unseen
+            or not case.fired_ns
+            or is_large(case, self._checks.form(case.place))
+        ):
+            return False
+        # The last ones: a submission may make its first calls as slow as it likes.
+        return statistics.median(case.fired_ns[-LATEST:]) <= LONGEST_WATCHED_NS
 
     def watch(self, run: TimedCase) -> list[float]:
         """Have a few calls watched, each on a new input; return their nanoseconds.
@@ -143,32 +151,26 @@ class TimedReplays(Replays):
         Returns an empty list if the watch was unreadable. Raise ``Wrong``, or :class:`TimerFailed`.
         """
         assert self._witness is not None
-        self.learn(run, run.fresh())
         case = self._cases[run.case.index]
         staged = int(STAGED_SHARE * self._mapping.total_bytes() // max(1, case.layout.place_bytes))
         most = min(staged, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
         taken: list[Taken] = []
-        rounds = [
-            self.round_of(run, self._chance.randrange(case.layout.places), run.fresh(), taken)
-            for _ in range(max(1, min(MOST_ROUNDS, most)))
-        ]
+        places = [self._chance.randrange(case.layout.places) for _ in range(max(1, min(MOST_ROUNDS, most)))]
+        rounds = [self.round_of(run, at, run.fresh(), taken) for at in places]
 
         def check() -> None:
             for each in taken:
                 self.check_taken(run, each)
 
         try:
-            return self._witness.watch(rounds, check)
+            times_ns = self._witness.watch(rounds, check)
         except trace.NothingSeen:
             case.is_unseen = True
             return []
-
-    def learn(self, run: CaseCalls, sample: SampleName) -> None:
-        """Have the witness learn the judge's own work beside calls of a case, once."""
-        assert self._witness is not None
-        source = self._cases[run.case.index].source
-        if not self._witness.knows((source.role, run.case.index)):
-            self._witness.learn(self.round_of(run, 0, sample, []))
+        case.unreadable += not times_ns
+        for at, ns in zip(places, times_ns, strict=False):
+            case.watched_at.setdefault(at, []).append(ns)
+        return times_ns
 
     def check_taken(self, run: CaseCalls, taken: Taken) -> None:
         """Check what was copied after a watched call. Raise ``Wrong`` or ``BrokenProtocol``."""
@@ -224,7 +226,6 @@ class TimedReplays(Replays):
             taken.append(Taken(sample, data, at, copies, pattern))
 
         return Round(
-            key=(case.source.role, run.case.index),
             nodes=case.source.nodes[case.first],
             before=before,
             call=call,
@@ -242,10 +243,11 @@ class TimedReplays(Replays):
         self._asked(Check(), Checked)
         score_ns, level, longer = gun_ns, TrustLevel.WITNESSED, None
         watched_ns = run.samples.watched_ns
+        findings = doubts(case, self._checks.form(case.place), times_ns) if self._witness is not None else []
         if watched_ns and (text := difference(watched_ns, times_ns)):
-            if gun_ns < trimmed_mean(watched_ns):
+            if statistics.median(times_ns) < statistics.median(watched_ns):
                 raise Forged(text)
-            level, longer = TrustLevel.REPLAYED, Finding(code="witness_shorter", text=text)
+            level, longer = TrustLevel.REPLAYED, Finding(code="witness_shorter", text=text, quarantines=True)
         elif watched_ns:
             score_ns = trimmed_mean(watched_ns)
         elif self._witness is not None and gun_ns > LONGEST_WATCHED_NS:
@@ -260,7 +262,7 @@ class TimedReplays(Replays):
             captured=True,
             score_ns=max(LEAST_NS, score_ns),
             level=level,
-            findings=[longer] if longer is not None else [],
+            findings=[*findings, *([longer] if longer is not None else [])],
         )
 
     def _series_ns(self, case: Case, run: TimedCase) -> float | None:
@@ -348,18 +350,51 @@ LOWER_NS, LOWER_SHARE = 300.0, 0.015
 HIGHER_NS, HIGHER_SHARE = 1_500.0, 0.05
 """How far the gun's time may lie below and above the witness's. The gun also counts what a kernel has still to write
 when its last multiprocessor is done."""
-ERRORS = 3.0
-"""Standard errors that are added to both."""
+ERRORS, MOST_SHARE, MOST_NS = 3.0, 0.02, 300.0
+"""Standard errors that are added to both, and how much at most: scatter is not tolerance."""
+PLACES_SHARE, PLACES_NS, FEWEST_AT_PLACE = 0.1, 1_500.0, 3
+"""How far the medians of two places may lie apart, and how many times have to be known of each."""
 
 
 def difference(watched_ns: Sequence[float], gun_ns: Sequence[float]) -> str:
     """Return in words how witness and gun disagree, empty if they agree."""
-    witness, gun = trimmed_mean(watched_ns), trimmed_mean(gun_ns)
+    witness, gun = statistics.median(watched_ns), statistics.median(gun_ns)
     scatter = ERRORS * math.hypot(
         *(estimates.standard_error(each) for each in (watched_ns, gun_ns) if len(each) > 1)
     )
+    scatter = min(scatter, MOST_SHARE * witness + MOST_NS)
     lower = witness - LOWER_NS - LOWER_SHARE * witness - scatter
     higher = witness + HIGHER_NS + HIGHER_SHARE * witness + scatter
     if lower <= gun <= higher:
         return ""
     return f"by the hardware's counters a call takes {witness / 1e3:.2f} us, by the clock {gun / 1e3:.2f} us"
+
+
+def places_differ(times_ns: Mapping[int, Sequence[float]]) -> str:
+    """Return in words how calls at one place take longer than at another, empty if they do not."""
+    medians = sorted(statistics.median(each) for each in times_ns.values() if len(each) >= FEWEST_AT_PLACE)
+    if not medians or medians[-1] <= (1 + PLACES_SHARE) * medians[0] + PLACES_NS:
+        return ""
+    return f"at one place a call takes {medians[-1] / 1e3:.2f} us, at another {medians[0] / 1e3:.2f} us"
+
+
+def is_large(case: Case, form: Form | None) -> bool:
+    """Return whether the judge's work beside a call does not fit into a watch, by the reference's answer."""
+    return case.layout.place_bytes + (form.nbytes if form is not None else 0) > LARGEST_WATCHED
+
+
+def doubts(case: Case, form: Form | None, times_ns: Sequence[float]) -> list[Finding]:
+    """Return what a person has to look at where there is a witness. ``times_ns`` are those by the start gun."""
+    if is_large(case, form):
+        text = "input and answer are too large for the witness's watches"
+        return [Finding(code="not_witnessed", text=text)]
+    found = {}
+    if not case.watched_at and statistics.median(times_ns) <= LONGEST_WATCHED_NS:
+        found["not_witnessed"] = "the hardware's counters showed nothing of its calls"
+    if case.unreadable > 1:
+        found["unreadable"] = f"{case.unreadable} watches of its calls could not be read"
+    if case.watched_at and len(times_ns) >= CHECKING_SAMPLES and not is_steady(times_ns):
+        found["unsteady"] = "its times by the clock scatter so far that they do not check the witness's"
+    if text := places_differ(case.fired_at) or places_differ(case.watched_at):
+        found["places_differ"] = text
+    return [Finding(code=code, text=text, quarantines=True) for code, text in found.items()]

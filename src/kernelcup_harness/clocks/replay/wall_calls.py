@@ -220,6 +220,6 @@ def failed(reply: Failed, wall_ns: float) -> Pending:
         reply=reply,
         wall_ns=wall_ns,
         most_tensors=0,
-        memory=Taken(Described(None, [], [], 0), {}, []),
+        memory=Taken(Described(None, [], [], 0, []), {}, []),
         check_bands=lambda _gaps: None,
     )

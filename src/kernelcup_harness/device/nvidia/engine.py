@@ -6,7 +6,7 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 
-from kernelcup_harness.device.nvidia import rebuild, start_gun, window
+from kernelcup_harness.device.nvidia import own_kernels, rebuild, start_gun, window
 from kernelcup_harness.device.nvidia.driver import Driver, u64
 from kernelcup_harness.window import decoding, steps
 from kernelcup_harness.window.graph_data import Rebuilt
@@ -39,7 +39,9 @@ class GpuEngine:
         self._window = window.Window(self._driver)
         nbytes = self._sweep_bytes()
         sweep = self._driver.handle("cuMemAlloc_v2", ctypes.c_size_t(nbytes))
-        self._gun = start_gun.StartGun(self._driver, (sweep, nbytes), host_ns)
+        self._driver("cuMemsetD8_v2", u64(sweep), ctypes.c_ubyte(0), ctypes.c_size_t(nbytes))
+        self._kernels = own_kernels.OwnKernels(self._driver)
+        self._gun = start_gun.StartGun(self._driver, self._kernels, (sweep, nbytes), host_ns)
         self._nothing = self._gun.empty_graph()
         self._regions: list[window.Region] = []
         self._sets: list[list[int]] = []
@@ -59,7 +61,7 @@ class GpuEngine:
         if cut is not None:
             parts = steps.cut(capture, cut)
             capture, kernels = parts.capture, parts.kernels
-        made = rebuild.GraphBuilder(self._driver, self._context, inside).build(capture)
+        made = rebuild.GraphBuilder(self._driver, self._context, inside, self._kernels.fill).build(capture)
         made.steps = kernels
         self._sets.append(made.executables)
         return made
@@ -89,7 +91,7 @@ class GpuEngine:
         self._gun.check()
 
     def _sweep_bytes(self) -> int:
-        """Return the number of bytes to write to empty the cache: more than twice its size."""
+        """Return the number of bytes to read to empty the cache: more than twice its size."""
         found, device = ctypes.c_int(), ctypes.c_int()
         self._driver("cuDeviceGet", ctypes.byref(device), 0)
         self._driver("cuDeviceGetAttribute", ctypes.byref(found), L2_CACHE_SIZE, device)

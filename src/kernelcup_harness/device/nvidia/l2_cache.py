@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from kernelcup_harness.device.nvidia.driver import Driver, u64
+from kernelcup_harness.device.nvidia.driver import Driver
+from kernelcup_harness.device.nvidia.own_kernels import OwnKernels
 
 LIMIT_PERSISTING_L2 = 6
 """``CU_LIMIT_PERSISTING_L2_CACHE_SIZE``."""
 LEAST_SWEEP_BYTES = 256 << 20
-"""Writing this much also takes longer than most launches, so the call is queued while the device is busy."""
+"""Reading this much also takes longer than most launches, so the call is queued while the device is busy."""
 
 
 def l2_bytes() -> int:
@@ -27,7 +28,7 @@ def l2_bytes() -> int:
 
 
 def sweep_bytes() -> int:
-    """Return the number of bytes to write to empty the cache: more than twice its size."""
+    """Return the number of bytes to read to empty the cache: more than twice its size."""
     return max(LEAST_SWEEP_BYTES, 2 * l2_bytes() + (1 << 20))
 
 
@@ -47,18 +48,23 @@ class Persisting:
             self._library.cuCtxResetPersistingL2Cache()
 
 
-class Sweep:
-    """Empties the device's cache from the judge's own context, where no code of a submission can change it."""
+class OwnWork:
+    """The judge's own work on the device beside the calls, in its own context: no submission can change it."""
 
     def __init__(self) -> None:
-        self._driver = Driver()
-        self._memory = torch.empty(sweep_bytes(), dtype=torch.uint8, device="cuda")
+        self._kernels = OwnKernels(Driver())
+        self._memory = torch.zeros(sweep_bytes(), dtype=torch.uint8, device="cuda")
 
-    def __call__(self) -> None:
-        """Queue the sweep."""
-        stream = u64(torch.cuda.current_stream().cuda_stream)
-        address = u64(self._memory.data_ptr())
-        count = ctypes.c_size_t(self._memory.numel() // 4)
-        # Lines that a call has marked to stay would survive.
-        self._driver("cuCtxResetPersistingL2Cache")
-        self._driver("cuMemsetD32Async", address, ctypes.c_uint(secrets.randbits(32)), count, stream)
+    def sweep(self) -> None:
+        """Queue the emptying of the cache."""
+        self._kernels.sweep(self._stream(), self._memory.data_ptr(), self._memory.numel())
+
+    def mark(self, lengths_ns: Sequence[int]) -> None:
+        """Do nothing for so many nanoseconds, one time after the other, with an idle device in between."""
+        for ns in lengths_ns:
+            self._kernels.spin(self._stream(), ns)
+            torch.cuda.synchronize()
+
+    @staticmethod
+    def _stream() -> int:
+        return int(torch.cuda.current_stream().cuda_stream)

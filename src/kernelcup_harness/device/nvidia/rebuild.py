@@ -18,6 +18,7 @@ from kernelcup_harness.device.nvidia.driver import (
     is_memory,
     u64,
 )
+from kernelcup_harness.device.nvidia.own_kernels import fill_node
 from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.window.addresses import NOWHERE, disarmed
 from kernelcup_harness.window.failures import NotRebuilt
@@ -31,6 +32,7 @@ from kernelcup_harness.window.graph_data import (
     Memset,
     Node,
     Rebuilt,
+    shape,
 )
 from kernelcup_harness.window.steps import forms
 
@@ -47,6 +49,9 @@ DROPPED = {
 """Launch attributes that a replay drops, and reports."""
 REFUSED = {13: "may be changed by device code", 16: "is scheduled for the links to other GPUs"}
 """Launch attributes with which nothing is replayed."""
+LEAST_MEMSET = 64 << 10
+"""Memsets of fewer bytes are kernels of the harness: the driver's own for those up to 4 KiB are no kernels, so that the
+hardware's counters do not see them."""
 LARGEST_COPY = 256 << 20
 """Copies of more bytes are split: one node of 512 MiB takes a fifth longer than the same copy on a stream."""
 
@@ -63,10 +68,12 @@ class GraphBuilder:
         driver: With a current context.
         context: The handle of that context.
         window: The addresses that a submission may use.
+        fill: The harness's kernel that fills memory.
     """
 
-    def __init__(self, driver: Driver, context: int, window: Sequence[range]) -> None:
+    def __init__(self, driver: Driver, context: int, window: Sequence[range], fill: int) -> None:
         self._driver = driver
+        self._fill = fill
         self._context = context
         self._window = window
         self._functions: list[int] = []
@@ -89,6 +96,7 @@ class GraphBuilder:
         return Rebuilt(
             executables=[self._instantiate(graph) for graph, _ in made],
             nodes=[count for _, count in made],
+            shapes=[shape(each) for each in capture.graphs],
             ran=self._ran(capture),
             dropped=sorted(self._dropped),
             foreign=sorted(self._foreign),
@@ -162,6 +170,12 @@ class GraphBuilder:
             return copies, len(copies)
         if isinstance(node, Memset):
             self._check_memset(node)
+            row = node.width * node.element_bytes
+            if node.height <= 1 and row < LEAST_MEMSET:
+                filling, alive = fill_node(self._fill, node.target, node.value, node.element_bytes, row)
+                self._driver("cuGraphAddKernelNode_v2", *place, ctypes.byref(filling))
+                del alive
+                return [made.value], 1
             wanted = MemsetNode(
                 node.target, node.pitch, node.value, node.element_bytes, node.width, node.height
             )

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, u64
+from kernelcup_harness.device.nvidia.own_kernels import OwnKernels
 from kernelcup_harness.window.failures import ClockTrouble, StampForged
 
 PTX = b"""
@@ -68,14 +69,20 @@ class StartGun:
 
     Args:
         driver: With a current context.
-        sweep: Address and size of memory whose overwriting empties the cache.
+        kernels: Of the harness.
+        sweep: Address and size of memory, full of zeros, whose reading empties the cache.
         host_ns: Reads the host's clock.
     """
 
     def __init__(
-        self, driver: Driver, sweep: tuple[int, int], host_ns: Callable[[], int] = time.perf_counter_ns
+        self,
+        driver: Driver,
+        kernels: OwnKernels,
+        sweep: tuple[int, int],
+        host_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._driver = driver
+        self._kernels = kernels
         self._host_ns = host_ns
         self._sweep = sweep
         self.stream = driver.handle("cuStreamCreate", 1)
@@ -141,12 +148,7 @@ class StartGun:
         asked_ns = self._host_ns()
         start = self.now() + self._ahead_ns
         began = self._free_place()
-        address, nbytes = self._sweep
-        pattern = ctypes.c_uint(secrets.randbits(32))
-        count = ctypes.c_size_t(nbytes // 4)
-        # Lines that a launch has marked to stay would survive the sweep.
-        self._driver("cuCtxResetPersistingL2Cache")
-        self._driver("cuMemsetD32Async", u64(address), pattern, count, u64(self.stream))
+        self._kernels.sweep(self.stream, *self._sweep)
         self._launch(self._hold, start, self._page + 8 * began)
         self._driver("cuGraphLaunch", u64(graph), u64(self.stream))
         stamp = self._queue_stamp()
