@@ -55,7 +55,7 @@ class Uses(LightMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Record one operation and run it."""
         kwargs = kwargs or {}
-        self.varies = self.varies or not VARYING.isdisjoint(func.tags)
+        self.varies = self.varies or not VARYING.isdisjoint(getattr(func, "tags", ()))
         # Of its argument, an operation like ``torch.empty_like`` takes the form.
         reads = isinstance(func, torch._ops.OpOverload) and not func.is_view
         if reads and not func.overloadpacket.__name__.endswith("_like"):
