@@ -265,7 +265,7 @@ class _Lines:
         """Return the problem that large seeds make poorer inputs, with its solution."""
         if report.seeds_poor:
             text = (
-                f"even seeds below {FEWEST_SEEDS} (2^32), the smallest bound, make poorer inputs than the cases' "
+                f"even seeds below {FEWEST_SEEDS} (2^20), the smallest bound, make poorer inputs than the cases' "
                 f"own ({report.seeds_why}): change `generate_input` so that values do not grow with the seed"
             )
             return [self.problem((SEEDS,), text)]

@@ -19,7 +19,7 @@ from kernelcup_harness.lint import null_submissions
 from kernelcup_harness.protocol import FEWEST_SEEDS
 from kernelcup_harness.protocol.seeds import MOST_SEEDS, derive_seed
 
-BOUNDS = (MOST_SEEDS, 1 << 62, 1 << 53, FEWEST_SEEDS)
+BOUNDS = (MOST_SEEDS, 1 << 62, 1 << 53, 1 << 32, 1 << 31, 1 << 24, FEWEST_SEEDS)
 """Tried from the largest to the smallest."""
 TRIES = 3
 """Seeds that are tried for each bound, and for comparison."""

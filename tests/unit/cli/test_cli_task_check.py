@@ -164,14 +164,14 @@ def test_a_generator_that_fails_names_its_case(folder, capsys):
 
 def test_large_seeds_that_make_poorer_inputs_are_told(folder, capsys):
     reference = REFERENCE.replace("[:-20]", "").replace(
-        'device="cuda")\n\n\ndef ref', 'device="cuda") * (seed % 2**32 == seed)\n\n\ndef ref'
+        'device="cuda")\n\n\ndef ref', 'device="cuda") * (seed % 2**31 == seed)\n\n\ndef ref'
     )
     assert reference != REFERENCE
     (folder / "reference.py").write_text(reference)
     assert execute(["task", "check", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "seeds_below: large seeds make poorer inputs" in out
-    assert "write `seeds_below: 4294967296`" in out
+    assert "write `seeds_below: 2147483648`" in out
 
 
 AT_RANDOM = """\

@@ -102,10 +102,10 @@ def test_where_nothing_can_be_tried_that_is_said(db) -> None:
 
 def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
     task = make_task()
-    found = made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 53, seeds_why="tests.0: one value")))
-    assert found.board.seeds_below == boards.get_board(db, "double").seeds_below == 1 << 53
+    found = made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24, seeds_why="tests.0: one value")))
+    assert found.board.seeds_below == boards.get_board(db, "double").seeds_below == 1 << 24
     assert (
-        "seeds are drawn below 9007199254740992, larger ones make poorer inputs (tests.0: one value)"
+        "seeds are drawn below 16777216, larger ones make poorer inputs (tests.0: one value)"
         in found.notes[1]
     )
     # The task version is what the folder is.
@@ -113,28 +113,28 @@ def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
 
 
 def test_the_bound_of_the_task_goes_before_a_proposal(db) -> None:
-    task = make_task(seeds_below=1 << 40)
-    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 53))).board.seeds_below is None
+    task = make_task(seeds_below=1 << 30)
+    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).board.seeds_below is None
 
 
 def test_an_update_tries_the_new_version(db) -> None:
-    made(db, make_task(), trial=FakeTrial(Tried(seeds_below=1 << 53)))
+    made(db, make_task(), trial=FakeTrial(Tried(seeds_below=1 << 24)))
     new = make_task(description="Twice.")
     update = {"db": db, "actor": OPERATOR, "name": "double", "now": NOW, "task": new}
-    assert update_board(**update).board.seeds_below == 1 << 53
-    assert boards.get_board(db, "double").seeds_below == 1 << 53
+    assert update_board(**update).board.seeds_below == 1 << 24
+    assert boards.get_board(db, "double").seeds_below == 1 << 24
     newer = {**update, "task": make_task(description="Thrice.")}
-    assert update_board(**newer, trial=FakeTrial(Tried(seeds_below=1 << 32))).board.seeds_below == 1 << 32
-    assert boards.get_board(db, "double").seeds_below == 1 << 32
+    assert update_board(**newer, trial=FakeTrial(Tried(seeds_below=1 << 31))).board.seeds_below == 1 << 31
+    assert boards.get_board(db, "double").seeds_below == 1 << 31
 
 
 @pytest.mark.parametrize(
     ("key", "proposed", "below"),
     [
         (None, None, None),
-        (None, 1 << 53, 1 << 53),
-        (1 << 40, 1 << 53, 1 << 40),
-        ((1 << 63) - 1, 1 << 53, (1 << 63) - 1),
+        (None, 1 << 24, 1 << 24),
+        (1 << 30, 1 << 24, 1 << 30),
+        ((1 << 63) - 1, 1 << 24, (1 << 63) - 1),
     ],
 )
 def test_the_bound_of_a_job(key: int | None, proposed: int | None, below: int | None) -> None:
