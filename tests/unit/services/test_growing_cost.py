@@ -174,8 +174,10 @@ def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -
         else:
             sent.append(judging.judge(chance.randrange(1000, 1400, 5), user=f"user-{step}"))
         remembered = standings.standings(db, "double", "H100")
-        anew = ranking_model.standings(as_entry(each) for each in remembered)
-        assert [(each.rank, each.tied) for each in remembered] == [(each.rank, each.tied) for each in anew]
+        recomputed = ranking_model.standings(as_entry(each) for each in remembered)
+        assert [(each.rank, each.tied) for each in remembered] == [
+            (each.rank, each.tied) for each in recomputed
+        ]
         own = {
             each.user: standings.personal_best(db, "double", "H100", each.user) for each in remembered[::3]
         }
