@@ -17,7 +17,7 @@ import pytest
 from harness_runs import Finished, own_spec, quick_spec, run
 
 from kernelcup_harness.device.nvidia import nodes as device_nodes
-from kernelcup_harness.isolation import cgroups, layout, passed_names, processes, sandbox
+from kernelcup_harness.isolation import cgroups, job_users, layout, passed_names, processes, sandbox
 from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict, dumps
 
 KINDS = ("bubblewrap", "landlock")
@@ -478,6 +478,24 @@ def test_an_operators_names_pass_and_no_other() -> None:
 def test_a_bad_name_is_refused_by_the_harness_too() -> None:
     with pytest.raises(ValueError, match="LD_PRELOAD"):
         processes.clean_environment(None, {passed_names.VARIABLE: "LD_PRELOAD"})
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has users to give")
+def test_without_free_users_bubblewrap_shares_one_and_landlock_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where no lock can be written, or more runners than sets of users are at work."""
+    monkeypatch.setattr(job_users, "LOCKS", str(tmp_path / "missing/users-"))
+    job_users.held.cache_clear()
+    box = sandbox.Sandbox(user_id=layout.CONTESTANT_ID, files=tmp_path)
+    try:
+        prepared = sandbox.confine(sandbox.Kind.BUBBLEWRAP, box, ["true"], {})
+        prepared.close()
+        assert str(layout.CONTESTANT_ID) in prepared.argv
+        with pytest.raises(OSError, match="no user ids are free"):
+            sandbox.confine(sandbox.Kind.LANDLOCK, box, ["true"], {})
+    finally:
+        job_users.held.cache_clear()
 
 
 READS_COUNTERS = """

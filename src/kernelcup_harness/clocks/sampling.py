@@ -278,8 +278,8 @@ class TimedCase(CaseCalls):
         """Calls by the start gun that check the witness: more where they scatter."""
         if self.budget.is_slow:
             return SLOW_CHECKING_SAMPLES
-        enough = self.budget.is_over or len(self.samples.ns) < CHECKING_SAMPLES or is_steady(self.samples.ns)
-        return CHECKING_SAMPLES if enough else MOST_CHECKING
+        few = self.budget.is_over or len(self.samples.ns) < CHECKING_SAMPLES or is_steady(self.samples.ns)
+        return CHECKING_SAMPLES if few else MOST_CHECKING
 
     @property
     def watch_is_due(self) -> bool:

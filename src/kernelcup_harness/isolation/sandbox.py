@@ -190,7 +190,12 @@ def confine(
     if box.devices is not None:
         environment |= box.devices.environment
     if os.getuid() == 0:
-        box = dataclasses.replace(box, user_id=job_users.begin(box.user_id))
+        try:
+            box = dataclasses.replace(box, user_id=job_users.begin(box.user_id))
+        except OSError:
+            # With names of its own a job may share the user with others: only its processes count with theirs then.
+            if kind is not Kind.BUBBLEWRAP:
+                raise
     if kind is Kind.BUBBLEWRAP:
         return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment)
     scratch, reads_all = scratch_folder(box.user_id), not python_runs(reads_all=False)

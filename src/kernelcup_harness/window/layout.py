@@ -296,7 +296,7 @@ def sharing(answer: Described, spans: Sequence[range]) -> tuple[int, ...]:
         answer: The answer.
         spans: The addresses of each tensor of the input.
     """
-    places = {(answer.addresses[each], answer.table[each]["nbytes"]) for each in tensors_of(answer.tree)}
+    places = {(answer.addresses[each], answer.table[each]["nbytes"]) for each in answer.used}
     return tuple(number for number, span in enumerate(spans) if any(overlap(*each, span) for each in places))
 
 

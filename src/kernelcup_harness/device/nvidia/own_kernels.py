@@ -116,17 +116,22 @@ class OwnKernels:
         """
         # Lines that a call has marked to stay would survive.
         self._driver("cuCtxResetPersistingL2Cache")
-        self._launch(self._sweep, stream, address, nbytes, blocks=self._blocks)
+        size = {"blocks": self._blocks, "threads": THREADS}
+        launch(self._driver, self._sweep, stream, address, nbytes, **size)
 
     def spin(self, stream: int, ns: int) -> None:
         """Queue a kernel of one thread that lasts that many nanoseconds."""
-        self._launch(self._spin, stream, ns, blocks=1, threads=1)
+        launch(self._driver, self._spin, stream, ns)
 
-    def _launch(self, kernel: int, stream: int, *arguments: int, blocks: int, threads: int = THREADS) -> None:
-        values = [u64(each) for each in arguments]
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
-        place = (blocks, 1, 1, threads, 1, 1, 0, u64(stream), pointers, None)
-        self._driver("cuLaunchKernel", u64(kernel), *place)
+
+def launch(
+    driver: Driver, kernel: int, stream: int, *arguments: int, blocks: int = 1, threads: int = 1
+) -> None:
+    """Queue a kernel whose parameters are numbers of 64 bits."""
+    values = [u64(each) for each in arguments]
+    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
+    place = (blocks, 1, 1, threads, 1, 1, 0, u64(stream), pointers, None)
+    driver("cuLaunchKernel", u64(kernel), *place)
 
 
 def fill_node(kernel: int, target: int, value: int, width: int, nbytes: int) -> tuple[KernelNode, object]:

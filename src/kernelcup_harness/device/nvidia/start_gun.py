@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, u64
-from kernelcup_harness.device.nvidia.own_kernels import OwnKernels
+from kernelcup_harness.device.nvidia.own_kernels import OwnKernels, launch
 from kernelcup_harness.window.failures import ClockTrouble, StampForged
 
 PTX = b"""
@@ -183,7 +183,4 @@ class StartGun:
         return place
 
     def _launch(self, kernel: int, *arguments: int) -> None:
-        values = [u64(each) for each in arguments]
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
-        place = (1, 1, 1, 1, 1, 1, 0, u64(self.stream), pointers, None)
-        self._driver("cuLaunchKernel", u64(kernel), *place)
+        launch(self._driver, kernel, self.stream, *arguments)
