@@ -91,6 +91,8 @@ class FakeWindow:
         self.regions: dict[int, int] = {}
         self.graphs: dict[str, list[Callable[[], None]]] = {}
         self.log: list[Any] = []
+        self.turns = 0
+        """Calls since all loads of their side were there."""
         self.gpu = FakeDevice()
         """What the device does by its own timer."""
 
@@ -232,6 +234,8 @@ class FakeEngine:
     """Times by a constant; notices who writes what was attached for reading."""
 
     foreign: tuple[str, ...] = ()
+    is_rivals = False
+    """Whether it is in the rival's timer."""
     lasts_ns = CALL_NS
     longer_in_series_ns = 0
 
@@ -252,6 +256,7 @@ class FakeEngine:
         graphs = self._shared.graphs[json.loads(data)["name"]]
         if cut is not None:
             return self.cut(graphs[cut])
+        self._shared.log.append(("load", self.is_rivals))
         self._sets.append(graphs)
         count = len(self._sets[-1])
         names, ran = ["a priority of kernel f"], [RAN]
@@ -381,12 +386,17 @@ def judged_in_room(
         patch.object(timed_replays, "time", shared.gpu),
     ):
         contestants = contestants_of(spec)
-        for role in (*contestants, "timer", *(("witness",) if sampler else ())):
+        timers = ["timer", "rival-timer"] if spec.rival is not None else ["timer"]
+        for role in (*contestants, *timers, *(("witness",) if sampler else ())):
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
             theirs[role] = Channel(other, max_bytes=16 << 20)
-        times = main.Timer(theirs["timer"], engine(shared) if engine else None, "" if engine else "no device")
-        threads["timer"] = threading.Thread(target=ending, args=(times, theirs["timer"]))
+        for role in timers:
+            made = engine(shared) if engine else None
+            if made is not None:
+                made.is_rivals = role != "timer"
+            times = main.Timer(theirs[role], made, "" if made else "no device")
+            threads[role] = threading.Thread(target=ending, args=(times, theirs[role]))
         if sampler is not None:
             watches = Witness(theirs["witness"], lambda: sampler(shared.gpu))
             threads["witness"] = threading.Thread(target=watches.serve)

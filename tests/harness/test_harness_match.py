@@ -40,20 +40,20 @@ def held_back(events: list[dict[str, Any]]) -> list[str]:
     return [each["text"] for each in findings if each["quarantines"]]
 
 
+BEFORE = 4 + match.ALONE
+"""Calls of the rival before the duel, which verify its first load and say what it takes alone."""
+
+
 class Dueling(FakeEngine):
     """Knows how many calls the two sides have made since all loads were there."""
 
-    def __init__(self, shared: Any) -> None:
-        super().__init__(shared)
-        self.calls = 0
-
     def fire(self, group: int, place: int) -> int:
-        # Calls that verify the rival's first load come last before the duel.
-        self.calls += len(self._sets) > 2
+        self._shared.turns += len(self._sets) > 1
         return super().fire(group, place)
 
-    def is_rivals(self, group: int) -> bool:
-        return self._sets[group] is not self._sets[0]
+    @property
+    def turns(self) -> int:
+        return self._shared.turns - BEFORE
 
 
 # A replay makes the call again here, so that it can tell the engine what its kernel would have known.
@@ -76,7 +76,7 @@ class Remembers(FakeEngine):
 
     def fire(self, group: int, place: int) -> int:
         taken_ns = super().fire(group, place)
-        if self._sets[group] is not self._sets[0]:
+        if self.is_rivals:
             return taken_ns
         return taken_ns + CALL_NS // 20 - (CALL_NS * 7 // 100 if sys.knows_its_input else 0)  # type: ignore[attr-defined]
 
@@ -105,7 +105,7 @@ def test_each_call_of_a_duel_has_an_input_of_its_own(tmp_path: Path, monkeypatch
     events, _ = judged_in_room(job(benchmarks=SIZES), tmp_path)
 
     # The last one is for the kernels' shares, once the duel is decided.
-    assert len(set(made)) == len(made) == 2 * 2 * duel(events).blocks + 1
+    assert len(set(made)) == len(made) == 2 * (2 * duel(events).blocks + match.ALONE) + 1
 
 
 def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> None:
@@ -114,10 +114,9 @@ def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> No
     class Noted(Dueling):
         def fire(self, group: int, place: int) -> int:
             taken = super().fire(group, place)
-            # Four calls verify the rival.
-            if self.calls > 4 and self.calls % 2 and group not in self._cuts:
-                first[group, self.is_rivals(group)] += 1
-            return taken + (CALL_NS // 10 if self.is_rivals(group) else 0)
+            if self.turns > 0 and self.turns % 2 and group not in self._cuts:
+                first[group, self.is_rivals] += 1
+            return taken + (CALL_NS // 10 if self.is_rivals else 0)
 
     judged_in_room(job(), tmp_path, engine=Noted)
     assert set(first.values()) == {5}
@@ -152,10 +151,10 @@ def failing(*, rival: bool, how: str) -> type[FakeEngine]:
         failed = False
 
         def fire(self, group: int, place: int) -> int:
-            its = self.is_rivals(group) == rival
+            its = self.is_rivals == rival
             if how == "less time":
-                self.lasts_ns = CALL_NS // 3 if its and self.calls > 4 else CALL_NS
-            if self.calls <= 100 or not its or self.failed or how == "less time":
+                self.lasts_ns = CALL_NS // 3 if its and self.turns > 0 else CALL_NS
+            if self.turns <= 100 or not its or self.failed or how == "less time":
                 return super().fire(group, place)
             self.failed = True
             if how == "calls fail":

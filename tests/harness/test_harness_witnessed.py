@@ -521,8 +521,7 @@ class Apart(FakeEngine):
     rival_ns = 0
 
     def shows_ns(self, group: int) -> int:
-        is_rival = self._sets[group] is not self._sets[0]
-        return super().shows_ns(group) + (self.rival_ns if is_rival else 0)
+        return super().shows_ns(group) + (self.rival_ns if self.is_rivals else 0)
 
 
 RIVAL = {"rival": HONEST}
@@ -541,7 +540,7 @@ def test_a_duel_is_decided_by_what_the_witness_sees(
     assert (found.verdict, found.rival_message) == (verdict, "")
     assert found.ratio == pytest.approx(SEEN_NS / (SEEN_NS + rival_ns), rel=1e-3)
     # All loads of both sides take part.
-    assert {entry[1] for entry in shared.log if entry[0] == "launch"} == set(range(32))
+    assert {entry[1] for entry in shared.log if entry[0] == "launch"} == set(range(16))
 
 
 def in_duel(*, rival: bool, fails: Any) -> type[FakeEngine]:
@@ -551,9 +550,8 @@ def in_duel(*, rival: bool, fails: Any) -> type[FakeEngine]:
         calls = 0
 
         def watched(self, group: int, place: int) -> None:
-            its = (self._sets[group] is not self._sets[0]) == rival
-            self.calls += len(self._sets) > 2
-            if its and self.calls in (9, 10):
+            self.calls += len(self._sets) > 1
+            if self.is_rivals == rival and self.calls == 9:
                 fails(self)
             else:
                 super().watched(group, place)
@@ -584,13 +582,50 @@ def test_a_watched_duel_that_another_program_disturbs_is_not_held(tmp_path: Path
     class InDuel(FakeEngine):
         def watched(self, group: int, place: int) -> None:
             super().watched(group, place)
-            self._shared.gpu.haunted = len(self._sets) > 2
+            self._shared.gpu.haunted = len(self._sets) > 1
 
     events, _ = judged(tmp_path, InDuel, **RIVAL)
 
     accepted(events)
     assert duel(events).verdict == "not_held"
     assert "the witness" in duel(events).rival_message
+
+
+@pytest.mark.parametrize("rival", [True, False])
+def test_a_side_that_takes_longer_in_turns_than_alone_decides_no_duel(tmp_path: Path, rival: bool) -> None:
+    class Slowed(FakeEngine):
+        calls = 0
+
+        def shows_ns(self, group: int) -> int:
+            self.calls += len(self._sets) > 1
+            # The rival's first calls are alone.
+            is_in_turns = self.calls > (timed_replays.LATEST if rival else 0)
+            return super().shows_ns(group) + (CALL_NS // 5 if is_in_turns and self.is_rivals == rival else 0)
+
+    events, _ = judged(tmp_path, Slowed, **RIVAL)
+
+    accepted(events)
+    assert duel(events).verdict == "not_held"
+    assert f"in turns the {'rival' if rival else 'submission'}'s calls take 1.2" in duel(events).rival_message
+    assert not [each for each in events if each["type"] == "finding"]
+
+
+def test_a_rival_that_the_witness_cannot_watch_is_not_timed_by_the_gun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "LONGEST_S", 0.0)
+
+    class Slow(FakeEngine):
+        def fire(self, group: int, place: int) -> int | None:
+            taken_ns = super().fire(group, place)
+            return timed_replays.LONGEST_WATCHED_NS * 2 if self.is_rivals else taken_ns
+
+    monkeypatch.setattr(timed_replays.TimedReplays, "_check_plausible", lambda *_: None)
+    events, _ = judged(tmp_path, Slow, **RIVAL)
+
+    accepted(events)
+    assert duel(events).verdict == "not_held"
+    assert "counters do not show the calls of both" in duel(events).rival_message
 
 
 def test_without_counters_a_duel_goes_by_the_gun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kernelcup_harness.clocks.replay.session import Session
     from kernelcup_harness.judge.fork_server import ForkServer
 
-TIMER, WITNESS = "timer", "witness"
+TIMERS, WITNESS = ("timer", "rival-timer"), "witness"
 ROLES = (SUBMISSION, HIDDEN)
 
 
@@ -51,7 +51,7 @@ def judge(
         spec: The job.
         secret: Decides its inputs and their order.
         runner: To the runner.
-        channels: To the contestants, the timer and the witness, by role.
+        channels: To the contestants, the timers and the witness, by role.
         server: Forks what checks answers; None to check them in this process.
     """
     line = RunnerLine(runner)
@@ -72,7 +72,7 @@ class SetUp:
         spec: The job.
         secret: Decides its inputs and their order.
         runner: To the runner.
-        channels: To the contestants, the timer and the witness, by role.
+        channels: To the contestants, the timers and the witness, by role.
         ending: Closes what was opened.
         server: Forks what checks answers; None to check them in this process.
     """
@@ -89,8 +89,9 @@ class SetUp:
         self._spec = spec
         self._secret = secret
         self._runner = runner
-        self._channels = {role: each for role, each in channels.items() if role not in (TIMER, WITNESS)}
-        self._timer, self._witness = channels.get(TIMER), channels.get(WITNESS)
+        self._channels = {role: each for role, each in channels.items() if role not in (*TIMERS, WITNESS)}
+        self._timer, self._rival_timer = map(channels.get, TIMERS)
+        self._witness = channels.get(WITNESS)
         self._deadline = Deadline()
         self._ending = ending
         self._clocks: Callable[[Sequence[Stage]], dict[StageName, Clock]] | None = None
@@ -171,7 +172,7 @@ class SetUp:
             return None
         from kernelcup_harness.clocks.replay.session import Session
 
-        session = Session(self._timer, self._runner, memory.part(), self._witness)
+        session = Session(self._timer, self._runner, memory.part(), self._witness, self._rival_timer)
         self._ending.callback(session.close)
         return session
 

@@ -44,8 +44,8 @@ class Clocks:
             spec,
             checks=parts.checks,
             watch=DeviceWatch(devices.on_gpu(), accelerators.of(spec.backend).gauge()),
-            # The judge, its checker, the timer and the contestants.
-            processes=3 + len(parts.callers),
+            # The judge, its checker, the timers and the contestants.
+            processes=3 + len(parts.callers) + (spec.rival is not None),
             tell=runner.tell,
             phase=runner.phase,
         )

@@ -1,4 +1,4 @@
-"""Two submissions in one timer, in turns, until a difference is found or they are close enough. Deciding is pure.
+"""Two submissions in turns, until a difference is found or they are close enough. Deciding is pure.
 
 Two loads of one image differ throughout their life, on an H200 by up to 0.8 % of a kernel of 20 us, in a pattern that
 their order determines. So each side is loaded several times, in an order drawn at
@@ -22,7 +22,7 @@ FIRST_LOOK, MOST_PAIRS = 160, 1_280
 ERROR = 0.02
 """Share of duels of equal kernels that may find a difference, over all looks together."""
 Pair = tuple[float, float]
-"""Nanoseconds of the first and of the second, the clock's own share included."""
+"""Nanoseconds of the first and of the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Ratio
     return RatioEstimate(statistics.fmean(means), half, len(ratios))
 
 
-def log_ratios(pairs: Sequence[Pair], empty_ns: float) -> list[float]:
-    """Return the logarithms of the ratios of times, each without the clock's share and at least a nanosecond."""
-    return [math.log(max(1.0, mine - empty_ns) / max(1.0, other - empty_ns)) for mine, other in pairs]
+def log_ratios(pairs: Sequence[Pair]) -> list[float]:
+    """Return the logarithms of the ratios of times, each at least a nanosecond."""
+    return [math.log(max(1.0, mine) / max(1.0, other)) for mine, other in pairs]
 
 
 def decide(

@@ -37,10 +37,9 @@ from kernelcup_harness.run.workers import (
     HIDDEN,
     JUDGE,
     RIVAL,
+    ROLES,
     SUBMISSION,
-    TIMER,
     USER_CODE,
-    WITNESS,
     NotStarted,
     Profiler,
     Share,
@@ -354,10 +353,10 @@ def roles_of(spec: JobSpec) -> tuple[str, ...]:
     """Return the contestants that a job needs."""
     fights = spec.rival is not None and spec.mode is Mode.LEADERBOARD
     timed, code = captures(spec), spec.binary is None
-    fights = fights and spec.rival_binary is None
     watched = timed and spec.mode is not Mode.PROFILE  # a device has one reader of its counters
-    needed = (code, meets_hidden(spec), fights and timed, timed, watched)
-    return tuple(compress((SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS), needed))
+    rival = fights and timed
+    needed = (code, meets_hidden(spec), rival and spec.rival_binary is None, timed, rival, watched)
+    return tuple(compress(ROLES, needed))
 
 
 def used_memory(child: processes.Child, judging: processes.Child) -> int:

@@ -33,11 +33,14 @@ RIVAL = "rival"
 TIMER = "timer"
 """Replays captured calls. Runs the harness's code only, and needs no torch."""
 
+RIVAL_TIMER = "rival-timer"
+"""Replays the rival's: kernels of two submissions never share a context."""
+
 WITNESS = "witness"
 """Samples the device's counters. Runs the harness's code only, and has no context on the device."""
 
-ROLES = (SUBMISSION, HIDDEN, RIVAL, TIMER, WITNESS)
-"""Contestants, the timer and the witness, in the order in which the judge has their channels."""
+ROLES = (SUBMISSION, HIDDEN, RIVAL, TIMER, RIVAL_TIMER, WITNESS)
+"""Contestants, the timers and the witness, in the order in which the judge has their channels."""
 USER_CODE = (SUBMISSION, HIDDEN, RIVAL)
 """The roles that run code of users."""
 USER_IDS = {
@@ -46,10 +49,16 @@ USER_IDS = {
     HIDDEN: layout.HIDDEN_ID,
     RIVAL: layout.RIVAL_ID,
     TIMER: layout.TIMER_ID,
+    RIVAL_TIMER: layout.TIMER_ID,
     WITNESS: layout.WITNESS_ID,
 }
 
-MODULES = {JUDGE: "judge_process", TIMER: "timer_process", WITNESS: "witness_process"}
+MODULES = {
+    JUDGE: "judge_process",
+    TIMER: "timer_process",
+    RIVAL_TIMER: "timer_process",
+    WITNESS: "witness_process",
+}
 """What each role runs; all others are contestants."""
 
 MAX_EVENT_FRAME = 256 << 20
@@ -254,7 +263,7 @@ class Workers:
 
     def log(self) -> None:
         """Copy the output of the harness's own processes to standard error, for the operator's log."""
-        for role in (JUDGE, TIMER, WITNESS):
+        for role in MODULES:
             child = self._by_role[role].child if role in self._by_role else None
             for capture in (child.stdout, child.stderr) if child is not None else ():
                 text = capture.finish().text if capture is not None else ""

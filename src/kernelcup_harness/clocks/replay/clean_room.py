@@ -121,13 +121,12 @@ class CleanRoom(CutReplays):
 
     def open(self, *, clock: bool = True) -> None:
         """Give contestants and timer the memory for tensors, and try the clock. Raise :class:`NotReplayed`."""
-        if "rival" not in self._sources:
-            greet(self._timer)
-            if clock:
-                self.measure_offset()
+        greet(self._timer)
+        if clock:
+            self.measure_offset()
         for source in self._sources.values():
-            if (fd := placed(self._mapping, source, self._heaps[source.role])) is not None:
-                self._share(source, [region_of(source.heap)], [fd])
+            fd = placed(self._mapping, source, self._heaps[source.role])
+            self._share(source, [region_of(source.heap)], [fd])
 
     def close(self) -> None:
         """Free shared memory and close descriptors."""
@@ -138,9 +137,7 @@ class CleanRoom(CutReplays):
                 source.export[0].close()
                 source.export = None
 
-    def _share(
-        self, source: Source, regions: list[SharedRegion], fds: list[int], *, timer: bool = True
-    ) -> None:
+    def _share(self, source: Source, regions: list[SharedRegion], fds: list[int]) -> None:
         """Let a contestant and the timer map regions, and close the descriptors here."""
         try:
             # Calls that write inputs which are read-only in the timer are found before anything is timed.
@@ -148,8 +145,7 @@ class CleanRoom(CutReplays):
             reply = source.line.ask(request, Attached, timeout_s=OPEN_S, fds=fds)
             if reply.why is not None:
                 raise NotReplayed(reply.why)
-            if timer:
-                self._asked(request, Attached, fds=fds, timeout_s=OPEN_S)
+            self._asked(request, Attached, fds=fds, timeout_s=OPEN_S)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -217,13 +213,12 @@ class CleanRoom(CutReplays):
         """Use the inputs and the layout of another submission. Raise :class:`NotReplayed`."""
         for run in runs:
             case = other._cases[run.case.index]
-            self.offset_ns = other.offset_ns
             self._cases[run.case.index] = Case(case.place, case.layout, self._source_of(run.case))
         lent = [each for source in other._sources.values() for each in source.lent]
         for source in self._sources.values():
             if lent:
                 fds = [os.dup(fd) for _, fd in lent]
-                self._share(source, [region for region, _ in lent], fds, timer=False)
+                self._share(source, [region for region, _ in lent], fds)
 
     def capture(self, run: CaseCalls) -> None:
         """Have calls of a case captured, one at each place after two others. Raise :class:`NotReplayed`, ``Wrong``."""
@@ -347,10 +342,11 @@ def greet(timer: TimerLine) -> None:
         raise NotReplayed(WhyNot.NO_TIMER, trouble)
 
 
-def placed(mapping: Mapping, source: Source, address: int) -> int | None:
-    """Give a contestant its heap; return a descriptor of it, None if the other side's is used by turns.
+def placed(mapping: Mapping, source: Source, address: int) -> int:
+    """Give a contestant its heap; return a descriptor of it.
 
-    A kept binary gets the addresses that it was captured at, and what was there.
+    A kept binary gets the addresses that it was captured at, and what was there. Two that were captured at the same
+    addresses use one memory by turns.
     """
     line = source.line
     if not isinstance(line, KeptLine):
@@ -358,7 +354,11 @@ def placed(mapping: Mapping, source: Source, address: int) -> int | None:
         source.heap = range(address, address + nbytes)
         return fd
     source.heap = line.kept.heap
-    made = None if line.is_there else mapping.create(source.heap.start, len(source.heap))
+    made, line.lent = line.lent, None
+    if made is None:
+        made = mapping.create(source.heap.start, len(source.heap))
+    if line.other is not None:
+        line.other.lent = os.dup(made)
     source.memory = line.memory(mapping)
     return made
 

@@ -164,8 +164,10 @@ class KeptLine(Line):
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
         self.waited_s = 0.0
-        self.is_there = False
-        """Whether the other side has its heap at the same addresses: then the memory is shared, by turns."""
+        self.other: KeptLine | None = None
+        """The other side, if its heap is at the same addresses: then the memory is shared, by turns."""
+        self.lent: int | None = None
+        """A descriptor of the other side's heap, if this side uses it."""
         self._next = 0
 
     def ask(

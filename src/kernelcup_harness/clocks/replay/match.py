@@ -1,5 +1,6 @@
-"""A duel in the clean room: the rival's calls are captured beside the submission's, and both replayed in one timer.
+"""A duel in the clean room: the rival's calls are captured beside the submission's, and replayed in turns.
 
+Each side has a timer of its own, so that its kernels can reach neither the other's code nor its memory.
 Each call has an input of its own, written just before it, and its answer is checked: neither side ever sees an input
 twice, nor one to which the other side's memory has the answer. A rival that cannot be captured ends only the duel.
 """
@@ -16,8 +17,9 @@ from typing import NoReturn
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.clean_room import CleanRoom
 from kernelcup_harness.clocks.replay.rival import NO_TIME, NotHeld, RivalFailed
-from kernelcup_harness.clocks.replay.timed_replays import Taken
+from kernelcup_harness.clocks.replay.timed_replays import LATEST, Taken
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
+from kernelcup_harness.clocks.sampling import TimedCase
 from kernelcup_harness.core.answer import CallFailed, Forged
 from kernelcup_harness.core.check import Wrong
 from kernelcup_harness.core.plan import CaseCalls
@@ -32,14 +34,16 @@ LONGEST_S = 5.0
 """Time after which no further round of pairs begins."""
 LONGEST_ROUND_S = 12.0
 """If the first round of pairs would take longer, there is no duel."""
-LEAST_SHARE, SLACK_NS = 0.9, 200.0
-"""If a side's calls in a duel take less than this share of its fastest call before, and so much less, it has failed:
-its kernel or the clock works otherwise in duels."""
+ALONE, ALONE_S = 16, 1.0
+"""Calls of the rival alone before the pairs, and the time after which no further one begins."""
+AGREE_SHARE, AGREE_NS = 0.05, 500.0
+"""How far the median of a side's calls in turns may lie from that of its calls alone."""
 WATCHED_PAIRS = 4
 """Pairs in one watch."""
 LOADING_S = 2.0
 """If all loads would take longer than this, each side is loaded less often."""
 SIDES = ("submission", "rival")
+RIVAL = 1
 
 
 class Spoilt(Exception):
@@ -83,19 +87,20 @@ class Match:
         self._error = error
         self._refuse = refuse
         self._runs: list[CaseCalls] = []
+        self._alone: dict[int, list[float]] = {}
+        """Times of the rival's calls before the pairs, by the start gun, for each case."""
         self._loads = 1
         """How often each side is loaded; the submission is there already."""
         self._inputs = 0
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
         self.finding: Finding | None = None
-        """Set if one side failed in turns. Kernels of both can write each other's memory, so a person looks at it."""
+        """Set if one side failed in turns: it works otherwise there, so a person looks at it."""
 
     def prepare(self, runs: Sequence[CaseCalls]) -> None:
         """Capture the rival's calls while the contestants are still running.
 
-        The timer gets them only when the submission's own times are taken: until then no code of another user runs
-        where these calls and their answers are.
+        Its timer gets them only when the submission's own times are taken, which then nothing can disturb.
         """
         self._runs = [CaseCalls(run.case) for run in runs]
         with self.ending():
@@ -106,7 +111,7 @@ class Match:
             self._rival.take_export()
 
     def _load(self) -> None:
-        """Load both sides, and replay the rival's calls once. The submission's may have spoiled its memory."""
+        """Load both sides, and replay the rival's calls once."""
         with self.ending():
             self._rival.alone = True
             try:
@@ -136,7 +141,7 @@ class Match:
         except (RivalFailed, Wrong, CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             self._end(DuelVerdict.RIVAL_FAILED, f"the rival: {error or type(error).__name__}")
 
-    def fight(self, runs: Sequence[CaseCalls]) -> DuelResult:
+    def fight(self, runs: Sequence[TimedCase]) -> DuelResult:
         """Time pairs of all cases until the two sides can be distinguished.
 
         A side whose calls fail in turns has lost, and the result is held back for a person.
@@ -154,62 +159,101 @@ class Match:
         except (NotHeld, Forged, TimerFailed, TaskFault, trace.NothingSeen) as reason:
             return self._end(DuelVerdict.NOT_HELD, str(reason))
 
-    def _fought(self, runs: Sequence[CaseCalls]) -> DuelResult:
-        fastest_ns = [(self._mine.fastest_ns(run), self._rival.fastest_ns(run)) for run in runs]
-        watched = all(self._mine.watches(run) and self._rival.watches(run) for run in runs)
-        empty_ns = 0.0 if watched else self._mine.offset_ns
+    def _fought(self, runs: Sequence[TimedCase]) -> DuelResult:
+        for run in runs:
+            self._call_alone(run)
+        watched = [self._is_watched(run) for run in runs]
+        alone = [self._alone_ns(run, seen) for run, seen in zip(runs, watched, strict=True)]
         pairs: list[list[duels.Pair]] = [[] for _ in runs]
         until = time.monotonic() + LONGEST_S
-        take = self._watched_round if watched else self._round
 
         def more(first: int, count: int) -> list[float]:
             for number in range(first, first + count, self._loads):
                 if number and time.monotonic() > until:
                     break
-                take(runs, number, pairs)
-            for fastest, taken in zip(fastest_ns, pairs, strict=True):
-                if not watched:
-                    compare_with_before(fastest, taken, empty_ns)
-            return duels.over_cases([duels.log_ratios(taken[first:], empty_ns) for taken in pairs])
+                for run, seen, taken in zip(runs, watched, pairs, strict=True):
+                    taken += self._round(run, number, seen=seen, most_s=LONGEST_ROUND_S / len(runs))
+            for before, taken in zip(alone, pairs, strict=True):
+                compare_with_before(before, taken)
+            return duels.over_cases([duels.log_ratios(taken[first:]) for taken in pairs])
 
         found, ratios = duels.decide(more, error=self._error, loads=self._loads)
-        return duels.outcome(found, ratios, [duels.log_ratios(taken, empty_ns) for taken in pairs])
+        return duels.outcome(found, ratios, [duels.log_ratios(taken) for taken in pairs])
 
-    def _round(self, runs: Sequence[CaseCalls], first: int, pairs: list[list[duels.Pair]]) -> None:
-        """Add a pair of each load for each case."""
-        loads, began = self._loads, time.monotonic()
-        for number in range(first, first + loads):
-            for run, taken in zip(runs, pairs, strict=True):
-                taken.append(self._pair(run, number))
-            if not number and (time.monotonic() - began) * loads > LONGEST_ROUND_S:
+    def _call_alone(self, run: CaseCalls) -> None:
+        """Make a few calls of the rival: by them it is known whether the witness can watch it."""
+        began = time.monotonic()
+        for number in range(ALONE):
+            if number >= LATEST and time.monotonic() - began > ALONE_S:
+                break
+            with self._blaming(RIVAL):
+                at = self._chance.randrange(self._mine.places_of(run))
+                self._alone.setdefault(run.case.index, []).append(
+                    self._rival.turn(run, self._fresh(), load=number % self._loads, at=at)
+                )
+            if (time.monotonic() - began) * 2 * self._loads > LONGEST_ROUND_S * (number + 1):
                 raise NotHeld("its inputs and checks take too long")
 
-    def _watched_round(self, runs: Sequence[CaseCalls], first: int, pairs: list[list[duels.Pair]]) -> None:
-        """Add a pair of each load for each case, by the witness."""
-        loads, began = self._loads, time.monotonic()
-        for number in range(first, first + loads, WATCHED_PAIRS):
-            for run, taken in zip(runs, pairs, strict=True):
-                taken += self._watched_pairs(run, range(number, min(number + WATCHED_PAIRS, first + loads)))
-            if not number and (time.monotonic() - began) * loads > LONGEST_ROUND_S * WATCHED_PAIRS:
-                raise NotHeld("its inputs and checks take too long")
+    def _is_watched(self, run: CaseCalls) -> bool:
+        """Return whether the witness times a case: both sides by one clock, and by that of the ranked times."""
+        sides = (self._mine, self._rival)
+        if all(side.watches(run) for side in sides):
+            return True
+        if self._mine.witness is None or all(side.is_out_of_sight(run) for side in sides):
+            return False
+        raise NotHeld("the hardware's counters do not show the calls of both")
 
-    def _watched_pairs(self, run: CaseCalls, numbers: Sequence[int]) -> list[duels.Pair]:
-        """Return the times of one call of each side for each number, as the witness saw them."""
-        rooms, witness, loads = (self._mine, self._rival), self._mine.witness, self._loads
+    def _alone_ns(self, run: TimedCase, seen: bool) -> duels.Pair:
+        """Return the median time of each side alone: the submission's is that of its ranked calls."""
+        if not seen:
+            mine, rival = run.samples.gun_ns(self._mine.offset_ns), self._alone[run.case.index]
+        else:
+            mine, rival = (
+                run.samples.watched_ns,
+                self._watched(run, [(number, RIVAL) for number in range(LATEST)]),
+            )
+        if not mine:
+            raise NotHeld("its ranked times do not count")
+        return statistics.median(mine), statistics.median(rival)
+
+    def _round(self, run: CaseCalls, first: int, *, seen: bool, most_s: float) -> list[duels.Pair]:
+        """Return a pair of each load for a case. Raise :class:`NotHeld` if the first would take too long."""
+        found, began, step = list[duels.Pair](), time.monotonic(), WATCHED_PAIRS if seen else 1
+        for number in range(first, first + self._loads, step):
+            order = [(each, who) for each in range(number, number + step) for who in self._order(each)]
+            times = dict(zip(order, (self._watched if seen else self._fired)(run, order), strict=True))
+            found += [(times[each, 0], times[each, 1]) for each in range(number, number + step)]
+            if not number and (time.monotonic() - began) * self._loads > most_s * step:
+                raise NotHeld("its inputs and checks take too long")
+        return found
+
+    def _watched(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> list[float]:
+        """Return the times of calls, each given by its number and side, as the witness sees them."""
+        rooms, witness = (self._mine, self._rival), self._mine.witness
         assert witness is not None
         while True:
             taken: tuple[list[Taken], list[Taken]] = ([], [])
-            order, rounds = [], []
-            for number in numbers:
-                at = self._chance.randrange(self._mine.places_of(run))
-                for who in self._order(number):
-                    load = number % loads
-                    order.append((number, who))
-                    rounds.append(rooms[who].round_of(run, at, self._fresh(), taken[who], load))
+            places = self._places(run, order)
+            rounds = [
+                rooms[who].round_of(run, places[number], self._fresh(), taken[who], number % self._loads)
+                for number, who in order
+            ]
             spans_ns = witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
             if spans_ns:
-                times = dict(zip(order, spans_ns, strict=True))
-                return [(times[number, 0], times[number, 1]) for number in numbers]
+                return spans_ns
+
+    def _fired(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> list[float]:
+        """Return the same by the start gun."""
+        found, places = [], self._places(run, order)
+        for number, who in order:
+            with self._blaming(who):
+                side = (self._mine, self._rival)[who]
+                found.append(side.turn(run, self._fresh(), load=number % self._loads, at=places[number]))
+        return found
+
+    def _places(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """Draw a place for each pair: both sides are called at the same."""
+        return {number: self._chance.randrange(self._mine.places_of(run)) for number, _ in order}
 
     def _check_taken(self, run: CaseCalls, taken: tuple[list[Taken], list[Taken]]) -> None:
         for who, answers in enumerate(taken):
@@ -225,16 +269,6 @@ class Match:
     def _order(self, number: int) -> tuple[int, int]:
         """Return who goes first: it changes from call to call, and for each load from round to round."""
         return (0, 1) if (number + number // self._loads) % 2 else (1, 0)
-
-    def _pair(self, run: CaseCalls, number: int) -> duels.Pair:
-        """Return the times of one call of each side, with new inputs at the same place."""
-        loads, pair = self._loads, [0.0, 0.0]
-        at = self._chance.randrange(self._mine.places_of(run))
-        for who in self._order(number):
-            load = number % loads
-            with self._blaming(who):
-                pair[who] = (self._mine, self._rival)[who].turn(run, self._fresh(), load=load, at=at)
-        return pair[0], pair[1]
 
     @contextmanager
     def _blaming(self, who: int) -> Iterator[None]:
@@ -254,9 +288,18 @@ class Match:
         return self.result
 
 
-def compare_with_before(fastest: duels.Pair, pairs: Sequence[duels.Pair], empty_ns: float) -> None:
-    """Raise :class:`Spoilt` for a side whose calls take much less time than its fastest call before the duel."""
-    for who, before_ns in enumerate(fastest):
+def compare_with_before(alone: duels.Pair, pairs: Sequence[duels.Pair]) -> None:
+    """Compare the times of both sides in turns with those alone.
+
+    Raise :class:`Spoilt` for a side that takes less time in turns, and :class:`NotHeld` for one that takes more.
+    """
+    longer = ""
+    for who, before_ns in enumerate(alone):
         taken_ns = statistics.median(pair[who] for pair in pairs)
-        if taken_ns - empty_ns < LEAST_SHARE * (before_ns - empty_ns) - SLACK_NS:
+        if abs(taken_ns - before_ns) <= AGREE_SHARE * before_ns + AGREE_NS:
+            continue
+        if taken_ns < before_ns:
             raise Spoilt(who, "calls take much less time than before")
+        longer = f"in turns the {SIDES[who]}'s calls take {taken_ns / before_ns:.2f} times as long as alone"
+    if longer:
+        raise NotHeld(longer)

@@ -6,7 +6,7 @@ import base64
 import gzip
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -89,6 +89,7 @@ class Session:
         runner: To the runner.
         part: Share of the device's memory that this job may use.
         witness: The channel to the witness, None without one.
+        rival_timer: The channel to the rival's timer, None without a rival.
     """
 
     def __init__(
@@ -97,8 +98,10 @@ class Session:
         runner: RunnerLine,
         part: float = 1.0,
         witness: Channel | None = None,
+        rival_timer: Channel | None = None,
     ) -> None:
         self._timer = TimerLine(timer)
+        self._rival_timer = TimerLine(rival_timer) if rival_timer is not None else None
         self._witness = Witness(witness) if witness is not None else None
         self._not_witnessed = ""
         self._runner = runner
@@ -153,7 +156,6 @@ class Session:
             CleanRoom,
             self._mapping,
             checks=checks,
-            timer=self._timer,
             chance=chance,
             remaining=remaining,
             record_type=record_type,
@@ -161,17 +163,20 @@ class Session:
             heaps=heaps,
         )
         self._greet_witness()
-        self._room = make(contestants=dict(contestants), witness=self._witness, keeps=keeps_binary)
+        self._room = make(
+            timer=self._timer, contestants=dict(contestants), witness=self._witness, keeps=keeps_binary
+        )
         self._rooms.append(self._room)
         try:
             with self._runner.phase("replay/open"):
                 self._room.open(clock=clock)
-            if rival is not None:
-                other = make(contestants={"rival": (rival.caller, rival.line)}, witness=self._witness)
+            if rival is not None and self._rival_timer is not None:
+                sides = {"rival": (rival.caller, rival.line)}
+                other = make(timer=self._rival_timer, contestants=sides, witness=self._witness)
                 self._rooms.append(other)
                 refuse = partial(self._refuse, "rival") if rival.caller is None else None
                 self._match = Match(self._room, other, rival.load, chance, rival.error, refuse)
-                with self._match.ending() if refuse is not None else nullcontext():
+                with self._match.ending():
                     other.open()
         except NotReplayed as reason:
             self._leave(reason)
@@ -337,7 +342,7 @@ def places_of(lines: Sequence[Line], rival: Line | None) -> dict[str, int]:
     if len(binaries) == 2 and binaries[0].kept.heap.start == binaries[1].kept.heap.start:
         heap = max((each.kept.heap for each in binaries), key=len)
         binaries[0].kept.heap = binaries[1].kept.heap = heap
-        binaries[1].is_there = True
+        binaries[0].other = binaries[1]
     elif len(binaries) == 1:
         taken = binaries[0].kept.heap.start
         (free,) = (each for each in kept.SLOTS if each != taken)

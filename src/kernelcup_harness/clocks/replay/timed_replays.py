@@ -135,15 +135,16 @@ class TimedReplays(Replays):
     def watches(self, run: CaseCalls) -> bool:
         """Return whether the witness can watch calls of a case: long ones do not fit into its memory."""
         case = self._cases[run.case.index]
-        if (
-            self._witness is None
-            or case.is_unseen
-            or not case.fired_ns
-            or is_large(case, self._checks.form(case.place))
-        ):
+        if self._witness is None or case.is_unseen or not case.fired_ns:
             return False
+        return not self.is_out_of_sight(run)
+
+    def is_out_of_sight(self, run: CaseCalls) -> bool:
+        """Return whether calls of a case are too long or too large for a watch."""
+        case = self._cases[run.case.index]
         # The last ones: a submission may make its first calls as slow as it likes.
-        return statistics.median(case.fired_ns[-LATEST:]) <= LONGEST_WATCHED_NS
+        is_long = statistics.median(case.fired_ns[-LATEST:]) > LONGEST_WATCHED_NS
+        return is_long or is_large(case, self._checks.form(case.place))
 
     def watch(self, run: TimedCase) -> list[float]:
         """Have a few calls watched, each on a new input; return their nanoseconds.
@@ -305,12 +306,8 @@ class TimedReplays(Replays):
         """Return the number of places of a case."""
         return self._cases[run.case.index].layout.places
 
-    def fastest_ns(self, run: CaseCalls) -> float:
-        """Return the shortest time of a call so far, the clock's own share included."""
-        return min(self._cases[run.case.index].fired_ns)
-
     def turn(self, run: CaseCalls, sample: SampleName, *, load: int, at: int) -> float:
-        """Return the nanoseconds of one call of a duel, the clock's own share included. Its answer is checked.
+        """Return the nanoseconds of one call of a duel by the start gun. Its answer is checked.
 
         Args:
             run: The case.
@@ -326,7 +323,7 @@ class TimedReplays(Replays):
         for _ in range(MOST_LATE):
             answer = self._checked_replay(case, at, sample, load)
             if not math.isnan(answer.ns):
-                return answer.ns
+                return answer.ns - self.offset_ns
             sample = SampleName(input=sample.input + LATE_INPUTS)
         raise TimerFailed("calls of a duel were not ready in time")
 
