@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from kernelcup.scoring import Entry, score
+from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -26,6 +27,7 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
 )
+from kernelcup_harness.run import own_job
 from kernelcup_harness.run.runner import run_job
 from ranking_model import standings
 
@@ -130,3 +132,23 @@ def test_copies_by_the_wall_clock_share_the_first_place(name: str, record_proper
     record_property("times_us", sorted(times))
     record_property("standard_deviation_us", statistics.stdev(times))
     assert [each.rank for each in standings(entries)] == [1] * 5, sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("mine", "rival", "verdict"), [("spin_0", "spin_1", "faster"), ("spin_1", "spin_0", "slower")]
+)
+def test_a_percent_is_told_apart_by_two_timers(mine: str, rival: str, verdict: str) -> None:
+    report, told = judged(mine, rival=spec_of(rival, Mode.LEADERBOARD, Backend.CUDA).submission)
+
+    assert (report.verdict, report.message) == (Verdict.ACCEPTED, "")
+    assert report.duel is not None
+    assert (report.duel.verdict, report.duel.rival_message) == (verdict, "")
+    assert told["replayed"], told
+    assert not report.quarantine
+
+
+def test_our_own_submission_meets_no_trouble(tmp_path: Path) -> None:
+    _, told = judged("aten")
+    spec = spec_of("aten", Mode.LEADERBOARD, Backend.CUDA)
+
+    assert own_job.trouble(spec, tmp_path, witnessed=told["witnessed"], boxed=sandbox.is_there()) == ""

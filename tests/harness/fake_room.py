@@ -375,9 +375,6 @@ def judged_in_room(
     With a sampler there is a witness.
     """
     runner_end, judge_end = socket.socketpair()
-    files = dict(spec.sources) | spec.submission.files
-    if spec.rival is not None:
-        files |= spec.rival.files
     channels, theirs, threads = {}, {}, {}
     with (
         fake_window() as shared,
@@ -385,17 +382,13 @@ def judged_in_room(
         patch.object(witnessed, "OwnWork", lambda: shared.gpu),
         patch.object(timed_replays, "time", shared.gpu),
     ):
-        contestants = contestants_of(spec)
-        timers = ["timer", "rival-timer"] if spec.rival is not None else ["timer"]
-        for role in (*contestants, *timers, *(("witness",) if sampler else ())):
+        contestants, timers, witnesses = roles_of(spec, sampler)
+        for role in (*contestants, *timers, *witnesses):
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
             theirs[role] = Channel(other, max_bytes=16 << 20)
         for role in timers:
-            made = engine(shared) if engine else None
-            if made is not None:
-                made.is_rivals = role != "timer"
-            times = main.Timer(theirs[role], made, "" if made else "no device")
+            times = timer(theirs[role], engine and engine(shared), is_rivals=role != "timer")
             threads[role] = threading.Thread(target=ending, args=(times, theirs[role]))
         if sampler is not None:
             watches = Witness(theirs["witness"], lambda: sampler(shared.gpu))
@@ -411,7 +404,7 @@ def judged_in_room(
 
         runner = Runner(Channel(runner_end, max_bytes=256 << 20), end)
         threads["runner"] = threading.Thread(target=runner.follow)
-        with working_in(folder, files), closing_memory(), small_canary():
+        with working_in(folder, files_of(spec)), closing_memory(), small_canary():
             for thread in threads.values():
                 thread.start()
             try:
@@ -426,6 +419,25 @@ def judged_in_room(
                     other_end.close()
                 runner_end.close()
     return runner.events, shared
+
+
+def files_of(spec: JobSpec) -> dict[str, str]:
+    """Return the files of a job."""
+    return dict(spec.sources) | spec.submission.files | (spec.rival.files if spec.rival is not None else {})
+
+
+def timer(channel: Channel, engine: FakeEngine | None, *, is_rivals: bool) -> main.Timer:
+    """Return the timer of the submission or of its rival."""
+    if engine is None:
+        return main.Timer(channel, None, "no device")
+    engine.is_rivals = is_rivals
+    return main.Timer(channel, engine)
+
+
+def roles_of(spec: JobSpec, sampler: type[FakeSampler] | None) -> tuple[list[str], list[str], list[str]]:
+    """Return the contestants of a job, its timers, and the witness if there is one."""
+    timers = ["timer", "rival-timer"] if spec.rival is not None else ["timer"]
+    return [*contestants_of(spec)], timers, ["witness"] if sampler is not None else []
 
 
 def ending(times: main.Timer, channel: Channel) -> None:

@@ -37,6 +37,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.run import workers
+from kernelcup_harness.timer import main as timer_main
 from kernelcup_harness.window.failures import ClockTrouble, NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
@@ -306,7 +307,6 @@ class FaultsByRandom(Faults):
         (Waits, FakeEngine, WhyNot.WAITS),
         (Unmapped, FakeEngine, WhyNot.NO_IMAGES),
         (FakeHands, Refusing, WhyNot.REFUSED),
-        (FakeHands, None, WhyNot.NO_TIMER),
     ],
 )
 def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
@@ -322,6 +322,33 @@ def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
     assert "not_replayed" in findings(case)
     assert told(events)["reason"] == reason.value
     assert not any(event["type"] == "dismiss" for event in events)
+
+
+class Hurried(FakeEngine):
+    """Is never ready in time."""
+
+    def empty(self) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize("engine", [None, Hurried])
+def test_a_clock_that_does_not_work_before_the_import_ranks_nothing_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: type[FakeEngine] | None
+) -> None:
+    monkeypatch.setattr(timer_main, "EMPTY_S", 0.0)
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=engine)
+
+    (end,) = [event for event in events if event["type"] == "stage_end"]
+    assert (end["verdict"], end["reason"]) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+    assert cases(events) == []
+
+
+def test_a_practice_run_goes_by_the_wall_clock_where_the_other_does_not_work(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST, mode=Mode.BENCHMARK), tmp_path, engine=None)
+
+    (case,) = [event["case"] for event in events if event["type"] == "case"]
+    assert case["verdict"] == Verdict.ACCEPTED
+    assert told(events)["reason"] == WhyNot.NO_TIMER.value
 
 
 @pytest.mark.parametrize("hands", [FakeHands, FaultsByRandom])

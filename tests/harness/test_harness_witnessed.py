@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fake_device import FakeSampler, Locked
-from fake_room import CALL_NS, EMPTY_NS, FakeEngine, judged_in_room
+from fake_room import CALL_NS, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
 from harness_runs import quick_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,6 +35,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.failures import NoCounters, StampForged
+from kernelcup_harness.window.reasons import WhyNot
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -53,10 +54,11 @@ def judged(
     folder: Path,
     engine: type[FakeEngine] = FakeEngine,
     sampler: type[FakeSampler] | None = FakeSampler,
+    hands: type[FakeHands] = FakeHands,
     **changes: Any,
 ) -> tuple[list[dict[str, Any]], Any]:
     """Judge a job with a witness."""
-    return judged_in_room(ranked(**changes), folder, engine=engine, sampler=sampler)
+    return judged_in_room(ranked(**changes), folder, engine=engine, sampler=sampler, hands=hands)
 
 
 def told(events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -231,11 +233,16 @@ class Haunted(FakeEngine):
         self.seen += 1
 
 
-def test_three_unreadable_watches_in_a_row_are_the_machines_error(tmp_path: Path) -> None:
+def test_after_three_unreadable_watches_in_a_row_the_gun_times_a_result_that_is_held(tmp_path: Path) -> None:
     events, shared = judged(tmp_path, type("Always", (Haunted,), {"watches": 1_000}))
 
-    verdict, reason, _ = ended(events)
-    assert (verdict, reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+    timing = accepted(events).timing
+    assert timing is not None
+    assert timing.audit is not None
+    assert (timing.audit.level, timing.score_ns) == (TrustLevel.REPLAYED, CALL_NS)
+    assert {"unreadable", "not_witnessed"} <= {
+        each.code for each in timing.audit.findings if each.quarantines
+    }
     launches = [entry[0] for entry in shared.log].count("launch")
     assert launches == 3 * timed_replays.MOST_ROUNDS
 
@@ -273,10 +280,28 @@ class Blind(FakeSampler):
         raise NoCounters("samples were lost: the watch was too long")
 
 
-def test_counters_that_are_lost_during_a_job_are_the_machines_error(tmp_path: Path) -> None:
+def test_a_result_without_counters_that_were_there_before_is_held(tmp_path: Path) -> None:
     events, _ = judged(tmp_path, sampler=Blind)
 
-    assert ended(events)[:2] == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+    audit = accepted(events).timing.audit
+    assert "unreadable" in {each.code for each in audit.findings if each.quarantines}
+
+
+class CannotExport(FakeHands):
+    """Has a capture that cannot be exported, for a reason that the submission has chosen."""
+
+    def export(self) -> tuple[bytes, WhyNot | None]:
+        return b"", WhyNot.NO_TIMER
+
+
+@pytest.mark.parametrize(("sampler", "held"), [(FakeSampler, True), (Locked, False)])
+def test_a_submission_that_is_not_replayed_is_held_where_there_is_a_witness(
+    tmp_path: Path, sampler: type[FakeSampler], held: bool
+) -> None:
+    events, _ = judged(tmp_path, sampler=sampler, hands=CannotExport)
+
+    audit = accepted(events).timing.audit
+    assert [(each.code, each.quarantines) for each in audit.findings] == [("not_replayed", held)]
 
 
 # Calls that were not ready in time

@@ -117,7 +117,10 @@ def profiled(parts: Parts, chance: random.Random) -> Callable[[Sequence[Stage]],
 
 
 def open_session(parts: Parts, session: Session, chance: random.Random, *, clock: bool = True) -> None:
-    """Place the submission's memory where its calls can be replayed."""
+    """Place the submission's memory where its calls can be replayed.
+
+    Raise ``RunEnds`` for a ranked job if the clock that is there does not work now.
+    """
     contestants: dict[str, tuple[Caller | None, Line]] = {
         role: (parts.callers[role], Line(parts.channels[role]))
         for role in (SUBMISSION, HIDDEN)
@@ -137,6 +140,9 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
         every_share=parts.spec.own_share is not None,
         keeps_binary=parts.spec.mode is Mode.LEADERBOARD,
     )
+    if session.trouble and parts.spec.mode is Mode.LEADERBOARD:
+        # By another clock it would rank beside times that have nothing to do with it.
+        raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, session.trouble)
 
 
 def rival_of(parts: Parts, session: Session) -> Rival | None:

@@ -93,6 +93,8 @@ class Reason(StrEnum):
     CHANNEL_CLOSED = "channel_closed"
     FORGED_TIME = "forged_time"
     """The clock and the witness disagree by more than they can, or a time is impossible."""
+    UNTIMED = "untimed"
+    """Its calls could not be timed, though those of the judge's own submission could, right afterwards."""
     GUARD_BAND = "guard_band"
     """Memory beside an output was written."""
     WRITES_INPUT = "writes_input"

@@ -47,6 +47,9 @@ from kernelcup_harness.wire.messages import (
     StageEnds,
 )
 
+DISTURBED = frozenset({"not_witnessed", "unreadable", "unsteady"})
+"""Findings that a submission can bring about, and another program on the device as well."""
+
 
 @dataclass(slots=True)
 class OpenStage:
@@ -226,6 +229,32 @@ class Record:
         # The text may have been written by the judge, which knows all cases.
         self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the clock had trouble after the submission was imported, of which it is not known whose it is."""
+        if any(is_machines(stage) for stage in self._stages):
+            return True
+        timings = [case.timing for stage in self._stages for case in stage.cases]
+        audits = [each.audit for each in timings if each is not None and each.audit is not None]
+        return any(each.quarantines and each.code in DISTURBED for audit in audits for each in audit.findings)
+
+    def blame(self, trouble: str) -> None:
+        """Say whose fault a disturbance was: the machine's if our own submission has met trouble, too.
+
+        Otherwise a run that has failed is the submission's failure, and one that is held stays so.
+        """
+        self.environment["own_job"] = trouble
+        for number, stage in enumerate(self._stages):
+            found = (stage.verdict, stage.reason, stage.message)
+            if is_machines(stage) and not trouble:
+                text = f"its calls could not be timed, though others can be on this device: {stage.message}"
+                found = (Verdict.RUNTIME_ERROR, Reason.UNTIMED, text)
+            elif stage.name is StageName.RANKED and trouble:
+                text = f"the device does not time the judge's own calls either: {trouble}"
+                found = (Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+            verdict, reason, message = found
+            self._stages[number] = dataclasses.replace(stage, verdict=verdict, reason=reason, message=message)
+
     def excuse(self, trouble: Callable[[], str]) -> None:
         """Record the machine's trouble where a time limit was exceeded, in the place of advice to be faster."""
         late = any(stage.verdict is Verdict.TIME_LIMIT_EXCEEDED for stage in self._stages)
@@ -305,6 +334,12 @@ class Record:
         return own_share.finding(
             least, cases, [(self._named(each), each.longer) for each in cut], next(filter(None, why), "")
         )
+
+
+def is_machines(stage: StageReport) -> bool:
+    """Return whether a stage has failed by the machine's fault, as it seems, when the submission had been imported."""
+    failed = stage.verdict is Verdict.INTERNAL_ERROR and stage.reason is Reason.MACHINE
+    return failed and stage.name is not StageName.IMPORT
 
 
 def unpacked(gz64: str) -> bytes:

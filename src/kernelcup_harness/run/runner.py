@@ -29,7 +29,7 @@ from kernelcup_harness.protocol import (
     device_of,
     seeds,
 )
-from kernelcup_harness.run import empty_call, listing, task_harness, task_program
+from kernelcup_harness.run import empty_call, listing, own_job, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
 from kernelcup_harness.run.record import Record, unpacked
@@ -104,6 +104,7 @@ def standard(
         StandardRun(binaries.spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
         if record.refused is None:
             record.binaries = binaries.used(dueled=record.duel is not None)
+            own_job.blame(spec, folder / "own", record, boxed=boxed)
             return record
         binaries.refuse(record.refused)
         made += 1

@@ -95,11 +95,14 @@ class Bench:
         return spec if facts is None else dataclasses.replace(spec, device=facts)
 
     def check(self, spec: JobSpec, report: RunReport, device: Device, gpus: Sequence[str]) -> None:
-        """Compare the canary of a job. Raise ``UnfitDevice`` for a GPU that has drifted.
+        """Compare the canary of a job. Raise ``UnfitDevice`` for a GPU that has drifted, or does not time our calls.
 
         The canary was measured before the submission ran, so the attempt does not count. If this happens twice to
         one job, it does: no submission may take one GPU after another out of service.
         """
+        if trouble := report.environment.get("own_job"):
+            self._drifting |= {gpu: (device.name, gpu) for gpu in gpus}
+            raise UnfitDevice(f"GPU {', '.join(gpus)}, with the judge's own calls: {trouble}", gpus=gpus)
         found = report.calibration.canary_ns if report.calibration is not None else 0.0
         if spec.device is None or found <= 0 or spec.backend is not Backend.CUDA:
             return

@@ -62,6 +62,8 @@ NOT_IN_WINDOW = frozenset(
     }
 )
 """For these reasons calls go through the host's memory: the window is not there, too small, or does not fit."""
+MACHINES = frozenset({WhyNot.NO_WINDOW, WhyNot.NO_IMAGES, WhyNot.NO_TIMER})
+"""Reasons that are the machine's, if they were found before the submission was imported."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +110,8 @@ class Session:
         self._tell = runner.tell
         self._room: CleanRoom | None = None
         self._why: NotReplayed | None = None
+        self._is_chosen = False
+        """Whether the submission had been imported when the reason was found: it may have chosen it."""
         self._match: Match | None = None
         self._rooms: list[CleanRoom] = []
         self._mapping: GpuMapping | None = None
@@ -121,8 +125,20 @@ class Session:
 
     @property
     def finding(self) -> Finding | None:
-        """Why calls are made and not replayed, None if they are replayed or may still be."""
-        return None if self._why is None else Finding(code=NOT_REPLAYED, text=self._why.text)
+        """Why calls are made and not replayed, None if they are replayed or may still be.
+
+        A person looks at it where the machine has no clock room, or where the submission has left one with a witness.
+        """
+        if self._why is None:
+            return None
+        held = self._witness is not None if self._is_chosen else self._why.reason in MACHINES
+        return Finding(code=NOT_REPLAYED, text=self._why.text, quarantines=held)
+
+    @property
+    def trouble(self) -> str:
+        """Why the clock does not work now, before any submission was imported; empty if it does, or never will."""
+        why = self._why
+        return why.text if why is not None and why.reason is WhyNot.NO_TIMER and not self._is_chosen else ""
 
     @property
     def waited_s(self) -> float:
@@ -200,7 +216,7 @@ class Session:
         if self._room is None or not stage.timed or stage.replayed is not None:
             return
         if self._room.lost:
-            self._leave(NotReplayed(WhyNot.NO_TIMER, self._room.lost))
+            self._leave(NotReplayed(WhyNot.NO_TIMER, self._room.lost), chosen=True)
             return
         # What fails here fails again in the stage, where it belongs to a case.
         with suppress(TaskFault, values.CannotCarry, torch.OutOfMemoryError, CallFailed):
@@ -231,7 +247,7 @@ class Session:
             around = replace(around, before_dismiss=prepare, when_timed=self._fight)
         why = yield from results(self._room, stage, cases, judge, around)
         if why is not None:
-            self._leave(why)
+            self._leave(why, chosen=True)
             return False
         self._say()
         return True
@@ -281,10 +297,10 @@ class Session:
             why = f"it takes more than {MOST_BINARY >> 20} MiB, compressed"
         self._tell(Binary(gz64=binary, memory_gz64=memory if binary else "", why=why))
 
-    def _leave(self, why: NotReplayed) -> None:
+    def _leave(self, why: NotReplayed, *, chosen: bool = False) -> None:
         if self._is_binary:
             self._refuse(SUBMISSION, why)
-        self._room, self._why = None, why
+        self._room, self._why, self._is_chosen = None, why, chosen
         self._say()
 
     def _take_failed(self, failed: CaseResult) -> None:

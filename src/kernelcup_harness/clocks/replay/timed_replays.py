@@ -18,7 +18,7 @@ import torch
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.replay.replays import Case, Replays, restore
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
-from kernelcup_harness.clocks.replay.witnessed import Round
+from kernelcup_harness.clocks.replay.witnessed import TRIES, Round, WitnessFailed
 from kernelcup_harness.clocks.samples import is_steady
 from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES, TimedCase
 from kernelcup_harness.core.answer import Answer, Forged, Form, GuardBroken
@@ -149,7 +149,8 @@ class TimedReplays(Replays):
     def watch(self, run: TimedCase) -> list[float]:
         """Have a few calls watched, each on a new input; return their nanoseconds.
 
-        Returns an empty list if the watch was unreadable. Raise ``Wrong``, or :class:`TimerFailed`.
+        Returns an empty list if the watch was unreadable; after three in a row no more are tried. Raise ``Wrong``, or
+        :class:`TimerFailed`.
         """
         assert self._witness is not None
         case = self._cases[run.case.index]
@@ -167,6 +168,10 @@ class TimedReplays(Replays):
             times_ns = self._witness.watch(rounds, check)
         except trace.NothingSeen:
             case.is_unseen = True
+            return []
+        except WitnessFailed:
+            # The start gun times it then, and a person looks at it.
+            case.is_unseen, case.unreadable = True, TRIES
             return []
         case.unreadable += not times_ns
         for at, ns in zip(places, times_ns, strict=False):
