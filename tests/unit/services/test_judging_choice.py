@@ -74,6 +74,11 @@ def test_a_machine_that_is_too_small_decides_nothing(db) -> None:
         made(db, make_task(**OWN_MAIN), trial=trial)
 
 
+def test_a_creator_hears_what_a_ranked_run_takes(db) -> None:
+    found = made(db, make_task(), trial=FakeTrial(Tried(takes="a ranked run takes at most 7 s")))
+    assert found.notes[1:] == ("a ranked run takes at most 7 s",)
+
+
 def calibrated(db, device: str, no_counters: str | None, machine: str = "box") -> None:
     found = make_calibration(no_counters=no_counters)
     calibrations.store(db, found, machine=machine, gpu="0", device=device, now=NOW)

@@ -159,6 +159,7 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
         return (UNTRIED,)
     notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []
     notes += [f"{text} (`kernelcup task check` names the lines)" for text in tried.loose]
+    notes += [tried.takes] if tried.takes else []
     if tried.seeds_below is not None and task.seeds_below is None:
         notes.append(
             f"seeds are drawn below {tried.seeds_below}, larger ones make poorer inputs ({tried.seeds_why}); "
