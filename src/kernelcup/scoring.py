@@ -13,7 +13,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from kernelcup.domain import RankedBy, RankingBy, Result, Score, Standing
-from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict, estimates
+from kernelcup_harness.protocol import (
+    CaseResult,
+    RunReport,
+    StageName,
+    Timing,
+    TrustLevel,
+    Verdict,
+    estimates,
+)
 
 NANOSECOND = 1e-9
 
@@ -30,6 +38,23 @@ UNTIMED_S = 1e9
 """What places a result whose time means nothing: the same for all of them, behind any time."""
 
 
+Order = tuple[float, int, int]
+"""What orders the results of a ranking: see :func:`order`."""
+
+
+def level(trust: TrustLevel) -> int:
+    """Return the place of a level among the others: the best proven is first."""
+    return list(TrustLevel).index(trust)
+
+
+def order(ranked_s: float, trust: TrustLevel, submission_id: int) -> Order:
+    """Return what orders a ranking: seconds, at equal times the better proven first, then the older submission.
+
+    :data:`kernelcup.storage.results.ranking_query.ORDER` says the same to the database.
+    """
+    return ranked_s, level(trust), submission_id
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry(Result):
     """A result to be ranked."""
@@ -41,6 +66,11 @@ class Entry(Result):
     def ranked_s(self) -> float:
         """Return the seconds that give it its place."""
         return own_rank_s(self.score) if self.rank_s is None else self.rank_s
+
+    @property
+    def order(self) -> Order:
+        """Return what orders it among others."""
+        return order(self.ranked_s, TrustLevel(self.trust), self.submission_id)
 
     @property
     def ranked_by(self) -> RankedBy:

@@ -28,6 +28,7 @@ import argparse
 import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ from kernelcup_harness.run.runner import build_ahead, run_job, started_ahead
 from kernelcup_harness.run.workers import NotStarted, Workers
 
 NOT_STARTED = 3
+COUNTERS_S = 60
 
 
 def main() -> int:
@@ -90,12 +92,24 @@ def calibrate(backend: Backend) -> int:
     from kernelcup_harness.device import calibration
 
     try:
-        found = replace(calibration.calibrate(backend), environment=environments.default_hash())
+        blind = counters_trouble() if backend is Backend.CUDA else None
+        found = calibration.calibrate(backend)
+        found = replace(found, environment=environments.default_hash(), no_counters=blind)
     except (ImportError, RuntimeError, ValueError) as error:
         sys.stderr.write(f"{backend.value}: {error}\n")
         return 2
     emit({"calibration": to_json(found)})
     return 0
+
+
+def counters_trouble() -> str | None:
+    """Return what ``--counters`` says in a process of its own, without a context; None if it says nothing."""
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--counters"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=COUNTERS_S, check=True)
+        return str(json.loads(done.stdout)["counters"])
+    except (subprocess.SubprocessError, OSError, ValueError, KeyError):
+        return None
 
 
 def wait_and_run(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kernelcup_harness import __main__ as harness
 from kernelcup_harness.device import calibration, stopwatch
 from kernelcup_harness.device.calibration import RESTS_S, check_canary
 from kernelcup_harness.protocol import Backend, DeviceFacts, Precision, from_json
@@ -200,3 +201,21 @@ def test_a_gpu_is_held_to_five_percent_or_its_spread_and_a_processor_to_its_own_
 
 def test_the_bandwidth_is_the_better_of_copying_and_reading() -> None:
     assert made().bandwidth == 2.5e12
+
+
+def test_a_calibration_of_a_gpu_says_whether_counters_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def calibrated(backend: Backend) -> DeviceCalibration:
+        rates = {"copy_bytes_per_s": 1e12, "read_bytes_per_s": 1e12, "canary_ns": 100.0}
+        return DeviceCalibration(backend=backend, device_name="fake", at="", **rates)
+
+    answers = [b'{"counters":"locked"}', b'{"counters":""}', b"", b'{"counters":"never asked"}']
+    monkeypatch.setattr(calibration, "calibrate", calibrated)
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, stdout=answers.pop(0))
+    )
+    for backend in (Backend.CUDA, Backend.CUDA, Backend.CUDA, Backend.CPU):
+        assert harness.calibrate(backend) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["calibration"]["no_counters"] for each in lines] == ["locked", "", None, None]

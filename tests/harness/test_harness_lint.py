@@ -25,6 +25,7 @@ from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.null_report import weigh
 from kernelcup.tasks.scaffold import new_task
 from kernelcup.tasks.shipped import shipped_tasks
+from kernelcup_harness.clocks.budget import AFTERWARDS
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.lint import null_submissions, task_lint
@@ -737,4 +738,29 @@ def test_what_a_call_of_the_reference_takes_is_measured_for_timed_cases() -> Non
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
     gathered = Gathered(make_spec())
     with pytest.raises(BrokenProtocol):
-        gathered.take(ReferenceTimed(at=CasePlace(list=CaseList.BENCHMARKS, index=0), seconds=seconds))
+        gathered.take(timed(reference_s=seconds))
+
+
+def timed(index: int = 0, **parts: float) -> ReferenceTimed:
+    at = CasePlace(list=CaseList.BENCHMARKS, index=index)
+    return ReferenceTimed(at=at, **{"inputs_s": 0.1, "reference_s": 0.1, "check_s": 0.1, **parts})
+
+
+def test_what_a_ranked_stage_takes_follows_from_the_clocks_budgets() -> None:
+    spec = make_spec(benchmarks=[{"size": 1}, {"size": 2}, {"size": 3}], backend=Backend.CUDA)
+    gathered = Gathered(spec)
+    gathered.take(timed(inputs_s=2.0))
+    gathered.take(timed(1, inputs_s=0.0, reference_s=0.0, check_s=0.0))
+    report = gathered.report("")
+    assert report.reference_s == pytest.approx([2.2, 0.0])
+    assert report.calls_s == pytest.approx(
+        {"generate_input": 48.0, "ref_kernel": 2.4, "check_implementation": 2.4}
+    )
+    # The quick one and the one that was not measured have their shares.
+    assert report.stage_s == pytest.approx(AFTERWARDS * (24 * 2.2 + 2 * spec.rules.stage_budget_s / 3))
+
+
+def test_emulated_calls_tell_nothing_of_a_ranked_stage() -> None:
+    gathered = Gathered(make_spec(benchmarks=[{"size": 1}], backend=Backend.EMULATED))
+    gathered.take(timed())
+    assert gathered.report("").stage_s == 0.0

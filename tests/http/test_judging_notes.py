@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from builders import NOW, make_calibration
 from kernelcup.domain import Role
 from kernelcup.http.state import Platform
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.trial import Tried
+from kernelcup.services.machines import calibrations
 from kernelcup_harness.protocol import HarnessKind
 
 YML = """\
@@ -57,6 +59,14 @@ def test_the_reply_of_the_api_says_it(client, platform: Platform, person) -> Non
     assert "seeds are drawn below 16777216" in body["notes"][1]
     task = client.get("/api/v1/leaderboards/shipped/task", headers=grace.headers).json()
     assert task["harness"] == "standard"
+
+
+def test_the_reply_of_the_api_says_that_counters_are_locked(client, db, person) -> None:
+    found = make_calibration(no_counters="locked")
+    calibrations.store(db, found, machine="box", gpu="0", device="H100", now=NOW)
+    grace = person("grace", Role.CREATOR)
+    body = create(client, grace.headers, FITS).json()
+    assert body["notes"][-1].startswith("H100: not all of its machines let the judge read")
 
 
 IN_C = """\

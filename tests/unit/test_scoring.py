@@ -140,8 +140,7 @@ def test_equal_scores_share_a_rank_and_the_next_is_skipped() -> None:
 
 
 def test_of_equal_scores_the_earlier_submission_comes_first() -> None:
-    late = make_entry(user="ada", submission_id=1, submitted_at=NOW + timedelta(hours=1))
-    early = make_entry(user="bob", submission_id=2)
+    late, early = make_entry(user="ada", submission_id=2), make_entry(user="bob", submission_id=1)
     assert [place.user for place in standings([late, early])] == ["bob", "ada"]
 
 

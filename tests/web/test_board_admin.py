@@ -11,13 +11,23 @@ from looks import check_page, check_width
 from playwright.sync_api import expect
 from test_admin_pages import HERE, HTML, judged, post
 
-from builders import NOW, REFERENCE, make_board, make_report, make_submission, make_task, zip_of
+from builders import (
+    NOW,
+    REFERENCE,
+    make_board,
+    make_calibration,
+    make_report,
+    make_submission,
+    make_task,
+    zip_of,
+)
 from kernelcup.domain import OPERATOR, Actor, Role, Task, Visibility
 from kernelcup.errors import NotFound
 from kernelcup.http.pages.admin import manage
 from kernelcup.http.state import Platform
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.trial import Tried
+from kernelcup.services.machines import calibrations
 from kernelcup.services.people import audit_log
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import finals
@@ -155,6 +165,16 @@ def test_a_trial_says_its_steps_to_its_maker(client, people, signed_in, platform
     assert made.status_code == 303
     assert trial.seen == ["vectoradd on H100"]
     assert platform.steps.latest(people["grace"].actor) == []
+
+
+def test_the_page_of_a_new_leaderboard_says_that_counters_are_locked(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    found = make_calibration(no_counters="locked")
+    calibrations.store(db, found, machine="box", gpu="0", device="H100", now=NOW)
+    made = post(client, "/admin/boards/new/shipped", page="/admin/boards/new", shipped="vectoradd")
+    page = client.get(made.headers["location"]).text
+    assert "H100: not all of its machines let the judge read" in page
+    assert 'href="/docs/how-to/run-on-a-gpu-machine.html#hardware-counters"' in page
 
 
 def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:

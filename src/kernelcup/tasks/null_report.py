@@ -59,13 +59,48 @@ def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
     if not report.fault:
         warnings += [lines.problem((KEY, name), UNNEEDED) for name in _unneeded(task, report)]
     warnings += lines.seeds(task, report)
+    takes = [run_text(task, report)] if report.stage_s else []
+    if is_slow(task, report):
+        warnings += [lines.problem((), text) for text in takes]
+        takes = []
     return Outcome(
         errors=errors,
         warnings=warnings,
         waived=_waived(task, report),
-        notes=_merged(report.notes),
+        notes=[*_merged(report.notes), *takes],
         tried=report.tried,
     )
+
+
+MOST_RUN_S = 90
+"""A ranked run that takes longer keeps people and devices waiting."""
+HELPS = {
+    "generate_input": "have it draw whole tensors, on the device where it can",
+    "ref_kernel": "have it call what is quickest, for example torch",
+    "check_implementation": "have it compare whole tensors, on the device where it can",
+}
+
+
+def run_text(task: Task, report: LintReport) -> str:
+    """Return what a ranked run takes, by which functions, and what helps if that is long."""
+    cases = len(task.benchmarks) + len(task.hidden_benchmarks)
+    bound = "at most" if len(report.reference_s) == cases else "at least"
+    calls = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.calls_s.items())
+    text = (
+        f"a ranked run takes {bound} {report.stage_s:.0f} s beside its tests if calls are as slow as the "
+        f"reference's: {calls}"
+    )
+    if not is_slow(task, report):
+        return text
+    slowest = max(report.calls_s, key=report.calls_s.__getitem__)
+    limit = min(MOST_RUN_S, task.limits.ranked_s)
+    helps = f"make the benchmarks smaller or {slowest} quicker ({HELPS[slowest]})"
+    return f"{text}; that is more than {limit} s, so {helps}"
+
+
+def is_slow(task: Task, report: LintReport) -> bool:
+    """Return whether a ranked run takes longer than its limit, or than people wait."""
+    return report.stage_s > min(MOST_RUN_S, task.limits.ranked_s)
 
 
 def problem_at(place: Path, task: Task, text: str) -> Problem:

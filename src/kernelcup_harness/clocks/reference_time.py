@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,22 +19,48 @@ SAMPLE = SampleName(input=3 << 19)
 """Reserved for these calls."""
 
 
-def seconds(task: TaskCode, make: Callable[[], Any], enough_s: float = 0.0) -> float:
-    """Return the seconds of one call: an input, the reference's answer, an input again, and the check by it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Took:
+    """Seconds of one call of the reference."""
+
+    inputs: float = 0.0
+    """Of both."""
+    reference: float = 0.0
+    check: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds of all of it."""
+        return self.inputs + self.reference + self.check
+
+
+def call(task: TaskCode, make: Callable[[], Any], enough_s: float = 0.0) -> Took:
+    """Return what one call takes: an input, the reference's answer, an input again, and the check by it.
 
     The first call may compile, so the quicker of two is taken, unless the first takes at most ``enough_s``.
     Raise :class:`TaskFault`.
     """
-    times_s: list[float] = []
-    while not times_s or (len(times_s) < 2 and times_s[0] > enough_s):
-        began = time.monotonic()
-        data = make()
-        if task.has_reference:
-            answer = task.expected(data)
-            # The reference may have overwritten its input. The check waits for the device.
-            task.check(make(), answer)
-        times_s.append(time.monotonic() - began)
-    return min(times_s)
+    calls: list[Took] = []
+    while not calls or (len(calls) < 2 and calls[0].total > enough_s):
+        data, first_s = _timed(make)
+        if not task.has_reference:
+            calls.append(Took(inputs=first_s))
+            continue
+        answer, reference_s = _timed(partial(task.expected, data))
+        # The reference may have overwritten its input.
+        data, again_s = _timed(make)
+        _, check_s = _timed(partial(task.check, data, answer))
+        calls.append(Took(inputs=first_s + again_s, reference=reference_s, check=check_s))
+    return min(calls, key=lambda each: each.total)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what some work returns, and its seconds on host and device."""
+    began = time.monotonic()
+    found = work()
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return found, time.monotonic() - began
 
 
 def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) -> list[float]:
@@ -48,7 +75,7 @@ def of_stage(task: TaskCode, checks: Checks, stage: Stage, rules: MeasureRules) 
             break
         make = partial(checks.make_input, checks.place(stage.name, case), SAMPLE)
         try:
-            references_s.append(seconds(task, make, share))
+            references_s.append(call(task, make, share).total)
         except (TaskFault, torch.OutOfMemoryError):
             break
     needed_s = FEWEST_SAMPLES * sum(references_s)

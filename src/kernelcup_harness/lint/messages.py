@@ -68,10 +68,21 @@ class CaseTried(Message, name="case"):
 
 
 class ReferenceTimed(Message, name="reference"):
-    """What a call of the reference takes, with its input and its check."""
+    """What a call of the reference takes."""
 
     at: CasePlace
-    seconds: float
+    inputs_s: float
+    reference_s: float
+    check_s: float
+
+    @property
+    def parts_s(self) -> dict[str, float]:
+        """Its seconds, by the task's functions."""
+        return {
+            "generate_input": self.inputs_s,
+            "ref_kernel": self.reference_s,
+            "check_implementation": self.check_s,
+        }
 
 
 FROM_LINT: tuple[type[Message], ...] = (CaseTried, NullAccepted, PoorSeeds, ReferenceTimed, Fault, End)

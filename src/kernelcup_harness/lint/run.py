@@ -12,6 +12,7 @@ import time
 from itertools import takewhile
 from typing import Any
 
+from kernelcup_harness.clocks.budget import AFTERWARDS, CALLS_OF_BUDGET, budgets_s
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import job_environment, layout, processes, sandbox
 from kernelcup_harness.lint.messages import (
@@ -25,7 +26,7 @@ from kernelcup_harness.lint.messages import (
     PoorSeeds,
     ReferenceTimed,
 )
-from kernelcup_harness.protocol import FEWEST_SEEDS, JobSpec, SandboxPolicy
+from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy
 from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol.seeds import MOST_SEEDS
 from kernelcup_harness.run import runner
@@ -147,7 +148,9 @@ class Gathered:
         self._notes: list[str] = []
         self._closed: set[tuple[CaseList, int]] = set()
         self._seeds: tuple[int | None, bool, str] = (None, False, "")
-        self._reference_s: dict[tuple[CaseList, int], float] = {}
+        self._rules = spec.rules
+        self._is_emulated = spec.backend is Backend.EMULATED
+        self._parts_s: dict[tuple[CaseList, int], dict[str, float]] = {}
         self._fault_at: tuple[CaseList, int] | None = None
         self.fault = ""
 
@@ -162,9 +165,9 @@ class Gathered:
                     raise BrokenProtocol("an invalid bound of seeds")
                 self._seeds = (message.below, message.poor, message.why)
             case ReferenceTimed():
-                if not 0 <= message.seconds < math.inf:
+                if not all(0 <= each < math.inf for each in message.parts_s.values()):
                     raise BrokenProtocol("a time that is none")
-                self._reference_s[self._place(message.at)] = message.seconds
+                self._parts_s[self._place(message.at)] = message.parts_s
             case CaseTried():
                 self._take_case(message)
             case NullAccepted():
@@ -213,6 +216,12 @@ class Gathered:
             else:
                 findings.append(finding)
         below, poor, why = self._seeds
+        total, known = self._times()
+        reference_s = [sum(each.values()) for each in known]
+        stage_s, calls_s = 0.0, dict[str, float]()
+        if known and not self._is_emulated:
+            stage_s = AFTERWARDS * sum(budgets_s(self._rules, total, reference_s))
+            calls_s = {name: CALLS_OF_BUDGET * sum(each[name] for each in known) for name in known[0]}
         return LintReport(
             fault=fault,
             too_little_memory=too_little_memory,
@@ -224,18 +233,20 @@ class Gathered:
             seeds_below=below,
             seeds_poor=poor,
             seeds_why=why,
-            reference_s=self._times(),
+            reference_s=reference_s,
+            stage_s=stage_s,
+            calls_s=calls_s,
         )
 
-    def _times(self) -> list[float]:
-        """Return the seconds of timed cases up to the first that was not measured."""
+    def _times(self) -> tuple[int, list[dict[str, float]]]:
+        """Return the number of timed cases, and the seconds of those before the first that was not measured."""
         places = [
             (name, index)
             for name in (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS)
             for index in range(len(self._cases[name]))
         ]
-        known = takewhile(self._reference_s.__contains__, places)
-        return [self._reference_s[place] for place in known]
+        known = takewhile(self._parts_s.__contains__, places)
+        return len(places), [self._parts_s[place] for place in known]
 
     def _is_exception(self, finding: LintFinding, *, right: bool) -> bool:
         """Return whether a test may accept a null because other cases refuse the same kind.

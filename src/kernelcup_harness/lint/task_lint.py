@@ -93,11 +93,10 @@ class TaskLint:
     def _times(self) -> None:
         timed = [case for case in self._cases if case.list in TIMED]
         for case in self._in_time(timed):
-            took_s = reference_time.seconds(
-                self._task, partial(self._make, case, case.seed(1)), self._enough_s
-            )
+            took = reference_time.call(self._task, partial(self._make, case, case.seed(1)), self._enough_s)
             at = CasePlace(list=case.list, index=case.index)
-            self._runner.send(pack(ReferenceTimed(at=at, seconds=took_s)))
+            parts = {"inputs_s": took.inputs, "reference_s": took.reference, "check_s": took.check}
+            self._runner.send(pack(ReferenceTimed(at=at, **parts)))
 
     def _in_time(self, cases: Sequence[Case] | None = None) -> Iterator[Case]:
         """Yield the cases for which there is time, at least the first."""

@@ -56,6 +56,8 @@ class DeviceCalibration:
     clocks_mhz: dict[str, int] = field(default_factory=dict)
     """``sm`` and ``mem`` under load; empty if they are not known."""
     temperature_c: int | None = None
+    no_counters: str | None = None
+    """Why the hardware counters cannot be read, so that no time is witnessed; empty if they can, None if not known."""
     duration_s: float = 0.0
 
     @property

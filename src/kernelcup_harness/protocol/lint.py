@@ -93,6 +93,10 @@ class LintReport:
     reference_s: list[float] = field(default_factory=list)
     """Seconds of a call of the reference with input and check, for each benchmark, then each hidden one; shorter if
     there was no time for all."""
+    stage_s: float = 0.0
+    """What a ranked stage takes at most if its calls take as long as these; 0 if none was measured."""
+    calls_s: dict[str, float] = field(default_factory=dict)
+    """What its calls take, by the task's functions."""
     tried: int = 0
     """Number of answers given to the checker."""
     notes: list[str] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, make_actor, make_device, make_task
+from builders import NOW, make_actor, make_calibration, make_device, make_task
 from kernelcup.domain import OPERATOR, BoardSettings, Role, StageLimits, Task
 from kernelcup.errors import Conflict, MachineTooSmall, OwnHarnessNeeded, TaskTooSlow
 from kernelcup.services.boards import boards
@@ -16,6 +16,7 @@ from kernelcup.services.boards.changes import update_board
 from kernelcup.services.boards.judging import MadeBoard
 from kernelcup.services.boards.local_trial import check_budget
 from kernelcup.services.boards.trial import Tried
+from kernelcup.services.machines import calibrations
 from kernelcup.storage.boards import task_versions
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, SourceTree
@@ -71,6 +72,40 @@ def test_a_machine_that_is_too_small_decides_nothing(db) -> None:
     trial = FakeTrial(Tried(undecided="the task's own code used more than 8 bytes of memory"))
     with pytest.raises(MachineTooSmall, match=r"not decided here: .* memory.*--no-run"):
         made(db, make_task(**OWN_MAIN), trial=trial)
+
+
+def test_a_creator_hears_what_a_ranked_run_takes(db) -> None:
+    found = made(db, make_task(), trial=FakeTrial(Tried(takes="a ranked run takes at most 7 s")))
+    assert found.notes[1:] == ("a ranked run takes at most 7 s",)
+
+
+def calibrated(db, device: str, no_counters: str | None, machine: str = "box") -> None:
+    found = make_calibration(no_counters=no_counters)
+    calibrations.store(db, found, machine=machine, gpu="0", device=device, now=NOW)
+
+
+def test_a_creator_hears_of_devices_with_locked_counters(db) -> None:
+    calibrated(db, "H100", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+    calibrated(db, "H200", "")
+    calibrated(db, "B200", None)
+    found = made(db, make_task(), devices=["H100", "H200", "B200", "MI300"], trial=FakeTrial())
+    (note,) = found.notes[1:]
+    assert note == (
+        "H100: not all of its machines let the judge read the GPU's hardware counters, so times there are "
+        "`replayed`: marked as such, and not protected from kernels that change the clock "
+        "(/docs/how-to/run-on-a-gpu-machine.html#hardware-counters)"
+    )
+
+
+def test_counters_that_were_opened_since_are_no_news(db) -> None:
+    calibrated(db, "H100", "locked")
+    calibrated(db, "H100", "")
+    assert len(made(db, make_task(), trial=FakeTrial()).notes) == 1
+
+
+def test_counters_say_nothing_of_times_by_the_tasks_own_harness(db) -> None:
+    calibrated(db, "H100", "locked")
+    assert len(made(db, make_task(**OWN_MAIN), harness=HarnessKind.OWN).notes) == 1
 
 
 def test_a_creator_hears_what_the_checker_accepts(db) -> None:

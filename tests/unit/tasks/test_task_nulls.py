@@ -229,3 +229,44 @@ def test_a_fault_of_the_tasks_own_code_is_told_at_its_case(tmp_path):
     assert str(problem).replace(f"{tmp_path}/t/", "") == (
         "task.yml:9:5: benchmarks.0: the task's generate_input failed: no"
     )
+
+
+CALLS_S = {"generate_input": 71.0, "ref_kernel": 3.25, "check_implementation": 1.0}
+MEASURED = {"stage_s": 90.3, "calls_s": CALLS_S, "reference_s": [3.1]}
+
+
+def test_what_a_ranked_run_takes_is_a_note(tmp_path):
+    _task, outcome = weighed(tmp_path, **{**MEASURED, "stage_s": 7.2})
+    (note,) = outcome.notes
+    assert note == (
+        "a ranked run takes at most 7 s beside its tests if calls are as slow as the reference's: "
+        "generate_input 71.0 s, ref_kernel 3.2 s, check_implementation 1.0 s"
+    )
+    assert outcome.warnings == []
+
+
+def test_a_ranked_run_that_people_wait_long_for_is_a_warning_with_what_helps(tmp_path):
+    _task, outcome = weighed(tmp_path, **MEASURED)
+    assert (outcome.errors, outcome.notes) == ([], [])
+    (warning,) = outcome.warnings
+    assert "takes at most 90 s" in warning.text
+    assert warning.text.endswith(
+        "; that is more than 90 s, so make the benchmarks smaller or generate_input quicker "
+        "(have it draw whole tensors, on the device where it can)"
+    )
+
+
+def test_a_ranked_run_above_the_tasks_own_limit_is_a_warning(tmp_path):
+    yml = YML + "ranked_timeout: 20\n"
+    _task, outcome = weighed(tmp_path, yml=yml, **{**MEASURED, "stage_s": 20.5})
+    assert "more than 20 s, " in outcome.warnings[0].text
+
+
+def test_benchmarks_that_were_not_measured_make_it_the_least(tmp_path):
+    _task, outcome = weighed(tmp_path, **{**MEASURED, "stage_s": 7.2, "reference_s": []})
+    assert "takes at least 7 s" in outcome.notes[0]
+
+
+def test_without_figures_nothing_is_said_of_a_ranked_run(tmp_path):
+    _task, outcome = weighed(tmp_path)
+    assert (outcome.notes, outcome.warnings) == ([], [])

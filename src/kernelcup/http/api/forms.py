@@ -226,7 +226,7 @@ class LeaderboardOut(Shown, _SHOWN):  # type: ignore[misc]
 class CreatedOut(LeaderboardOut):
     """A new leaderboard."""
 
-    notes: list[str] = Field(description="How it is judged, and why.")
+    notes: list[str] = Field(description="How it is judged, and what its creator should know.")
 
 
 class TaskOut(BaseModel):

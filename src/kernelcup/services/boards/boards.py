@@ -27,7 +27,7 @@ from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services import access
 from kernelcup.services.boards.board_events import check_event
 from kernelcup.services.boards.judgeable import check_judgeable
-from kernelcup.services.boards.judging import MadeBoard, choose_judging
+from kernelcup.services.boards.judging import MadeBoard, choose_judging, counters_notes
 from kernelcup.services.boards.trial import TaskTrial
 from kernelcup.services.people.user_names import check_user_name
 from kernelcup.storage.boards import boards, task_versions
@@ -159,7 +159,14 @@ def make_board(
         actor = creator if isinstance(creator, Actor) else OPERATOR
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
         audit_log.record(session, actor, "board.create", f"board:{name}", detail, now)
-        return MadeBoard(board=find_board(session, name), notes=judged.notes)
+        about = counters_notes(session, chosen, judged.harness)
+        return MadeBoard(board=find_board(session, name), notes=(*judged.notes, *about))
+
+
+def notes_of(db: Database, board: Leaderboard) -> tuple[str, ...]:
+    """Return what a leaderboard's creator should know of the machines that judge it."""
+    with db.read() as session:
+        return counters_notes(session, board.devices, board.harness)
 
 
 def list_boards(

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sqlalchemy.orm import Session
+
 from kernelcup.domain import Language, Leaderboard, Task
 from kernelcup.errors import InvalidValue, MachineTooSmall, OwnHarnessNeeded
 from kernelcup.services.boards.trial import TaskTrial, Tried
+from kernelcup.storage.machines import calibrations
 from kernelcup.tasks.manifest.c_interface import missing, reference_of
 from kernelcup.tasks.manifest.reference import fits_standard_harness
 from kernelcup_harness.protocol import HarnessKind
 
+ON_COUNTERS = "/docs/how-to/run-on-a-gpu-machine.html#hardware-counters"
 UNTRIED = "nothing was tried here: `kernelcup task check --harness standard TASK` tries it"
 
 
@@ -70,6 +74,18 @@ def choose_judging(
         seeds_below=None if tried is None or task.seeds_below is not None else tried.seeds_below,
         notes=(standard_note(task, tried, asked=asked), *trial_notes(task, tried)),
         reference_s=tried.reference_s if tried else (),
+    )
+
+
+def counters_notes(session: Session, devices: Sequence[str], harness: HarnessKind) -> tuple[str, ...]:
+    """Return a note about each device on which the standard harness lacks a witness, by the newest calibrations."""
+    locked = {each.device for each in calibrations.newest(session) if each.found.no_counters}
+    locked = locked if harness is HarnessKind.STANDARD else set()
+    return tuple(
+        f"{name}: not all of its machines let the judge read the GPU's hardware counters, so times there are "
+        f"`replayed`: marked as such, and not protected from kernels that change the clock ({ON_COUNTERS})"
+        for name in devices
+        if name in locked
     )
 
 
@@ -143,6 +159,7 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
         return (UNTRIED,)
     notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []
     notes += [f"{text} (`kernelcup task check` names the lines)" for text in tried.loose]
+    notes += [tried.takes] if tried.takes else []
     if tried.seeds_below is not None and task.seeds_below is None:
         notes.append(
             f"seeds are drawn below {tried.seeds_below}, larger ones make poorer inputs ({tried.seeds_why}); "

@@ -17,7 +17,7 @@ from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.services.boards.trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup.tasks.null_report import weigh
+from kernelcup.tasks.null_report import run_text, weigh
 from kernelcup_harness.protocol import (
     FEWEST_SAMPLES,
     WALL_SHARE,
@@ -106,6 +106,7 @@ class LocalTrial:
         return Tried(
             fault=fault,
             loose=() if found.fault else self._accepted_nulls(task, device),
+            takes=run_text(task, found) if reference_s else "",
             reference_s=reference_s,
             seeds_below=found.seeds_below,
             seeds_poor=found.seeds_poor,

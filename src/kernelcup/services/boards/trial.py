@@ -25,6 +25,8 @@ class Tried:
     """Whether even the smallest allowed bound makes poorer inputs."""
     seeds_why: str = ""
     """The effect of larger seeds, in words."""
+    takes: str = ""
+    """What a ranked run takes, in words; empty if not measured."""
     reference_s: tuple[float, ...] = ()
     """Seconds of a call of the reference with input and check, benchmark by benchmark; empty if not measured."""
 

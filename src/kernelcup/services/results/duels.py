@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission
 from kernelcup.errors import RivalDeleted
-from kernelcup.scoring import UNTIMED_S, own_rank_s
+from kernelcup.scoring import UNTIMED_S, order, own_rank_s
 from kernelcup.services.machines.machines import host_class
 from kernelcup.services.results.final_order import by_intervals
 from kernelcup.storage.machines import machines
@@ -69,7 +69,7 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     # Which machine will judge it is not known yet: if that is of another class, the intervals decide.
     serving = _serving_classes(session, board, job.device)
     leaders = standings.leaders(session, board_id=board.id, device=job.device, among=serving)
-    first = min(leaders, key=lambda each: each.ranked_s, default=None)
+    first = min(leaders, key=lambda each: each.order, default=None)
     if first is None or first.user_id == submission.user_id or first.ranked_s == UNTIMED_S:
         return None
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
@@ -159,7 +159,8 @@ def settle(
         "host_class": class_of(session, host_class, job.device),
     }
     first = standings.leader(session, **of)
-    if first is None or first.user_id == submission.user_id or own_rank_s(score) >= first.ranked_s:
+    mine = order(own_rank_s(score), report.trust, submission.id)
+    if first is None or first.user_id == submission.user_id or mine > first.order:
         return Settled()
     met = report.duel if rival == first.submission_id else None
     if met is None or met.verdict == DuelVerdict.NOT_HELD:

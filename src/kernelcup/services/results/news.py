@@ -13,6 +13,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, Leaderboard, RankedBy, Run
+from kernelcup.scoring import Order
 from kernelcup.services.results.places import PLACES
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import Fact, NewsKind
@@ -36,8 +37,8 @@ class Before:
     """The class of machines among whose results the new one ranks."""
     user_id: int
     leader: Leader | None
-    ranked_s: float | None
-    """The time that the user's own best was ranked by, in seconds."""
+    order: Order | None
+    """Of the user's own best."""
 
 
 def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: int) -> Before:
@@ -54,7 +55,7 @@ def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: i
         host_class=host_class,
         user_id=user_id,
         leader=standings.leader(session, **of),
-        ranked_s=mine[0].entry.ranked_s if mine else None,
+        order=mine[0].entry.order if mine else None,
     )
 
 
@@ -68,14 +69,14 @@ def note(session: Session, before: Before, now: datetime) -> None:
     place = next((at for at, each in enumerate(top) if each.user_id == before.user_id), None)
     if place is None or top[place].entry.ranked_by is RankedBy.CORRECTNESS:
         return
-    if before.ranked_s is not None and top[place].entry.ranked_s >= before.ranked_s:
+    if before.order is not None and top[place].entry.order >= before.order:
         return
     ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
     leader = standings.leader(session, **of)
     if leader is not None and leader.user_id == before.user_id and not _led(before):
         news.add(session, _first_place(before, top[place], ranks, now), now)
     for at in range(place + 1, len(top)):
-        stood_ahead = before.ranked_s is None or top[at].entry.ranked_s < before.ranked_s
+        stood_ahead = before.order is None or top[at].entry.order < before.order
         if stood_ahead and ranks[at] > ranks[place]:
             news.add(session, _overtaken(board, device, by=top[place], whom=top[at], now=now), now)
 
@@ -144,22 +145,14 @@ def _unveil_first(session: Session, board: Leaderboard, device: str, host_class:
     if not top or leader is None or is_known or top[0].entry.ranked_by is RankedBy.CORRECTNESS:
         return
     ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
-    old = (
-        Leader(
-            user_id=shown[0].user_id,
-            submission_id=shown[0].entry.submission_id,
-            ranked_s=shown[0].entry.ranked_s,
-        )
-        if shown
-        else None
-    )
+    old = Leader(user_id=shown[0].user_id, order=shown[0].entry.order) if shown else None
     before = Before(
         board=board,
         device=device,
         host_class=host_class,
         user_id=leader.user_id,
         leader=old,
-        ranked_s=None,
+        order=None,
     )
     news.add(session, _first_place(before, top[0], ranks, now), now)
     if shown:

@@ -356,7 +356,7 @@ def _standings(
 def _above(session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool) -> int:
     """Return how many places of its ranking are above an entry."""
     of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(mine)}
-    return ranking.count(session, **of, frozen=frozen, above=(mine.entry.ranked_s, mine.entry.submission_id))
+    return ranking.count(session, **of, frozen=frozen, above=mine.entry.order)
 
 
 def _among_themselves(

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
 from kernelcup.storage.engine.rows import made_of
-from kernelcup.storage.results.ranking_query import RANKS, RANKS_TIMES
+from kernelcup.storage.results.ranking_query import RANKS, RANKS_TIMES, order
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
@@ -64,10 +64,9 @@ def _heads(*, frozen: bool) -> Select[Any]:
     best = FrozenBestRow if frozen else BestRow
     of = LeaderboardDeviceRow
     mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
-    order = (best.score_s, best.submission_id)
     # One look into an index for each: grouped, all entries would be read.
     count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
-    first = select(best.run_id).where(*mine).order_by(*order).limit(1).correlate(of).scalar_subquery()
+    first = select(best.run_id).where(*mine).order_by(*order(best)).limit(1).correlate(of).scalar_subquery()
     tops = (
         select(of.leaderboard_id, of.device, count.label("entries"), first.label("run_id"))
         .where(of.leaderboard_id.in_(bindparam("board_ids", expanding=True)))

@@ -6,13 +6,13 @@ A ranking is of one (leaderboard, device, class of machines). Classes that were 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select, true
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import PUT_ASIDE, DuelOutcome, Score, TrustRule
-from kernelcup.scoring import UNTIMED_S, WIDEST
+from kernelcup.scoring import UNTIMED_S, WIDEST, level
 from kernelcup.storage.machines import agreements
 from kernelcup.storage.machines.agreements import Groups
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
@@ -38,6 +38,14 @@ _DUEL = case(
     else_=DuelOutcome.NONE.value,
 )
 """The outcome of a duel, as long as it affects the run's place."""
+
+_LEVELS: dict[str, int] = {each.value: level(each) for each in TrustLevel}
+ORDER: dict[str, ColumnElement[Any]] = {
+    "score_s": RANKED_S,
+    "level": case(_LEVELS, value=RunRow.trust, else_=len(_LEVELS)),
+    "submission_id": cast("ColumnElement[int]", JobRow.submission_id),
+}
+"""What orders the runs of a ranking, by the column of a best that holds it: :func:`kernelcup.scoring.order`."""
 
 JUDGED_ALIKE = RunRow.judging == LeaderboardRow.judging
 """The condition for runs judged as the leaderboard judges now: same task except texts, same harness."""
@@ -65,8 +73,13 @@ UNKNOWN = "unknown machines"
 KEY = ("leaderboard_id", "device", "user_id", "host_class")
 """The key of a best."""
 
-COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "duel")
+COLUMNS = ("run_id", "submission_id", "score_s", "level", "low_s", "high_s", "duel")
 """The columns of a best, in addition to its key: what decides about its rank."""
+
+
+def order(of: Any) -> tuple[ColumnElement[Any], ...]:
+    """Return what orders bests: these columns of them."""
+    return tuple(getattr(of, name) for name in ORDER)
 
 
 def host_class(groups: Groups) -> ColumnElement[str]:
@@ -99,7 +112,7 @@ def bests(
         func.row_number()
         .over(
             partition_by=(JobRow.device, SubmissionRow.user_id, its_class, RunRow.judging),
-            order_by=(RANKED_S, JobRow.submission_id),
+            order_by=tuple(ORDER.values()),
         )
         .label("place")
     )
@@ -118,9 +131,7 @@ def score_of(row: Any) -> Score:
     return Score(**{name: getattr(row, name) for name in SCORE})
 
 
-def ranking(
-    board_id: int, *, every_version: bool = False, taken: bool = True
-) -> Select[int, int, float, float | None, float | None, str]:
+def ranking(board_id: int, *, every_version: bool = False, taken: bool = True) -> Select[*tuple[Any, ...]]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
 
     Only what was :data:`JUDGED_ALIKE` ranks.
@@ -133,8 +144,7 @@ def ranking(
     return (
         select(
             RunRow.id.label("run_id"),
-            JobRow.submission_id.label("submission_id"),
-            RANKED_S.label("score_s"),
+            *(each.label(name) for name, each in ORDER.items()),
             (RunRow.low_s * by).label("low_s"),
             (RunRow.high_s * by).label("high_s"),
             _DUEL.label("duel"),

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, delete, or_, select, update
+from sqlalchemy import delete, select, tuple_, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
@@ -237,10 +237,7 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
     key = _key(submission.leaderboard_id, device, submission.user_id)
     key["host_class"] = ranking_query.class_of(session, run.host_class, device)
     row = upsert(session, BestRow).values(**key, **best)
-    better = or_(
-        row.excluded.score_s < BestRow.score_s,
-        and_(row.excluded.score_s == BestRow.score_s, row.excluded.submission_id < BestRow.submission_id),
-    )
+    better = tuple_(*ranking_query.order(row.excluded)) < tuple_(*ranking_query.order(BestRow))
     kept = {name: row.excluded[name] for name in best}
     improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
     if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:

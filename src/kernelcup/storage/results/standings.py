@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 
 from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome
-from kernelcup.scoring import Entry, Placed
+from kernelcup.scoring import Entry, Order, Placed
 from kernelcup.storage.machines import agreements
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import RANKS, RANKS_TIMES, WAITS
+from kernelcup.storage.results.ranking_query import ORDER, RANKS, RANKS_TIMES, WAITS, order
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
@@ -52,8 +52,18 @@ class Leader:
     """The first place of a ranking."""
 
     user_id: int
-    submission_id: int
-    ranked_s: float
+    order: Order
+    """Of its result."""
+
+    @property
+    def ranked_s(self) -> float:
+        """The seconds that give its result the place."""
+        return self.order[0]
+
+    @property
+    def submission_id(self) -> int:
+        """Its submission."""
+        return self.order[-1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +83,7 @@ class State:
 
     entries: int
     scores: float
+    levels: int
     submissions: int
     newest: int
     classes: tuple[str, str]
@@ -216,7 +227,7 @@ def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
         select(BestRow, RunRow.score_s)
         .join(RunRow, RunRow.id == BestRow.run_id)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
-        .order_by(BestRow.host_class, BestRow.score_s, BestRow.submission_id)
+        .order_by(BestRow.host_class, *order(BestRow))
     )
     return [
         Best(
@@ -237,7 +248,7 @@ def count(
     device: str,
     host_class: str | None = None,
     frozen: bool = False,
-    above: tuple[float, int] | None = None,
+    above: Order | None = None,
 ) -> int:
     """Return how many places a ranking has, or without a class all rankings of the device.
 
@@ -247,11 +258,11 @@ def count(
         device: The device, as the leaderboard writes it.
         host_class: The class of machines.
         frozen: As it was when the leaderboard froze.
-        above: Count only places above this one: the time that it is ranked by, and its submission.
+        above: Count only places above the one of this order.
     """
     wanted: dict[str, Any] = {"board_id": board_id, "device": device, "host_class": host_class}
     if above is not None:
-        wanted |= {"score_s": above[0], "submission_id": above[1]}
+        wanted |= zip(ORDER, above, strict=True)
     query = standings_queries.count(frozen, host_class is not None, above is not None)
     found: int = session.execute(query, wanted).scalar_one()
     return found
@@ -271,12 +282,13 @@ def state(
     Without a class it is the state of all rankings of the device.
     """
     wanted = {"board_id": board_id, "device": device, "host_class": host_class} | dataclasses.asdict(part)
-    entries, scores, total, newest, first, last, letters = session.execute(
+    entries, scores, levels, total, newest, first, last, letters = session.execute(
         standings_queries.state(frozen, host_class is not None, *_ends(part)), wanted
     ).one()
     return State(
         entries=entries,
         scores=scores or 0.0,
+        levels=int(levels or 0),
         submissions=int(total or 0),
         newest=newest or 0,
         classes=(first or "", last or ""),
@@ -318,10 +330,7 @@ def leader(session: Session, *, board_id: int, device: str, host_class: str) -> 
     """Return the current leader of one (leaderboard, device, class), None while no result is ranked."""
     wanted = {"board_id": board_id, "device": device, "host_class": host_class}
     found = session.execute(standings_queries.leader(), wanted).first()
-    if found is None:
-        return None
-    user_id, submission_id, ranked_s = found
-    return Leader(user_id=user_id, submission_id=submission_id, ranked_s=ranked_s)
+    return None if found is None else Leader(user_id=found[0], order=tuple(found[1:]))
 
 
 def leaders(

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Double,
     Integer,
     Select,
     Subquery,
@@ -48,10 +47,10 @@ def entries(frozen: bool, *, of_class: bool, of_user: bool, of_one: bool) -> Sel
         # Filter by its user, who is part of the key: no index has submissions.
         owner = select(sent.user_id).where(sent.id == bindparam("submission_id")).scalar_subquery()
         page = page.where(best.user_id == owner, best.submission_id == bindparam("submission_id"))
-    page = page.order_by(best.host_class, best.score_s, best.submission_id)
+    page = page.order_by(best.host_class, *ranking_query.order(best))
     # Select the page first: joining at once would read all rows above it, too.
     top = page.limit(bindparam("limit", type_=Integer)).offset(bindparam("offset", type_=Integer)).subquery()
-    return _with_runs(top).order_by(top.c.host_class, top.c.score_s, top.c.submission_id)
+    return _with_runs(top).order_by(top.c.host_class, *ranking_query.order(top.c))
 
 
 @cache
@@ -81,13 +80,13 @@ def unranked(board_id: int, device: str, groups: Groups) -> Select[Any]:
     """Return the query of each user's best among results of a level that the leaderboard does not rank, with the same
     columns, class by class, fastest first."""
     mine = SubmissionRow.user_id
-    order = (ranking_query.RANKED_S, JobRow.submission_id)
+    order = tuple(ranking_query.ORDER.values())
     its_class = ranking_query.host_class(groups)
     place = func.row_number().over(partition_by=(mine, its_class), order_by=order).label("place")
     each = ranking_query.ranking(board_id, taken=False).where(JobRow.device == device)
     best = each.add_columns(mine.label("user_id"), its_class.label("host_class"), place).subquery()
     top = select(best).where(best.c.place == 1).subquery()
-    return _with_runs(top).order_by(top.c.host_class, top.c.score_s, top.c.submission_id)
+    return _with_runs(top).order_by(top.c.host_class, *ranking_query.order(top.c))
 
 
 def entry_of(row: Any) -> Entry:
@@ -114,7 +113,7 @@ def scores(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
     return (
         select(best.score_s, best.low_s, best.high_s, best.duel)
         .where(*_in_one(frozen), *_inside(frozen, from_below, from_above))
-        .order_by(best.score_s, best.submission_id)
+        .order_by(*ranking_query.order(best))
         .limit(bindparam("limit", type_=Integer))
     )
 
@@ -127,18 +126,18 @@ def count(frozen: bool, of_class: bool, is_above: bool) -> Select[Any]:
     query = select(func.count()).select_from(best).where(*where)
     if not is_above:
         return query
-    place = tuple_(bindparam("score_s", type_=Double), bindparam("submission_id", type_=Integer))
-    return query.where(tuple_(best.c.score_s, best.c.submission_id) < place)
+    columns = ranking_query.order(best.c)
+    return query.where(tuple_(*columns) < tuple_(*(bindparam(each.key, type_=each.type) for each in columns)))
 
 
 @cache
 def state(frozen: bool, of_class: bool, from_below: bool, from_above: bool) -> Select[Any]:
     """Return the query of the sums that tell the state of a ranking, or of all of a device."""
     best = _bests(frozen)
-    its, score, host_class = best.c.submission_id, best.c.score_s, best.c.host_class
+    its, host_class = best.c.submission_id, best.c.host_class
     mine = _in_one(frozen) if of_class else _on_device(frozen)
     mine = [*mine, *_inside(frozen, from_below, from_above)]
-    sums: list[Any] = [func.count(), func.sum(score), func.sum(its), func.max(its)]
+    sums: list[Any] = [func.count(), *map(func.sum, ranking_query.order(best.c)), func.max(its)]
     sums += [func.min(host_class), func.max(host_class), func.sum(func.length(host_class))]
     return select(*sums).select_from(best).where(*mine)
 
@@ -162,8 +161,8 @@ def classes(frozen: bool) -> Select[Any]:
 def leader() -> Select[Any]:
     """Return the query of who is first."""
     best = _bests(frozen=False).c
-    query = select(best.user_id, best.submission_id, best.score_s).where(*_in_one(frozen=False))
-    return query.order_by(best.score_s, best.submission_id).limit(1)
+    query = select(best.user_id, *ranking_query.order(best)).where(*_in_one(frozen=False))
+    return query.order_by(*ranking_query.order(best)).limit(1)
 
 
 def _bests(frozen: bool) -> Table:

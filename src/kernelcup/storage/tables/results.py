@@ -86,6 +86,8 @@ class _Best:
     submission_id: Mapped[int]
     score_s: Mapped[float]
     """The time that it is ranked by: see :data:`kernelcup.storage.results.ranking_query.RANKED_S`."""
+    level: Mapped[int]
+    """Decides at equal times: :func:`kernelcup.scoring.level`."""
     low_s: Mapped[float | None]
     """Ends of its interval, moved to that."""
     high_s: Mapped[float | None]
@@ -101,9 +103,9 @@ class BestRow(_Best, Base):
 
     __tablename__ = "bests"
     __table_args__ = (
-        Index(None, "leaderboard_id", "device", "host_class", "score_s", "submission_id"),
+        Index(None, "leaderboard_id", "device", "host_class", "score_s", "level", "submission_id"),
         # The fastest of a device, whatever the class.
-        Index(None, "leaderboard_id", "device", "score_s", "submission_id"),
+        Index(None, "leaderboard_id", "device", "score_s", "level", "submission_id"),
     )
 
 
@@ -112,8 +114,8 @@ class FrozenBestRow(_Best, Base):
 
     __tablename__ = "frozen_bests"
     __table_args__ = (
-        Index(None, "leaderboard_id", "device", "host_class", "score_s", "submission_id"),
-        Index(None, "leaderboard_id", "device", "score_s", "submission_id"),
+        Index(None, "leaderboard_id", "device", "host_class", "score_s", "level", "submission_id"),
+        Index(None, "leaderboard_id", "device", "score_s", "level", "submission_id"),
     )
 
 

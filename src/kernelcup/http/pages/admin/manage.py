@@ -268,6 +268,7 @@ def _page(
         devices=list(dict.fromkeys([*(each.name for each in platform.config.devices), *board.devices])),
         choices=CHOICES,
         pause=stopped[0] if stopped else None,
+        notes=boards.notes_of(platform.db, board),
         phase=phase(board, now),
         finals={each: finals.show(platform.db, board.name, each, viewer=actor) for each in board.devices},
         final_state=state_text,
