@@ -25,8 +25,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import timing_path
+
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src"
+SOURCE = timing_path.SOURCE
 STORED = ROOT / "benchmarks/results"
 sys.path.insert(0, str(SOURCE))
 
@@ -190,10 +192,14 @@ def compact_case(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def facts(backend: Backend) -> DeviceFacts | None:
-    """Return what the GPU can do, as its launcher would tell each job; measured once a machine and hash."""
+    """Return what the GPU can do, as its launcher would tell each job; measured once a machine and hash.
+
+    Trees that a variable names share one: several are compared on one machine, and each calibration takes seconds.
+    """
     if backend is not Backend.CUDA:
         return None
-    path = Path(tempfile.gettempdir(), f"kernelcup-facts-{this_hash()[:12]}.json")
+    name = "named" if os.environ.get(timing_path.VARIABLE) else this_hash()[:12]
+    path = Path(tempfile.gettempdir(), f"kernelcup-facts-{name}.json")
     if not path.exists() or time.time() - path.stat().st_mtime > FACTS_LAST_S:
         command = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate", backend.value]
         done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
-HARNESS = Path(__file__).resolve().parents[1] / "src/kernelcup_harness"
+VARIABLE = "KERNELCUP_SOURCE"
+"""Names the folder of other sources to measure, an older commit's or some without a remedy."""
+SOURCE = Path(os.environ.get(VARIABLE) or Path(__file__).resolve().parents[1] / "src").resolve()
+HARNESS = SOURCE / "kernelcup_harness"
 FOLDERS = ("timer", "window", "clocks", "clocks/replay")
 ELSEWHERE = frozenset({"__init__", "reasons", "reference_time", "session"})
 """Modules of these folders through which no time goes."""
