@@ -42,7 +42,7 @@ class Step:
 
 
 STEPS = (
-    Step("before", "v67,v68,v70,v71,v43_code_of_the_clock-slow_first", before=True),
+    Step("before", "v72,v67,v68,v71,v70,v43_code_of_the_clock-slow_first", before=True),
     Step("memsets", "v68", "memsets"),
     Step("marks", "v69_false_marks", "marks+memsets+scatter+doubts"),
     Step("latest", "v70,v43_code_of_the_clock-slow_first", "latest+doubts"),
