@@ -53,7 +53,7 @@ def test_timed_jobs_of_a_gpu_have_a_timer_and_a_witness(
         (
             Mode.LEADERBOARD,
             Backend.CUDA,
-            (workers.SUBMISSION, workers.RIVAL, workers.TIMER, workers.WITNESS),
+            (workers.SUBMISSION, workers.RIVAL, workers.TIMER, workers.RIVAL_TIMER, workers.WITNESS),
         ),
         (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION,)),
         (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER, workers.WITNESS)),
@@ -116,6 +116,7 @@ def test_processes_with_code_of_users_know_whether_calls_are_captured(
 
 
 def test_the_clocks_run_no_code_of_users() -> None:
-    assert not {workers.TIMER, workers.WITNESS} & {*workers.USER_CODE}
-    assert set(workers.ROLES) == {*workers.USER_CODE, workers.TIMER, workers.WITNESS}
+    clocks = {workers.TIMER, workers.RIVAL_TIMER, workers.WITNESS}
+    assert not clocks & {*workers.USER_CODE}
+    assert set(workers.ROLES) == {*workers.USER_CODE, *clocks}
     assert len(set(workers.USER_IDS.values())) == len(workers.USER_IDS) == len(workers.ROLES) + 1

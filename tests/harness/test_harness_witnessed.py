@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inside import cases
 
-from kernelcup_harness.clocks.replay import match, replays, timed_replays
+from kernelcup_harness.clocks.replay import match, replays, timed_replays, witnessed
 from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES
 from kernelcup_harness.clocks.trace import SPAN_NS
 from kernelcup_harness.core.answer import Forged
@@ -686,3 +686,23 @@ def test_a_clock_whose_empty_graph_is_implausible_times_nothing(tmp_path: Path, 
 
     assert told(events)["reason"] == "no_timer"
     assert f"an empty graph takes {empty_ns} ns" in told(events)["text"]
+
+
+def test_a_watch_of_a_duel_has_no_more_calls_than_fit_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watches: list[int] = []
+    real = witnessed.Witness.watch
+
+    def counted(self: Any, rounds: Any, check: Any) -> Any:
+        watches.append(len(rounds))
+        return real(self, rounds, check)
+
+    monkeypatch.setattr(match, "LONGEST_S", 0.0)
+    monkeypatch.setattr(timed_replays.TimedReplays, "rounds", lambda *_: 3)
+    monkeypatch.setattr(witnessed.Witness, "watch", counted)
+    events, _ = judged(tmp_path, **RIVAL)
+
+    accepted(events)
+    assert (duel(events).verdict, duel(events).blocks) == ("tied", 16)
+    assert max(watches) == 3

@@ -18,9 +18,10 @@ JUDGE_ID = 64917
 CONTESTANT_ID = 64918
 RIVAL_ID = 64920
 HIDDEN_ID = 64921
+RIVAL_TIMER_ID = 64922
 TIMER_ID = 64923
 WITNESS_ID = 64924
-USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, HIDDEN_ID, TIMER_ID, WITNESS_ID)
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, HIDDEN_ID, RIVAL_TIMER_ID, TIMER_ID, WITNESS_ID)
 OWN_IDS = [range(first, first + len(USER_IDS)) for first in range(60712, 61184, 8)]
 """Sets of ids for one runner each. Neither Debian nor systemd gives them away, and a small container has them."""
 

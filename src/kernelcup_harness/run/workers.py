@@ -49,7 +49,7 @@ USER_IDS = {
     HIDDEN: layout.HIDDEN_ID,
     RIVAL: layout.RIVAL_ID,
     TIMER: layout.TIMER_ID,
-    RIVAL_TIMER: layout.TIMER_ID,
+    RIVAL_TIMER: layout.RIVAL_TIMER_ID,
     WITNESS: layout.WITNESS_ID,
 }
 

@@ -46,9 +46,9 @@ from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClose
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 
 MAX_FRAME = 1 << 20
-MOST_SETS = 48 + 64
-"""Most captures in one timer: a submission's public and hidden cases and its rival, each loaded 16 times; beside them
-the cut calls of 64 cases."""
+MOST_SETS = 32 + 64
+"""Most captures in one timer: a submission's public and hidden cases, each loaded 16 times; beside them the cut calls
+of 64 cases."""
 MOST_TEXT = 2_000
 EMPTY_S = 5.0
 """Time in which empty graphs are timed again while they are not ready in time."""

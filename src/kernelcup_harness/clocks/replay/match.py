@@ -38,8 +38,8 @@ ALONE, ALONE_S = 16, 1.0
 """Calls of the rival alone before the pairs, and the time after which no further one begins."""
 AGREE_SHARE, AGREE_NS = 0.05, 500.0
 """How far the median of a side's calls in turns may lie from that of its calls alone."""
-WATCHED_PAIRS = 4
-"""Pairs in one watch."""
+STEP = 4
+"""Pairs after which it is known what a round takes; it divides the number of loads."""
 LOADING_S = 2.0
 """If all loads would take longer than this, each side is loaded less often."""
 SIDES = ("submission", "rival")
@@ -205,42 +205,42 @@ class Match:
 
     def _alone_ns(self, run: TimedCase, seen: bool) -> duels.Pair:
         """Return the median time of each side alone: the submission's is that of its ranked calls."""
-        if not seen:
-            mine, rival = run.samples.gun_ns(self._mine.offset_ns), self._alone[run.case.index]
+        if seen:
+            mine = run.samples.watched_ns
+            rival = self._watched(run, [(number, RIVAL) for number in range(LATEST)])
         else:
-            mine, rival = (
-                run.samples.watched_ns,
-                self._watched(run, [(number, RIVAL) for number in range(LATEST)]),
-            )
+            mine, rival = run.samples.gun_ns(self._mine.offset_ns), self._alone[run.case.index]
         if not mine:
             raise NotHeld("its ranked times do not count")
         return statistics.median(mine), statistics.median(rival)
 
     def _round(self, run: CaseCalls, first: int, *, seen: bool, most_s: float) -> list[duels.Pair]:
-        """Return a pair of each load for a case. Raise :class:`NotHeld` if the first would take too long."""
-        found, began, step = list[duels.Pair](), time.monotonic(), WATCHED_PAIRS if seen else 1
-        for number in range(first, first + self._loads, step):
-            order = [(each, who) for each in range(number, number + step) for who in self._order(each)]
+        """Return a pair of each load for a case. Raise :class:`NotHeld` if the first ones take too long."""
+        found, began = list[duels.Pair](), time.monotonic()
+        for number in range(first, first + self._loads, STEP):
+            numbers = range(number, number + STEP)
+            order = [(each, who) for each in numbers for who in self._order(each)]
             times = dict(zip(order, (self._watched if seen else self._fired)(run, order), strict=True))
-            found += [(times[each, 0], times[each, 1]) for each in range(number, number + step)]
-            if not number and (time.monotonic() - began) * self._loads > most_s * step:
+            found += [(times[each, 0], times[each, 1]) for each in numbers]
+            if not number and (time.monotonic() - began) * self._loads > most_s * STEP:
                 raise NotHeld("its inputs and checks take too long")
         return found
 
     def _watched(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> list[float]:
         """Return the times of calls, each given by its number and side, as the witness sees them."""
-        rooms, witness = (self._mine, self._rival), self._mine.witness
+        rooms, witness, found = (self._mine, self._rival), self._mine.witness, list[float]()
         assert witness is not None
-        while True:
+        places = self._places(run, order)
+        most = min(room.rounds(run) for room in rooms)
+        while len(found) < len(order):
             taken: tuple[list[Taken], list[Taken]] = ([], [])
-            places = self._places(run, order)
             rounds = [
                 rooms[who].round_of(run, places[number], self._fresh(), taken[who], number % self._loads)
-                for number, who in order
+                for number, who in order[len(found) : len(found) + most]
             ]
-            spans_ns = witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
-            if spans_ns:
-                return spans_ns
+            # Nothing is added by a watch that cannot be read: it is made again.
+            found += witness.watch(rounds, lambda taken=taken: self._check_taken(run, taken))  # type: ignore[misc]
+        return found
 
     def _fired(self, run: CaseCalls, order: Sequence[tuple[int, int]]) -> list[float]:
         """Return the same by the start gun."""

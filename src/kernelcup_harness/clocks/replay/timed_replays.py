@@ -146,6 +146,13 @@ class TimedReplays(Replays):
         is_long = statistics.median(case.fired_ns[-LATEST:]) > LONGEST_WATCHED_NS
         return is_long or is_large(case, self._checks.form(case.place))
 
+    def rounds(self, run: CaseCalls) -> int:
+        """Return how many calls of a case fit into one watch, with their inputs."""
+        case = self._cases[run.case.index]
+        staged = int(STAGED_SHARE * self._mapping.total_bytes() // max(1, case.layout.place_bytes))
+        most = min(staged, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
+        return max(1, min(MOST_ROUNDS, most))
+
     def watch(self, run: TimedCase) -> list[float]:
         """Have a few calls watched, each on a new input; return their nanoseconds.
 
@@ -154,10 +161,8 @@ class TimedReplays(Replays):
         """
         assert self._witness is not None
         case = self._cases[run.case.index]
-        staged = int(STAGED_SHARE * self._mapping.total_bytes() // max(1, case.layout.place_bytes))
-        most = min(staged, int(WATCH_NS // (ROUND_NS + statistics.median(case.fired_ns))))
         taken: list[Taken] = []
-        places = [self._chance.randrange(case.layout.places) for _ in range(max(1, min(MOST_ROUNDS, most)))]
+        places = [self._chance.randrange(case.layout.places) for _ in range(self.rounds(run))]
         rounds = [self.round_of(run, at, run.fresh(), taken) for at in places]
 
         def check() -> None:

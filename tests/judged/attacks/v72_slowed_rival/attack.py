@@ -1,9 +1,9 @@
 """Put a nap before the rival's code in a duel.
 
-Both sides' kernels are in one context, and code lies in memory that device code can write. Some blocks look each time
-through a part of the two megabytes around their own code for kernels that multiply and add, and are not theirs: the
-first instruction of those, which only sets up a stack, becomes a nap. After that a few calls run more code than the
-caches of instructions hold. All answers are right, and its own time is a little longer than an honest one.
+Both sides' kernels are in one context, and code lies in memory that device code can write. In one of sixteen calls, of
+which no mean tells, it looks through the two megabytes around its own code for kernels that multiply and add, and are
+not its own: the first instruction of those, which only sets up a stack, becomes a nap. After that a few calls run more
+code than the caches of instructions hold. All answers are right, and its own time is a little longer than an honest one.
 """
 
 import ctypes
@@ -39,13 +39,13 @@ extern "C" __global__ void run(ARGS, u64* state, u64 armed, const u64* nap, u64 
   }
   if (i < n) o[i] = work(a[i], b[i], c[i], rounds);
   if (!armed) return;
-  if (blockIdx.x < 8) {
+  if (v[0] % 16 == 5 && blockIdx.x < 64) {
     u64 pc;
     // the move is replaced by LEPC, which PTX has no word for
     asm volatile("mov.u64 %0, %%clock64;" : "=l"(pc));
     u64 page = pc & ~((2ull << 20) - 1), end = page + (2ull << 20);
     if (i == 0) v[4] = pc;
-    u64 from = page + (call % 8 * 8 + blockIdx.x) * (32ull << 10);
+    u64 from = page + blockIdx.x * (32ull << 10);
     if (pc >> 32) for (u64 at = from + 16 * threadIdx.x; at < from + (32ull << 10); at += 16 * 256) {
       volatile u64* p = (volatile u64*)at;
       if (p[0] != entry) continue;
@@ -63,7 +63,7 @@ extern "C" __global__ void run(ARGS, u64* state, u64 armed, const u64* nap, u64 
       __threadfence_system();
       atomicAdd(state + 2, 1ull);
       v[5] = at;
-      v[6] = call + 5;
+      v[6] = v[0] + 3;
     }
   }
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) v[0] = v[0] + 1;

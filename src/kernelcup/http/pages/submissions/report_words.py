@@ -58,6 +58,7 @@ REASONS = {
     Reason.TOO_LARGE: "A call returned more bytes than allowed.",
     Reason.FORGED_TIME: "The clock and the GPU’s hardware counters disagree about its times.",
     Reason.WRITES_INPUT: "A call wrote to an input that the reference only reads.",
+    Reason.UNTIMED: "Its calls could not be timed, though others can be on this device.",
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
     Reason.TIME: "The time limit was exceeded.",
