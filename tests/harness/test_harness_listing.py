@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import subprocess
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from kernelcup_harness.protocol import KeptFile, RanKernel
 from kernelcup_harness.run import listing
 from kernelcup_harness.submission.cuda import inspection
 from kernelcup_harness.window.graph_data import Capture, Function, Graph, Image, encode
+from kernelcup_harness.wire.job_messages import Binary
 
 PTX = """.version 8.0
 .target sm_90
@@ -59,6 +60,12 @@ def kernel(code: bytes, origin: str | None = None) -> RanKernel:
     )
 
 
+def said(binary: bytes, memory: bytes = b"") -> Binary:
+    """What the judge says of what the timer has replayed."""
+    files = [b64encode(gzip.compress(each)).decode() if each else "" for each in (binary, memory)]
+    return Binary(gz64=files[0], memory_gz64=files[1])
+
+
 def text_of(file: KeptFile) -> str:
     """The content of a kept file."""
     return gzip.decompress(b64decode(file.gz64)).decode()
@@ -70,7 +77,7 @@ def test_own_kernels_are_disassembled_and_those_of_libraries_are_not(cubin: byte
     ran = [kernel(cubin), kernel(b"a library's", "cuBLAS")]
     found = {
         each.name: each
-        for each in listing.files(binary, b"its memory", ran, tmp_path / "a", boxed=sandbox.is_there())
+        for each in listing.files(said(binary, b"its memory"), ran, tmp_path / "a", boxed=sandbox.is_there())
     }
     assert set(found) == {"binary.kcgraph", "binary.memory", "sass.txt"}
     assert found["binary.kcgraph"].sha256 == hashlib.sha256(binary).hexdigest()
@@ -80,5 +87,5 @@ def test_own_kernels_are_disassembled_and_those_of_libraries_are_not(cubin: byte
 
 
 def test_a_binary_that_cannot_be_read_is_kept_without_a_listing(tmp_path: Path) -> None:
-    found = listing.files(b"forged", b"", [kernel(b"x")], tmp_path / "a", boxed=False)
+    found = listing.files(said(b"forged"), [kernel(b"x")], tmp_path / "a", boxed=False)
     assert [each.name for each in found] == ["binary.kcgraph"]

@@ -178,6 +178,13 @@ def test_a_small_memset_is_a_kernel_which_the_hardware_counts(width: int) -> Non
     assert made.nodes == [1]
 
 
+@pytest.mark.parametrize(("width", "height"), [(1, 2), (256, 4), (1_000, 16)])
+def test_rows_without_gaps_are_one_small_memset(width: int, height: int) -> None:
+    made, fake = build(capture(Memset(WINDOW, 4 * width, 7, 4, width, height)))
+    assert fake.filled == [[WINDOW, 7, 4, 4 * width * height]]
+    assert made.nodes == [1]
+
+
 @pytest.mark.parametrize("node", [memset(width=(64 << 10) // 4), Memset(WINDOW, 4096, 7, 4, 64, 2)])
 def test_a_large_memset_is_one_of_the_driver(node: Memset) -> None:
     made, fake = build(capture(node))

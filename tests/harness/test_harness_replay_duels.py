@@ -73,6 +73,23 @@ def test_the_interval_includes_the_variation_between_loads() -> None:
     assert sum(duel(0.01).winner == 1 for _ in range(100)) >= 95
 
 
+@pytest.mark.parametrize(("slow", "by"), [(1, 1.5), (1, 10.0), (3, 1.5), (6, 10.0)])
+def test_a_side_that_makes_some_of_its_loads_slow_does_not_force_a_tie(slow: int, by: float) -> None:
+    chance = random.Random(8)
+
+    def duel() -> RatioEstimate:
+        noise = kernels(chance, 0.02)
+        slower = {number: math.log(by) for number in range(slow)}
+        return decide(
+            lambda first, count: [
+                each + slower.get(number % duels.LOADS, 0.0)
+                for number, each in enumerate(noise(first, count), start=first)
+            ]
+        )[0]
+
+    assert all(duel().winner == 1 for _ in range(50))
+
+
 def test_equal_kernels_that_were_measured_tie_whichever_side_each_load_is_on() -> None:
     """24 duels of equal kernels on an H200, 1,280 pairs each, of which each load's sides are drawn again."""
     chance, apart, drawn = random.Random(7), 0, 0

@@ -38,9 +38,10 @@ def stretches(*kernels: Kernel, until_ns: int = 200_000) -> list[Stretch]:
     return trace.cut(samples(kernels, until_ns))
 
 
-def span(*kernels: Kernel, nodes: int = 9) -> float:
-    """The time of a call of some kernels."""
-    return trace.span_ns(stretches(*kernels), nodes)
+def span(*kernels: Kernel, nodes: int | None = None) -> float:
+    """The time of a call of some kernels, by default as many nodes as were dispatched."""
+    found = stretches(*kernels)
+    return trace.span_ns(found, trace.total(found) if nodes is None else nodes)
 
 
 # The fake
@@ -177,6 +178,11 @@ def test_a_graph_with_a_dispatch_more_than_nodes_has_begun_before_its_first_kern
     kernel = Kernel(10_300, 21_800, 2)
 
     assert span(kernel, nodes=1) - span(kernel, nodes=2) == pytest.approx(trace.PREAMBLE_NS)
+
+
+def test_a_call_of_which_fewer_dispatches_are_seen_than_it_has_nodes_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="1 dispatches were seen of 2 nodes"):
+        span(Kernel(10_000, 20_000), nodes=2)
 
 
 def test_a_call_that_is_too_short_to_be_seen_takes_no_time_and_not_less() -> None:

@@ -134,6 +134,15 @@ def test_all_cases_of_a_job_are_watched(tmp_path: Path) -> None:
         assert case.timing.audit.level is TrustLevel.WITNESSED
 
 
+def test_a_gun_that_is_a_little_quicker_as_with_waves_of_blocks_is_no_forgery(tmp_path: Path) -> None:
+    timing = accepted(judged(tmp_path, disagreeing(900))[0]).timing
+
+    assert timing is not None
+    assert timing.audit is not None
+    assert timing.score_ns == pytest.approx(SEEN_NS + 900, abs=2)
+    assert not [each for each in timing.audit.findings if each.quarantines]
+
+
 class Late(FakeEngine):
     """Is busy with a call for longer than its start gun says."""
 
@@ -148,7 +157,7 @@ def disagreeing(longer_ns: int) -> type[FakeEngine]:
     return type("Disagreeing", (Late,), {"longer_ns": longer_ns})
 
 
-@pytest.mark.parametrize("longer_ns", [900, 90_000])
+@pytest.mark.parametrize("longer_ns", [2_000, 90_000])
 def test_a_gun_that_disagrees_with_the_witness_was_forged(tmp_path: Path, longer_ns: int) -> None:
     events, _ = judged(tmp_path, disagreeing(longer_ns))
 
@@ -616,23 +625,50 @@ def test_a_watched_duel_that_another_program_disturbs_is_not_held(tmp_path: Path
     assert "the witness" in duel(events).rival_message
 
 
-@pytest.mark.parametrize("rival", [True, False])
-def test_a_side_that_takes_longer_in_turns_than_alone_decides_no_duel(tmp_path: Path, rival: bool) -> None:
+def slowed(*sides: bool) -> type[FakeEngine]:
+    """An engine where calls of some sides take a fifth longer in turns; True is the rival."""
+
     class Slowed(FakeEngine):
         calls = 0
 
         def shows_ns(self, group: int) -> int:
             self.calls += len(self._sets) > 1
             # The rival's first calls are alone.
-            is_in_turns = self.calls > (timed_replays.LATEST if rival else 0)
-            return super().shows_ns(group) + (CALL_NS // 5 if is_in_turns and self.is_rivals == rival else 0)
+            is_in_turns = self.calls > (timed_replays.LATEST if self.is_rivals else 0)
+            return super().shows_ns(group) + (CALL_NS // 5 if is_in_turns and self.is_rivals in sides else 0)
 
-    events, _ = judged(tmp_path, Slowed, **RIVAL)
+    return Slowed
+
+
+@pytest.mark.parametrize(
+    ("sides", "verdict", "held"), [([False], "slower", 0), ([True], "", 1), ([False, True], "not_held", 0)]
+)
+def test_a_side_that_takes_longer_in_turns_than_alone_gains_nothing_by_it(
+    tmp_path: Path, sides: list[bool], verdict: str, held: int
+) -> None:
+    events, _ = judged(tmp_path, slowed(*sides), **RIVAL)
 
     accepted(events)
-    assert duel(events).verdict == "not_held"
-    assert f"in turns the {'rival' if rival else 'submission'}'s calls take 1.2" in duel(events).rival_message
-    assert not [each for each in events if each["type"] == "finding"]
+    assert duel(events).verdict == verdict
+    assert len([each for each in events if each["type"] == "finding"]) == held
+
+
+def test_a_rival_that_is_slower_behind_the_submissions_calls_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "LONGEST_S", 0.0)
+
+    class Behind(FakeEngine):
+        def shows_ns(self, group: int) -> int:
+            last, self._shared.last = getattr(self._shared, "last", None), self.is_rivals
+            return super().shows_ns(group) + (CALL_NS // 25 if self.is_rivals and last is False else 0)
+
+    events, _ = judged(tmp_path, Behind, **RIVAL)
+
+    accepted(events)
+    (finding,) = [each["finding"] for each in events if each["type"] == "finding"]
+    assert (finding["code"], finding["quarantines"]) == ("duel_spoilt", True)
+    assert "longer than behind its own" in finding["text"]
 
 
 def test_a_rival_that_the_witness_cannot_watch_is_not_timed_by_the_gun(

@@ -235,6 +235,12 @@ def _case(finding: LintFinding) -> str:
     return f"{finding.list.value}.{finding.index}"
 
 
+OPEN_SEEDS = (
+    "answers of all seeds can be computed beforehand: they are below 2^32, and inputs follow from them alone; draw "
+    "random numbers with the generators of torch, NumPy or random, which the judge can salt, or allow larger seeds"
+)
+
+
 class _Lines:
     """Looks up lines in a readable ``task.yml``; a zip and a single file have none."""
 
@@ -304,6 +310,8 @@ class _Lines:
                 f"own ({report.seeds_why}): change `generate_input` so that values do not grow with the seed"
             )
             return [self.problem((SEEDS,), text)]
+        if report.seeds_open:
+            return [self.problem((SEEDS,), f"the {OPEN_SEEDS}")]
         if report.seeds_below in (None, task.seeds_below):
             return []
         text = (

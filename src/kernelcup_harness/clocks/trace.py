@@ -168,12 +168,14 @@ def span_ns(call: Sequence[Stretch], nodes: int) -> float:
 
     Raises:
         NothingSeen: There is none.
-        Unreadable: There are, and none was seen.
+        Unreadable: There are more than were seen: something of the call is hidden.
     """
     if not call:
         if nodes:
             raise Unreadable(f"nothing was seen of {nodes} nodes")
         raise NothingSeen
+    if total(call) < nodes:
+        raise Unreadable(f"{total(call)} dispatches were seen of {nodes} nodes")
     preamble = PREAMBLE_NS if total(call) > nodes else 0.0
     return max(0.0, call[-1].end_ns - call[0].start_ns - SPAN_NS + preamble)
 

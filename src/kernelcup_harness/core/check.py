@@ -20,7 +20,7 @@ from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Reason, StageName
 from kernelcup_harness.protocol.results import Mismatch
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.protocol.spec import SampleName
+from kernelcup_harness.protocol.spec import FEW_SEEDS, SampleName
 from kernelcup_harness.wire import aliasing, values
 
 SHARES = (
@@ -143,6 +143,7 @@ class Checks:
         self._non_finite = non_finite
         self._dtypes = dtypes
         self._seeds_below = seeds_below
+        self._salt = derive_seed(secret, "salt") if (seeds_below or FEW_SEEDS) < FEW_SEEDS else 0
         self._forms = Forms(task, self.make_input, self._ask, dtypes, aliasing=aliasing)
         self._right: set[tuple[StageName, int, int]] = set()
         self.remarks: dict[int, str] = {}
@@ -160,7 +161,7 @@ class Checks:
         return data
 
     def _made(self, place: Place, number: int) -> Any:
-        return self._task.generate(place.parameters, self._seed(place, number))
+        return self._task.generate(place.parameters, *self._seed(place, number))
 
     def form(self, place: Place) -> Form | None:
         """Return the form of answers, None if the task has no reference."""
@@ -325,15 +326,14 @@ class Checks:
         except Exception:
             return "one element"
 
-    def _seed(self, place: Place, number: int) -> int:
-        """Return the seed of one input. The first is the case's own; only the ranked stage uses the secret."""
-        given = place.parameters.get("seed")
+    def _seed(self, place: Place, number: int) -> tuple[int, int]:
+        """Return seed and salt of one input. The first is the case's own; only the ranked stage uses the secret."""
+        given, below = place.parameters.get("seed"), self._seeds_below
         if number == 0 and isinstance(given, int):
-            return given
-        below = self._seeds_below
+            return given, 0
         if place.stage is StageName.RANKED:
-            return derive_seed(self._secret, "ranked", place.index, number, below=below)
-        return derive_seed(b"public", place.stage.value, place.index, given, number, below=below)
+            return derive_seed(self._secret, "ranked", place.index, number, below=below), self._salt
+        return derive_seed(b"public", place.stage.value, place.index, given, number, below=below), 0
 
 
 def holds_noise(output: Any) -> bool:

@@ -9,6 +9,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -37,6 +38,7 @@ class TaskCode:
         folder: Has the task's files.
         load: Returns what has the functions.
         lacks: Returns what a failed reference lacks on this machine, from its error and its text; empty for nothing.
+        salted: Mixes a salt into what generators of random numbers are seeded with, in its context.
     """
 
     def __init__(
@@ -47,11 +49,12 @@ class TaskCode:
         *,
         load: Callable[[str], Any] = importlib.import_module,
         lacks: Callable[[str, str], str] = lambda _error, _text: "",
+        salted: Callable[[int], AbstractContextManager[None]] = lambda _salt: nullcontext(),
     ) -> None:
         self._name = module_name if PurePosixPath(module_name).suffix else f"{module_name}.py"
         self._folder = folder
         self._style = style
-        self._lacks = lacks
+        self._lacks, self._salted = lacks, salted
         what = self._name if self._name == module_name else f"import of {self._name}"
         self._module = self._guard(what, lambda: load(module_name))
         self._generate = self._function("generate_input")
@@ -82,24 +85,24 @@ class TaskCode:
             return float(relative), float(absolute)
         return None
 
-    def generate(self, parameters: Parameters, seed: int) -> Any:
+    def generate(self, parameters: Parameters, seed: int, salt: int = 0) -> Any:
         """Return a fresh input. The seed also feeds the global generators, for tasks that use them.
 
         Memory that the generator leaves unwritten holds noise if the reference only writes to it, else zeros.
         """
-        data, left = self._generated(parameters, seed)
+        data, left = self._generated(parameters, seed, salt)
         for number in left:
             if self._only_writes(parameters, seed, number):
                 blanks.fill_with_noise(aliasing.leaves(data)[number], random.Random(f"{seed} {number}"))
         return data
 
-    def _generated(self, parameters: Parameters, seed: int) -> tuple[Any, list[int]]:
+    def _generated(self, parameters: Parameters, seed: int, salt: int = 0) -> tuple[Any, list[int]]:
         """Return an input with zeros in unwritten memory, and the numbers of the unwritten tensors."""
         arguments = dict(parameters)
         if "seed" in self._names:
             arguments["seed"] = seed
-        self._guard("seed", lambda: seed_everything(seed))
-        with blanks.Emptied() as emptied:
+        with self._salted(salt), blanks.Emptied() as emptied:
+            self._guard("seed", lambda: seed_everything(seed, salt))
             data = self._guard("generate_input", lambda: self._generate(**arguments))
             left = emptied.left(data)
         return data, left
@@ -200,8 +203,9 @@ class TaskCode:
         return "".join(lines).replace(f"{self._folder}/", "").strip()[-MAX_TEXT:]
 
 
-def seed_everything(seed: int) -> None:
+def seed_everything(seed: int, salt: int = 0) -> None:
     """Seed the generators of random, torch and, where it is loaded, numpy."""
+    seed ^= salt
     random.seed(seed)
     # As torch.manual_seed does, which spends a millisecond on registering a callback for a later GPU.
     torch.default_generator.manual_seed(seed)

@@ -19,6 +19,7 @@ from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine, memory
+from kernelcup_harness.doubt import salt
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.judge.checker import CheckerProcess
@@ -144,8 +145,14 @@ class SetUp:
         session = self._window()
         self._runner.tell(MachineFacts(environment=environment(spec.backend)))
         reservation = memory.reserve(accelerators.of(spec.backend).memory())
+        salt.install()
         task = TaskCode(
-            spec.reference_module, spec.check_style, Path.cwd(), load=task_functions, lacks=chips.missing
+            spec.reference_module,
+            spec.check_style,
+            Path.cwd(),
+            load=task_functions,
+            lacks=chips.missing,
+            salted=salt.salted,
         )
         if self._checker is not None:
             # Not before: what it loads may have been compiled here.

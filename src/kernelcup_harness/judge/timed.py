@@ -84,9 +84,8 @@ class Clocks:
         return {stage.name: clock for stage in timed}
 
     def _dismiss(self, stage: Stage) -> None:
-        """Have all contestants ended that no stage needs any more."""
-        later = {HIDDEN} if not stage.is_hidden else set()
-        later |= set() if stage.is_last else {"rival"}
+        """Have all contestants ended that no stage needs any more; the rival is captured when they are gone."""
+        later = {"rival"} | ({HIDDEN} if not stage.is_hidden else set())
         self._parts.runner.dismiss([role for role in self._parts.channels if role not in later])
 
 

@@ -38,9 +38,11 @@ def main(runner_fd: str, parent: str) -> None:
         emulation.install()
     with processes.uncollected():
         from kernelcup_harness.core.task import TaskCode, TaskFault
+        from kernelcup_harness.doubt import salt
         from kernelcup_harness.explain import chips
         from kernelcup_harness.lint.task_lint import TaskLint
 
+    salt.install()
     try:
         task = TaskCode(
             spec.reference_module,
@@ -48,6 +50,7 @@ def main(runner_fd: str, parent: str) -> None:
             Path.cwd(),
             load=languages.task_functions,
             lacks=chips.missing,
+            salted=salt.salted,
         )
     except TaskFault as fault:
         runner.send(pack(Fault(text=str(fault)[:MAX_TEXT])))

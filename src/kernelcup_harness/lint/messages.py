@@ -44,6 +44,8 @@ class PoorSeeds(Message, name="seeds"):
     below: int
     poor: bool
     why: Line
+    is_open: bool = False
+    """Whether the seeds are few, and the inputs follow from them alone."""
 
 
 class NullAccepted(Message, name="accepted"):

@@ -147,7 +147,7 @@ class Gathered:
         self._tried = 0
         self._notes: list[str] = []
         self._closed: set[tuple[CaseList, int]] = set()
-        self._seeds: tuple[int | None, bool, str] = (None, False, "")
+        self._seeds: tuple[int | None, bool, str, bool] = (None, False, "", False)
         self._rules = spec.rules
         self._is_emulated = spec.backend is Backend.EMULATED
         self._parts_s: dict[tuple[CaseList, int], dict[str, float]] = {}
@@ -163,7 +163,7 @@ class Gathered:
             case PoorSeeds():
                 if not FEWEST_SEEDS <= message.below < MOST_SEEDS:
                     raise BrokenProtocol("an invalid bound of seeds")
-                self._seeds = (message.below, message.poor, message.why)
+                self._seeds = (message.below, message.poor, message.why, message.is_open)
             case ReferenceTimed():
                 if not all(0 <= each < math.inf for each in message.parts_s.values()):
                     raise BrokenProtocol("a time that is none")
@@ -215,7 +215,7 @@ class Gathered:
                 notes.append(f"{place}: {finding.null.value}: {finding.how}: {finding.suggestion}")
             else:
                 findings.append(finding)
-        below, poor, why = self._seeds
+        below, poor, why, is_open = self._seeds
         total, known = self._times()
         reference_s = [sum(each.values()) for each in known]
         stage_s, calls_s = 0.0, dict[str, float]()
@@ -233,6 +233,7 @@ class Gathered:
             seeds_below=below,
             seeds_poor=poor,
             seeds_why=why,
+            seeds_open=is_open,
             reference_s=reference_s,
             stage_s=stage_s,
             calls_s=calls_s,

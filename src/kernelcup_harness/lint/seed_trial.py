@@ -114,6 +114,11 @@ def all_alike(measured: Sequence[Measured]) -> bool:
     return len(marks) > 1 and all(each == marks[0] for each in marks)
 
 
+def is_changed(one: Measured, other: Measured) -> bool:
+    """Return whether some tensor of two inputs differs, or they have none."""
+    return not one or any(one[path].mark != other[path].mark for path in one.keys() & other.keys())
+
+
 class Trial:
     """Tries seeds on case after case; the bound only becomes smaller.
 

@@ -23,9 +23,10 @@ from kernelcup_harness.lint.messages import (
     ReferenceTimed,
 )
 from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
-from kernelcup_harness.lint.seed_trial import Trial
+from kernelcup_harness.lint.seed_trial import Trial, is_changed, measure
 from kernelcup_harness.protocol import FEWEST_SAMPLES, JobSpec
 from kernelcup_harness.protocol.lint import CaseList, Null
+from kernelcup_harness.protocol.spec import FEW_SEEDS
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import pack
 
@@ -71,15 +72,24 @@ class TaskLint:
         trial = Trial(self._below)
         for case in self._in_time() if self._task.takes_seed else ():
             trial.case(case.name, case.given, lambda seed, case=case: self._make(case, seed))  # type: ignore[misc]
-        if trial.proposal is not None or trial.poor:
-            self._below = self._below if trial.proposal is None else trial.proposal
+        self._below = self._below if trial.proposal is None else trial.proposal
+        is_open = self._below is not None and self._below < FEW_SEEDS and not self._is_salted()
+        if trial.proposal is not None or trial.poor or is_open:
             self._cases = [dataclasses.replace(case, below=self._below) for case in self._cases]
             assert self._below is not None
-            found = PoorSeeds(below=self._below, poor=trial.poor, why=trial.why[:MAX_TEXT])
+            found = PoorSeeds(below=self._below, poor=trial.poor, why=trial.why[:MAX_TEXT], is_open=is_open)
             self._runner.send(pack(found))
 
-    def _make(self, case: Case, seed: int) -> Any:
-        return self._task.generate(case.parameters, seed)
+    def _is_salted(self) -> bool:
+        """Return whether a salt changes the inputs of all cases that there is time for."""
+        for case in self._in_time():
+            plain, salted = (measure(partial(self._make, case, salt=salt), 1) for salt in (0, 1))
+            if not is_changed(plain, salted):
+                return False
+        return True
+
+    def _make(self, case: Case, seed: int, salt: int = 0) -> Any:
+        return self._task.generate(case.parameters, seed, salt)
 
     def _answers(self) -> None:
         for case in self._in_time():

@@ -19,6 +19,8 @@ LOADS, FEWEST_LOADS = 16, 8
 """How often each side is loaded, and how often if a load takes long. Both divide the number of pairs of each look."""
 FIRST_LOOK, MOST_PAIRS = 160, 1_280
 """The mean of fewer pairs is not normal: with 40 pairs, 3 of 40 equal kernels were found different."""
+LOADS_DIFFER = 0.01
+"""The standard deviation of loads of one kernel is at most this, as a share: 0.8 % between the extremes on an H200."""
 ERROR = 0.02
 """Share of duels of equal kernels that may find a difference, over all looks together."""
 Pair = tuple[float, float]
@@ -71,10 +73,16 @@ def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Ratio
     """Return the mean of logarithms of ratios and its interval, which misses with probability ``error``.
 
     The ratios come from ``loads`` loads of each side in turns. Each load counts once, with its trimmed mean, so the
-    interval (Student's) contains what loads differ by.
+    interval (Student's) contains what loads differ by. They are taken to differ by no more than loads of honest code
+    do: else a side that makes one of its loads slow could not be told from any other.
     """
-    means = [trimmed_mean(ratios[number::loads]) for number in range(loads)]
-    half = estimates.student(1 - error, loads - 1) * statistics.stdev(means) / math.sqrt(loads)
+    parts = [ratios[number::loads] for number in range(loads)]
+    means = [trimmed_mean(each) for each in parts]
+    within = statistics.median(
+        estimates.standard_error(each) if len(each) > 1 else math.inf for each in parts
+    )
+    spread = min(statistics.stdev(means), math.hypot(LOADS_DIFFER, 1.5 * within))
+    half = estimates.student(1 - error, loads - 1) * spread / math.sqrt(loads)
     return RatioEstimate(statistics.fmean(means), half, len(ratios))
 
 

@@ -87,6 +87,8 @@ class LintReport:
     """The largest bound below which seeds make no poorer inputs; None if no seed makes poorer inputs."""
     seeds_poor: bool = False
     """Whether even seeds below that bound, the smallest that is allowed, make poorer inputs."""
+    seeds_open: bool = False
+    """Whether the seeds are few, and inputs follow from them alone, so that all answers can be computed beforehand."""
     seeds_why: str = ""
     """What larger seeds do to the inputs."""
     findings: list[LintFinding] = field(default_factory=list)

@@ -23,8 +23,8 @@ FEWEST_SAMPLES = 16
 """A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
 WALL_SHARE = 0.6
 """Largest budget as a share of a stage's time limit: a stage may take half as long again."""
-FEWEST_SEEDS = 1 << 20
-"""Smallest allowed ``seeds_below``: fewer seeds could be tried one by one."""
+FEWEST_SEEDS, FEW_SEEDS = 1 << 20, 1 << 32
+"""Smallest ``seeds_below``, and from where on seeds are too many to be tried: below it random numbers are salted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kernelcup_harness.core.plan import profiled
@@ -129,11 +130,14 @@ def version_of(files: Mapping[str, bytes]) -> str:
     return f"ncu {line.split()[1]}" if len(line.split()) > 1 else "ncu"
 
 
-def packed(files: Mapping[str, bytes]) -> list[KeptFile]:
-    """Return files for the report, the small ones first; what does not fit is left out."""
+def packed(files: Mapping[str, bytes], known: Mapping[str, str] = MappingProxyType({})) -> list[KeptFile]:
+    """Return files for the report, the small ones first; what does not fit is left out.
+
+    ``known`` has those that are packed already.
+    """
     found, total = [], 0
     for name, body in sorted(files.items(), key=lambda each: len(each[1])):
-        content = base64.b64encode(gzip.compress(body, 6, mtime=0)).decode()
+        content = known.get(name) or base64.b64encode(gzip.compress(body, 6, mtime=0)).decode()
         total += len(content)
         if total <= MOST_FILES_BYTES:
             digest = hashlib.sha256(body).hexdigest()

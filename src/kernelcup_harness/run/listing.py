@@ -19,9 +19,11 @@ from kernelcup_harness.isolation import job_environment, processes, sandbox
 from kernelcup_harness.protocol import KeptFile, RanKernel
 from kernelcup_harness.protocol.profiles import BINARY, MEMORY, SASS
 from kernelcup_harness.run.counters import packed
+from kernelcup_harness.run.record import unpacked
 from kernelcup_harness.submission.cuda import inspection
 from kernelcup_harness.submission.port import NotCompiled
 from kernelcup_harness.window import decoding, graph_data
+from kernelcup_harness.wire.job_messages import Binary
 
 LISTING_S = 20.0
 """Time for disassembling."""
@@ -31,18 +33,16 @@ MOST_OUTPUT = 32 << 20
 MEMORY_BYTES = 4 << 30
 
 
-def files(
-    binary: bytes, memory: bytes, ran: Sequence[RanKernel], folder: Path, *, boxed: bool
-) -> list[KeptFile]:
+def files(said: Binary, ran: Sequence[RanKernel], folder: Path, *, boxed: bool) -> list[KeptFile]:
     """Return the files to keep of a run.
 
     Args:
-        binary: What the timer has replayed.
-        memory: What it reads beside its inputs; empty if that is not kept.
+        said: What the timer has replayed, and what that reads beside its inputs, packed.
         ran: The kernels of a call, whose images are disassembled unless they are known to be a library's.
         folder: An empty folder.
         boxed: Whether processes get a sandbox.
     """
+    binary, memory = unpacked(said.gz64), unpacked(said.memory_gz64)
     wanted = {each.image: each for each in ran if not each.origin}
     found = listed(binary, list(wanted), folder, boxed=boxed) if wanted else {}
     parts = [
@@ -52,7 +52,7 @@ def files(
     ]
     kept = {BINARY: binary} | ({MEMORY: memory} if memory else {})
     kept |= {SASS: "\n".join(parts).encode()} if parts else {}
-    return packed(kept)
+    return packed(kept, {BINARY: said.gz64, MEMORY: said.memory_gz64})
 
 
 def name_of(image: str, ran: Sequence[RanKernel]) -> str:

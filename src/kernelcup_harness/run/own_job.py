@@ -6,11 +6,24 @@ What a submission does decides whether its calls can be timed, so that it was no
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernelcup_harness.core.plan import captures
-from kernelcup_harness.protocol import HarnessKind, JobSpec, Mode, SourceTree, TrustLevel, seeds
+from kernelcup_harness.protocol import (
+    HarnessKind,
+    JobSpec,
+    Mode,
+    Reason,
+    SourceTree,
+    StageName,
+    StageReport,
+    TrustLevel,
+    Verdict,
+    seeds,
+)
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import StandardRun
 
@@ -32,16 +45,20 @@ def check_implementation(data, output):
 """
 SUBMISSION = "def custom_kernel(data):\n    return data * 2\n"
 SIZE = 1 << 20
+DISTURBED = frozenset({"not_witnessed", "unreadable", "unsteady"})
+"""Findings that a submission can bring about, and another program on the device as well."""
 
 
 def blame(spec: JobSpec, folder: Path, record: Record, *, boxed: bool) -> None:
     """Say whose fault it is that a ranked job was disturbed, if it was; its processes have ended."""
-    if spec.mode is not Mode.LEADERBOARD or not captures(spec) or not record.is_disturbed:
+    if spec.mode is not Mode.LEADERBOARD or not captures(spec) or not is_disturbed(record.stages):
         return
     began = time.monotonic()
     folder.mkdir()
     witnessed = bool(record.environment.get("clean_room", {}).get("witnessed"))
-    record.blame(trouble(spec, folder, witnessed=witnessed, boxed=boxed))
+    found = trouble(spec, folder, witnessed=witnessed, boxed=boxed)
+    record.stages[:] = [blamed(stage, found) for stage in record.stages]
+    record.environment["own_job"] = found
     record.phases["own job"] = time.monotonic() - began
 
 
@@ -77,3 +94,31 @@ def trouble(spec: JobSpec, folder: Path, *, witnessed: bool, boxed: bool) -> str
     if witnessed and report.trust is not TrustLevel.WITNESSED:
         return "its times are not witnessed"
     return ""
+
+
+def is_disturbed(stages: Sequence[StageReport]) -> bool:
+    """Return whether the clock had trouble after the import, of which it is not known whose it is."""
+    timings = [case.timing for stage in stages for case in stage.cases]
+    audits = [each.audit for each in timings if each is not None and each.audit is not None]
+    held = any(each.quarantines and each.code in DISTURBED for audit in audits for each in audit.findings)
+    return held or any(is_machines(stage) for stage in stages)
+
+
+def is_machines(stage: StageReport) -> bool:
+    """Return whether a stage has failed by the machine's fault, as it seems, when the submission had been imported."""
+    failed = stage.verdict is Verdict.INTERNAL_ERROR and stage.reason is Reason.MACHINE
+    return failed and stage.name is not StageName.IMPORT
+
+
+def blamed(stage: StageReport, trouble: str) -> StageReport:
+    """Return a stage with the verdict that follows from what our own submission has met, empty for nothing.
+
+    What is held and is not the machine's fault stays held.
+    """
+    if is_machines(stage) and not trouble:
+        text = f"its calls could not be timed, though others can be on this device: {stage.message}"
+        return dataclasses.replace(stage, verdict=Verdict.RUNTIME_ERROR, reason=Reason.UNTIMED, message=text)
+    if stage.name is StageName.RANKED and trouble:
+        text = f"the device does not time the judge's own calls either: {trouble}"
+        return dataclasses.replace(stage, verdict=Verdict.INTERNAL_ERROR, reason=Reason.MACHINE, message=text)
+    return stage

@@ -47,9 +47,6 @@ from kernelcup_harness.wire.messages import (
     StageEnds,
 )
 
-DISTURBED = frozenset({"not_witnessed", "unreadable", "unsteady"})
-"""Findings that a submission can bring about, and another program on the device as well."""
-
 
 @dataclass(slots=True)
 class OpenStage:
@@ -71,7 +68,7 @@ class Record:
         self._spec = spec
         self._commitment = commitment
         self._on_event = on_event
-        self._stages: list[StageReport] = []
+        self.stages: list[StageReport] = []
         self._open: OpenStage | None = None
         self.environment: dict[str, Any] = {"backend": spec.backend.value}
         self.extra: dict[str, str] = {}
@@ -109,7 +106,7 @@ class Record:
     @property
     def is_good(self) -> bool:
         """Whether all stages so far were accepted."""
-        return bool(self._stages) and all(each.verdict is Verdict.ACCEPTED for each in self._stages)
+        return bool(self.stages) and all(each.verdict is Verdict.ACCEPTED for each in self.stages)
 
     @property
     def stage(self) -> StageName:
@@ -166,7 +163,7 @@ class Record:
         before, self._open = self._open, OpenStage(name, limit_s, max(planned, total))
         if before is not None and before.name is name:
             self._open.began = before.began
-        for place, earlier in enumerate(self._stages):
+        for place, earlier in enumerate(self.stages):
             if earlier.name is name:
                 self._open.began -= earlier.duration_s
                 self._open.cases, self._open.place = list(earlier.cases), place
@@ -216,9 +213,9 @@ class Record:
             cases=sorted(stage.cases, key=lambda case: case.index),
         )
         if stage.place is None:
-            self._stages.append(report)
+            self.stages.append(report)
         else:
-            self._stages[stage.place] = report
+            self.stages[stage.place] = report
         told = {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value}
         self._on_event({**told, "reason": reason.value, "message": message})
 
@@ -229,35 +226,9 @@ class Record:
         # The text may have been written by the judge, which knows all cases.
         self.end(verdict, reason, message, met_hidden=meets_hidden(self._spec))
 
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether the clock had trouble after the submission was imported, of which it is not known whose it is."""
-        if any(is_machines(stage) for stage in self._stages):
-            return True
-        timings = [case.timing for stage in self._stages for case in stage.cases]
-        audits = [each.audit for each in timings if each is not None and each.audit is not None]
-        return any(each.quarantines and each.code in DISTURBED for audit in audits for each in audit.findings)
-
-    def blame(self, trouble: str) -> None:
-        """Say whose fault a disturbance was: the machine's if our own submission has met trouble, too.
-
-        Otherwise a run that has failed is the submission's failure, and one that is held stays so.
-        """
-        self.environment["own_job"] = trouble
-        for number, stage in enumerate(self._stages):
-            found = (stage.verdict, stage.reason, stage.message)
-            if is_machines(stage) and not trouble:
-                text = f"its calls could not be timed, though others can be on this device: {stage.message}"
-                found = (Verdict.RUNTIME_ERROR, Reason.UNTIMED, text)
-            elif stage.name is StageName.RANKED and trouble:
-                text = f"the device does not time the judge's own calls either: {trouble}"
-                found = (Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
-            verdict, reason, message = found
-            self._stages[number] = dataclasses.replace(stage, verdict=verdict, reason=reason, message=message)
-
     def excuse(self, trouble: Callable[[], str]) -> None:
         """Record the machine's trouble where a time limit was exceeded, in the place of advice to be faster."""
-        late = any(stage.verdict is Verdict.TIME_LIMIT_EXCEEDED for stage in self._stages)
+        late = any(stage.verdict is Verdict.TIME_LIMIT_EXCEEDED for stage in self.stages)
         text = trouble() if late else ""
 
         def excused(each: Any) -> Any:
@@ -265,18 +236,18 @@ class Record:
             late = text and each.verdict is Verdict.TIME_LIMIT_EXCEEDED
             return dataclasses.replace(each, reason=Reason.BUSY, message=message) if late else each
 
-        for number, stage in enumerate(self._stages):
-            self._stages[number] = dataclasses.replace(excused(stage), cases=[*map(excused, stage.cases)])
+        for number, stage in enumerate(self.stages):
+            self.stages[number] = dataclasses.replace(excused(stage), cases=[*map(excused, stage.cases)])
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""
-        bad = next((stage for stage in self._stages if stage.verdict is not Verdict.ACCEPTED), None)
-        if bad is None and not self._stages:
+        bad = next((stage for stage in self.stages if stage.verdict is not Verdict.ACCEPTED), None)
+        if bad is None and not self.stages:
             self.fail(
                 StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, "the run ended before it began"
             )
-            bad = self._stages[0]
-        ranked = [case for stage in self._stages if stage.name is StageName.RANKED for case in stage.cases]
+            bad = self.stages[0]
+        ranked = [case for stage in self.stages if stage.name is StageName.RANKED for case in stage.cases]
         found = [*self.found, *([self._own_share(len(ranked))] if bad is None else [])]
         return RunReport(
             job_id=self._spec.job_id,
@@ -287,7 +258,7 @@ class Record:
             stage=bad.name if bad else None,
             reason=bad.reason if bad else Reason.NONE,
             message=bad.message if bad else "",
-            stages=self._stages,
+            stages=self.stages,
             stdout=self.stdout,
             stderr=self.stderr,
             exit_code=self.exit_code,
@@ -334,12 +305,6 @@ class Record:
         return own_share.finding(
             least, cases, [(self._named(each), each.longer) for each in cut], next(filter(None, why), "")
         )
-
-
-def is_machines(stage: StageReport) -> bool:
-    """Return whether a stage has failed by the machine's fault, as it seems, when the submission had been imported."""
-    failed = stage.verdict is Verdict.INTERNAL_ERROR and stage.reason is Reason.MACHINE
-    return failed and stage.name is not StageName.IMPORT
 
 
 def unpacked(gz64: str) -> bytes:

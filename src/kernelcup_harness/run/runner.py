@@ -32,7 +32,7 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.run import empty_call, listing, own_job, task_harness, task_program
 from kernelcup_harness.run.binaries import Binaries
 from kernelcup_harness.run.counters import CountersRun
-from kernelcup_harness.run.record import Record, unpacked
+from kernelcup_harness.run.record import Record
 from kernelcup_harness.run.standard import READY_S, StandardRun
 from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
 from kernelcup_harness.run.workers import NotStarted, Workers
@@ -72,13 +72,10 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Workers | None = None) ->
             else:
                 record = standard(spec, secret, folder, record, boxed=boxed, ahead=ahead)
                 if record.is_good and record.binary.gz64:
-                    record.files = listing.files(
-                        unpacked(record.binary.gz64),
-                        unpacked(record.binary.memory_gz64),
-                        record.kernels(),
-                        folder / "listing",
-                        boxed=boxed,
-                    )
+                    listed = time.monotonic()
+                    ran = record.kernels()
+                    record.files = listing.files(record.binary, ran, folder / "listing", boxed=boxed)
+                    record.phases["listing"] = time.monotonic() - listed
                 if spec.mode is Mode.PROFILE and spec.backend is Backend.CUDA and record.is_good:
                     inner = folder / "counters"
                     inner.mkdir()

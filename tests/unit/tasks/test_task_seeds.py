@@ -60,6 +60,12 @@ def test_inputs_that_no_bound_helps_are_a_warning(tmp_path: Path) -> None:
     assert "change `generate_input`" in line
 
 
+def test_inputs_that_follow_from_few_seeds_alone_are_a_warning(tmp_path: Path) -> None:
+    (line,) = told(tmp_path, YML + "seeds_below: 1048576\n", seeds_below=1 << 20, seeds_open=True)
+    assert line.startswith("task.yml:7:14: seeds_below: the answers of all seeds can be computed beforehand")
+    assert "torch, NumPy or random" in line
+
+
 def test_a_bound_that_is_written_already_is_not_proposed(tmp_path: Path) -> None:
     assert told(tmp_path, YML + "seeds_below: 1048576\n", seeds_below=1 << 20) == []
 

@@ -17,6 +17,7 @@ from kernelcup.services.boards.trial import TaskTrial, Tried
 from kernelcup.storage.machines import calibrations
 from kernelcup.tasks.manifest.c_interface import missing, reference_of
 from kernelcup.tasks.manifest.reference import fits_standard_harness
+from kernelcup.tasks.null_report import OPEN_SEEDS
 from kernelcup_harness.protocol import HarnessKind
 
 ON_COUNTERS = "/docs/how-to/run-on-a-gpu-machine.html#hardware-counters"
@@ -170,4 +171,5 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
             f"even seeds below {tried.seeds_below or task.seeds_below} make poorer inputs than the task's own; "
             "change generate_input so that values do not depend on the size of the seed"
         )
+    notes += [f"the {OPEN_SEEDS}"] if tried.seeds_open else []
     return tuple(notes)

@@ -110,6 +110,7 @@ class LocalTrial:
             reference_s=reference_s,
             seeds_below=found.seeds_below,
             seeds_poor=found.seeds_poor,
+            seeds_open=found.seeds_open,
             seeds_why=found.seeds_why,
         )
 

@@ -23,6 +23,8 @@ class Tried:
     """The largest bound below which seeds make no poorer inputs; None if no seed does."""
     seeds_poor: bool = False
     """Whether even the smallest allowed bound makes poorer inputs."""
+    seeds_open: bool = False
+    """Whether seeds are few, and inputs follow from them alone."""
     seeds_why: str = ""
     """The effect of larger seeds, in words."""
     takes: str = ""

@@ -19,10 +19,12 @@ from kernelcup_harness.clocks.replay.clean_room import CleanRoom
 from kernelcup_harness.clocks.replay.rival import NO_TIME, NotHeld, RivalFailed
 from kernelcup_harness.clocks.replay.timed_replays import LATEST, Taken
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
+from kernelcup_harness.clocks.replay.witnessed import WitnessFailed
 from kernelcup_harness.clocks.sampling import TimedCase
 from kernelcup_harness.core.answer import CallFailed, Forged
 from kernelcup_harness.core.check import Wrong
 from kernelcup_harness.core.plan import CaseCalls
+from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskFault
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, Finding, SampleName, duels
 from kernelcup_harness.window.reasons import NotReplayed
@@ -38,6 +40,8 @@ ALONE, ALONE_S = 16, 1.0
 """Calls of the rival alone before the pairs, and the time after which no further one begins."""
 AGREE_SHARE, AGREE_NS = 0.05, 500.0
 """How far the median of a side's calls in turns may lie from that of its calls alone."""
+BEHIND_SHARE, SLACK_NS = 0.015, 100.0
+"""How much longer the rival's calls may take behind the submission's than behind its own."""
 STEP = 4
 """Pairs after which it is known what a round takes; it divides the number of loads."""
 LOADING_S = 2.0
@@ -97,10 +101,10 @@ class Match:
         self.finding: Finding | None = None
         """Set if one side failed in turns: it works otherwise there, so a person looks at it."""
 
-    def prepare(self, runs: Sequence[CaseCalls]) -> None:
-        """Capture the rival's calls while the contestants are still running.
+    def prepare(self, runs: Sequence[CaseCalls], runner: RunnerLine) -> None:
+        """Capture the rival's calls, once the submission's process is gone: it could disturb them. End the rival's.
 
-        Its timer gets them only when the submission's own times are taken, which then nothing can disturb.
+        The rival's timer gets them only when the submission's own times are taken, which then nothing can disturb.
         """
         self._runs = [CaseCalls(run.case) for run in runs]
         with self.ending():
@@ -109,6 +113,8 @@ class Match:
             for run in self._runs:
                 self._rival.capture(run)
             self._rival.take_export()
+        if self._refuse is None:
+            runner.dismiss(["rival"])
 
     def _load(self) -> None:
         """Load both sides, and replay the rival's calls once."""
@@ -156,7 +162,11 @@ class Match:
             self.finding = Finding(code="duel_spoilt", text=str(spoilt)[:1_000], quarantines=True)
             verdict = (DuelVerdict.FAILED, DuelVerdict.RIVAL_FAILED)[spoilt.who]
             return self._end(verdict, str(spoilt))
-        except (NotHeld, Forged, TimerFailed, TaskFault, trace.NothingSeen) as reason:
+        except (WitnessFailed, trace.NothingSeen) as reason:
+            # Either side may have done it, to have no duel.
+            self.finding = Finding(code="duel_spoilt", text=f"in turns: {reason}"[:1_000], quarantines=True)
+            return self._end(DuelVerdict.NOT_HELD, str(reason))
+        except (NotHeld, TimerFailed, TaskFault) as reason:
             return self._end(DuelVerdict.NOT_HELD, str(reason))
 
     def _fought(self, runs: Sequence[TimedCase]) -> DuelResult:
@@ -175,10 +185,27 @@ class Match:
                     taken += self._round(run, number, seen=seen, most_s=LONGEST_ROUND_S / len(runs))
             for before, taken in zip(alone, pairs, strict=True):
                 compare_with_before(before, taken)
+                self._compare_by_order(taken)
             return duels.over_cases([duels.log_ratios(taken[first:]) for taken in pairs])
 
         found, ratios = duels.decide(more, error=self._error, loads=self._loads)
         return duels.outcome(found, ratios, [duels.log_ratios(taken) for taken in pairs])
+
+    def _compare_by_order(self, pairs: Sequence[duels.Pair]) -> None:
+        """Have a person look if the rival takes longer behind the submission than behind itself, and not vice versa.
+
+        Half the calls of a side are the second of their pair, behind the other's; the others follow one of its own.
+        """
+        behind: list[float] = []
+        for who in (0, RIVAL):
+            times: tuple[list[float], list[float]] = ([], [])
+            for number, pair in enumerate(pairs):
+                times[self._order(number).index(who)].append(pair[who])
+            own_ns, other_ns = map(statistics.median, times)
+            behind.append(max(0.0, other_ns - own_ns - SLACK_NS) / own_ns)
+        if behind[RIVAL] - behind[0] > BEHIND_SHARE:
+            text = f"behind the submission's calls the rival's take {behind[RIVAL]:.1%} longer than behind its own"
+            self.finding = Finding(code="duel_spoilt", text=text, quarantines=True)
 
     def _call_alone(self, run: CaseCalls) -> None:
         """Make a few calls of the rival: by them it is known whether the witness can watch it."""
@@ -275,12 +302,11 @@ class Match:
         """Raise :class:`Spoilt` for a call of one side that fails."""
         try:
             yield
-        except Forged:
-            # An earlier call did it, of either side.
-            raise
         except Wrong as wrong:
             raise Spoilt(who, "answers are wrong, though they were right before") from wrong
-        except (CallFailed, BrokenProtocol) as error:
+        except Forged as forged:
+            raise Spoilt(who, "times cannot be right") from forged
+        except (CallFailed, BrokenProtocol, TimerFailed) as error:
             raise Spoilt(who, "calls fail, though they did not before") from error
 
     def _end(self, verdict: DuelVerdict, message: str) -> DuelResult:
@@ -291,15 +317,20 @@ class Match:
 def compare_with_before(alone: duels.Pair, pairs: Sequence[duels.Pair]) -> None:
     """Compare the times of both sides in turns with those alone.
 
-    Raise :class:`Spoilt` for a side that takes less time in turns, and :class:`NotHeld` for one that takes more.
+    A submission that takes longer in turns has only itself to blame, so its times count.
+
+    Raise :class:`Spoilt` for a side that takes less time, and for a rival that alone takes more;
+    :class:`NotHeld` if both take more.
     """
-    longer = ""
+    longer = [False, False]
     for who, before_ns in enumerate(alone):
         taken_ns = statistics.median(pair[who] for pair in pairs)
         if abs(taken_ns - before_ns) <= AGREE_SHARE * before_ns + AGREE_NS:
             continue
         if taken_ns < before_ns:
             raise Spoilt(who, "calls take much less time than before")
-        longer = f"in turns the {SIDES[who]}'s calls take {taken_ns / before_ns:.2f} times as long as alone"
-    if longer:
-        raise NotHeld(longer)
+        longer[who] = True
+    if all(longer):
+        raise NotHeld("in turns the calls of both take longer than alone")
+    if longer[RIVAL]:
+        raise Spoilt(RIVAL, "calls take much more time than before")

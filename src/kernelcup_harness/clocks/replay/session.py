@@ -110,12 +110,10 @@ class Session:
         self._tell = runner.tell
         self._room: CleanRoom | None = None
         self._why: NotReplayed | None = None
-        self._is_chosen = False
-        """Whether the submission had been imported when the reason was found: it may have chosen it."""
         self._match: Match | None = None
         self._rooms: list[CleanRoom] = []
         self._mapping: GpuMapping | None = None
-        self._every_share = self._keeps_binary = self._is_binary = False
+        self._every_share = self._keeps_binary = self._is_binary = self._is_chosen = False
         self._timed: list[TimedCase] = []
         """Those of all parts of the stage so far, for the duel."""
         try:
@@ -125,10 +123,7 @@ class Session:
 
     @property
     def finding(self) -> Finding | None:
-        """Why calls are made and not replayed, None if they are replayed or may still be.
-
-        A person looks at it where the machine has no clock room, or where the submission has left one with a witness.
-        """
+        """Why calls are made and not replayed, None if they are. Held if it is the machine's, or a witness was left."""
         if self._why is None:
             return None
         held = self._witness is not None if self._is_chosen else self._why.reason in MACHINES
@@ -138,7 +133,7 @@ class Session:
     def trouble(self) -> str:
         """Why the clock does not work now, before any submission was imported; empty if it does, or never will."""
         why = self._why
-        return why.text if why is not None and why.reason is WhyNot.NO_TIMER and not self._is_chosen else ""
+        return "" if why is None or self._is_chosen or why.reason is not WhyNot.NO_TIMER else why.text
 
     @property
     def waited_s(self) -> float:
@@ -243,8 +238,8 @@ class Session:
         around = replace(around, at_last=self._say_shares, when_failed=self._take_failed)
         self._timed += cases
         if self._match is not None and stage.is_last:
-            prepare = partial(self._match.prepare, self._timed)
-            around = replace(around, before_dismiss=prepare, when_timed=self._fight)
+            prepare = partial(self._match.prepare, self._timed, self._runner)
+            around = replace(around, with_rival=prepare, when_timed=self._fight)
         why = yield from results(self._room, stage, cases, judge, around)
         if why is not None:
             self._leave(why, chosen=True)

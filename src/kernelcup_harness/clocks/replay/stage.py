@@ -27,11 +27,11 @@ class StageContext:
     phase: Callable[[str], AbstractContextManager[None]]
     """Counts the seconds of a context towards a phase."""
     dismiss: Callable[[Stage], None]
-    """Has all contestants ended that are not needed after a stage; returns when they are gone."""
+    """Has all contestants ended that are not needed after a stage, but for the rival; returns when they are gone."""
     doubt: Doubt
     chance: random.Random
-    before_dismiss: Work = lambda: None
-    """Does the work that needs contestants, once the submission's calls replay correctly."""
+    with_rival: Work = lambda: None
+    """Does the work that needs the rival's process, and has it ended; nothing of the submission's runs any more."""
     when_timed: Work = lambda: None
     """Does the work that follows when all cases are timed."""
     at_last: Callable[[Sequence[TimedCase]], None] = lambda _cases: None
@@ -56,7 +56,7 @@ def results(
         return failed
 
     room.alone = False
-    for case, name, work in preparing(room, stage, cases, around):
+    for case, name, work in preparing(room, stage, cases):
         try:
             failed = attempt(name, case, work)
         except NotReplayed as reason:
@@ -83,7 +83,7 @@ def results(
 
 
 def preparing(
-    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase], around: StageContext
+    room: CleanRoom, stage: Stage, cases: Sequence[TimedCase]
 ) -> Generator[tuple[TimedCase, str, Work]]:
     """Yield the steps that need the contestants: case, name, work."""
     if not cases:
@@ -94,7 +94,6 @@ def preparing(
     yield cases[0], "export", partial(room.load, cases[0])
     for case in cases:
         yield case, "verify", partial(charged, case, partial(room.verify, case))
-    yield cases[0], "rival", around.before_dismiss
 
 
 def timing(
@@ -105,6 +104,8 @@ def timing(
     timed: list[tuple[PlannedCase, Timing]],
 ) -> Generator[tuple[TimedCase, str, Work]]:
     """Yield the steps that need the timer: case, name, work. Times go to ``timed``."""
+    if cases:
+        yield cases[0], "rival", around.with_rival
     for case in turns(cases, around.chance):
         yield case, "samples", partial(one, room, case, around.doubt)
     for case in cases:

@@ -170,9 +170,12 @@ class GraphBuilder:
             return copies, len(copies)
         if isinstance(node, Memset):
             self._check_memset(node)
-            row = node.width * node.element_bytes
-            if node.height <= 1 and row < LEAST_MEMSET:
-                filling, alive = fill_node(self._fill, node.target, node.value, node.element_bytes, row)
+            row, rows = node.width * node.element_bytes, max(1, node.height)
+            # Rows without a gap between them are one: the driver makes no kernel of these either.
+            if (rows == 1 or node.pitch == row) and row * rows < LEAST_MEMSET:
+                filling, alive = fill_node(
+                    self._fill, node.target, node.value, node.element_bytes, row * rows
+                )
                 self._driver("cuGraphAddKernelNode_v2", *place, ctypes.byref(filling))
                 del alive
                 return [made.value], 1
