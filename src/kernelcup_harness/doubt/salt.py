@@ -34,18 +34,28 @@ def mixed(salt: int, seed: Any) -> Any:
     return int.from_bytes(hashlib.blake2b(f"{salt} {seed!r}".encode(), digest_size=4).digest(), "big")
 
 
-class Generator(torch.Generator):  # type: ignore[misc]
-    """A generator of PyTorch's whose seeds are salted while there is a salt."""
+class Salt:
+    """The salt that is in force."""
 
-    salt = 0
-
-    def manual_seed(self, seed: int) -> torch.Generator:
-        """Seed it."""
-        return super().manual_seed(mixed(Generator.salt, seed) if Generator.salt else seed)
+    value = 0
 
 
 def install() -> None:
-    """Let tasks that are imported from now on make generators that can be salted."""
+    """Let tasks that are imported from now on make generators of PyTorch's that can be salted.
+
+    An emulated device has put a class of its own in the place of PyTorch's.
+    """
+
+    real = torch.Generator
+
+    class Kind(type(real)):  # type: ignore[misc]
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, real)
+
+    class Generator(real, metaclass=Kind):  # type: ignore[misc]
+        def manual_seed(self, seed: int) -> torch.Generator:
+            return super().manual_seed(mixed(Salt.value, seed) if Salt.value else seed)
+
     torch.Generator = Generator
 
 
@@ -60,7 +70,7 @@ def salted(salt: int) -> Iterator[None]:
             for module, what in [(sys.modules.get(name), what) for name in places for what in places[name]]:
                 if module is not None:
                     stack.enter_context(patch.object(module, what, made(getattr(module, what), salt)))
-        stack.enter_context(patch.object(Generator, "salt", salt))
+        stack.enter_context(patch.object(Salt, "value", salt))
         yield
 
 
