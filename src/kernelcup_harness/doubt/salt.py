@@ -46,7 +46,7 @@ def install() -> None:
     An emulated device has put a class of its own in the place of PyTorch's.
     """
 
-    real = torch.Generator
+    real: Any = torch.Generator
 
     class Kind(type(real)):  # type: ignore[misc]
         def __instancecheck__(cls, instance: object) -> bool:
