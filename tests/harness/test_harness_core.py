@@ -121,7 +121,7 @@ class Task:
     in_place = False
     tolerance = None
 
-    def generate(self, parameters: dict[str, int], seed: int) -> torch.Tensor:
+    def generate(self, parameters: dict[str, int], seed: int, _salt: int = 0) -> torch.Tensor:
         return torch.full((parameters["size"],), seed % 1000)
 
     def expected(self, data: torch.Tensor) -> torch.Tensor:

@@ -15,8 +15,8 @@ import torch
 
 from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.task import TaskCode
-from kernelcup_harness.doubt import salt
 from kernelcup_harness.protocol import CheckStyle, SampleName, StageName
+from kernelcup_harness.submission import salt
 
 KINDS: dict[str, Callable[[int], Any]] = {
     "torch.Generator": lambda seed: torch.rand(4, generator=torch.Generator().manual_seed(seed)).tolist(),

@@ -299,8 +299,8 @@ def test_two_that_share_the_first_rank_are_followed_by_the_third() -> None:
 def test_inside_a_band_the_lower_estimate_comes_first_then_the_earlier() -> None:
     same = {"low_s": 0.97, "high_s": 1.03}
     entries = [
-        make_entry(user="late", score_s=1.0, submission_id=1, submitted_at=NOW + timedelta(hours=1), **same),
-        make_entry(user="early", score_s=1.0, submission_id=2, **same),
+        make_entry(user="late", score_s=1.0, submission_id=2, submitted_at=NOW + timedelta(hours=1), **same),
+        make_entry(user="early", score_s=1.0, submission_id=1, **same),
         make_entry(user="best", score_s=0.99, submission_id=3, submitted_at=NOW + timedelta(hours=2), **same),
     ]
     assert [place.user for place in standings(entries)] == ["best", "early", "late"]

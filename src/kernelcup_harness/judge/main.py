@@ -19,13 +19,13 @@ from kernelcup_harness.core.runner_line import RunnerLine
 from kernelcup_harness.core.task import TaskCode, TaskFault
 from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import accelerators, machine, memory
-from kernelcup_harness.doubt import salt
 from kernelcup_harness.explain import chips
 from kernelcup_harness.explain.differences import first_mismatch
 from kernelcup_harness.judge.checker import CheckerProcess
 from kernelcup_harness.judge.load import Parts, greet, load
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.protocol.seeds import derive_seed
+from kernelcup_harness.submission import salt
 from kernelcup_harness.submission.languages import task_functions
 from kernelcup_harness.wire import devices
 from kernelcup_harness.wire.channel import Channel

@@ -38,9 +38,9 @@ def main(runner_fd: str, parent: str) -> None:
         emulation.install()
     with processes.uncollected():
         from kernelcup_harness.core.task import TaskCode, TaskFault
-        from kernelcup_harness.doubt import salt
         from kernelcup_harness.explain import chips
         from kernelcup_harness.lint.task_lint import TaskLint
+        from kernelcup_harness.submission import salt
 
     salt.install()
     try:

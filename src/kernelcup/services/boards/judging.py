@@ -17,7 +17,6 @@ from kernelcup.services.boards.trial import TaskTrial, Tried
 from kernelcup.storage.machines import calibrations
 from kernelcup.tasks.manifest.c_interface import missing, reference_of
 from kernelcup.tasks.manifest.reference import fits_standard_harness
-from kernelcup.tasks.null_report import OPEN_SEEDS
 from kernelcup_harness.protocol import HarnessKind
 
 ON_COUNTERS = "/docs/how-to/run-on-a-gpu-machine.html#hardware-counters"
@@ -156,6 +155,8 @@ def standard_note(task: Task, tried: Tried | None, *, asked: bool) -> str:
 
 def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
     """Return notes about the result of trying the task."""
+    from kernelcup.tasks.null_report import OPEN_SEEDS
+
     if tried is None:
         return (UNTRIED,)
     notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []
