@@ -12,7 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.storage.engine.database import insert_or_none
 from kernelcup.storage.engine.rows import made_of
-from kernelcup.storage.results.ranking_query import IS_SHOWN
+from kernelcup.storage.results.ruling import ASIDE, without
 from kernelcup.storage.tables import (
     JobRow,
     LeaderboardRow,
@@ -238,7 +238,7 @@ def _shown() -> Select[NewsRow, str, str | None, str | None]:
         .outerjoin(user, user.id == NewsRow.user_id)
         .outerjoin(other, other.id == NewsRow.other_id)
         .outerjoin(JobRow, is_job)
-        .where(or_(JobRow.id.is_(None), IS_SHOWN))
+        .where(or_(JobRow.id.is_(None), without(*ASIDE)))
         .where(
             or_(
                 NewsRow.kind.not_in(of_results),

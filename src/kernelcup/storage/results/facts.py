@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import DuelOutcome, JobState
 from kernelcup.storage.engine.rows import made_of
 from kernelcup.storage.results import runs
-from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
+from kernelcup.storage.results.ruling import Ruling, counts
 from kernelcup.storage.tables import (
     BestRow,
     CodeRow,
@@ -105,8 +105,8 @@ def duels(
         .join(RunRow, RunRow.id == newest.c.run_id)
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == board_id)
-        .where(RunRow.duel != DuelOutcome.NONE.value, JUDGED_ALIKE)
-        .where(RunRow.counted, JobRow.state == JobState.DONE.value)
+        .where(RunRow.duel != DuelOutcome.NONE.value, JobRow.state == JobState.DONE.value)
+        .where(counts(Ruling.NO_TIME, Ruling.LEVEL))
         .order_by(newest.c.id.desc())
         .limit(limit)
     )

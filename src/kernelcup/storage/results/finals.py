@@ -160,11 +160,6 @@ def held(session: Session, final_id: int) -> list[Held]:
     ]
 
 
-def existing(session: Session, submission_ids: Sequence[int]) -> set[int]:
-    """Return which of the submissions were not deleted."""
-    return set(session.scalars(select(SubmissionRow.id).where(SubmissionRow.id.in_(submission_ids))))
-
-
 def count_unjudged(session: Session, *, board_id: int, device: str) -> int:
     """Return how many ranked jobs of one (leaderboard, device) wait or run."""
     query = (

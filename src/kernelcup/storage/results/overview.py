@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
 from kernelcup.storage.engine.rows import made_of
-from kernelcup.storage.results.ranking_query import RANKS, RANKS_TIMES, order
+from kernelcup.storage.results.ranking_query import RANKS_TIMES, order
+from kernelcup.storage.results.ruling import counts
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
@@ -88,7 +89,7 @@ def best_before(session: Session, *, board_id: int, device: str, record_id: int)
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
-        .where(RANKS, RANKS_TIMES)
+        .where(counts(), RANKS_TIMES)
     )
     return session.scalar(query)
 
@@ -110,7 +111,7 @@ def times(
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
         .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(JobRow.state == JobState.DONE.value, RANKS, RANKS_TIMES)
+        .where(JobRow.state == JobState.DONE.value, counts(), RANKS_TIMES)
         .order_by(SubmissionRow.id.desc())
         .limit(limit)
     )

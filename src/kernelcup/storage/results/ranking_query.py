@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import PUT_ASIDE, DuelOutcome, Score, TrustRule
+from kernelcup.domain import DuelOutcome, Score
 from kernelcup.scoring import UNTIMED_S, WIDEST, level
 from kernelcup.storage.machines import agreements
 from kernelcup.storage.machines.agreements import Groups
+from kernelcup.storage.results.ruling import Ruling, counts, only
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import Backend, TrustLevel
 
@@ -46,23 +47,6 @@ ORDER: dict[str, ColumnElement[Any]] = {
     "submission_id": cast("ColumnElement[int]", JobRow.submission_id),
 }
 """What orders the runs of a ranking, by the column of a best that holds it: :func:`kernelcup.scoring.order`."""
-
-JUDGED_ALIKE = RunRow.judging == LeaderboardRow.judging
-"""The condition for runs judged as the leaderboard judges now: same task except texts, same harness."""
-
-IS_SHOWN = JobRow.state.not_in([state.value for state in PUT_ASIDE])
-"""The condition for jobs whose result was not put aside."""
-
-_TAKES = or_(
-    LeaderboardRow.trust == TrustRule.ANY.value,
-    and_(LeaderboardRow.trust == TrustRule.REPLAYED.value, RunRow.trust == TrustLevel.REPLAYED.value),
-    RunRow.trust == TrustLevel.WITNESSED.value,
-)
-_MAY_RANK = and_(IS_SHOWN, RunRow.counted, RunRow.score_s.is_not(None), _TAKES)
-RANKS = and_(_MAY_RANK, JUDGED_ALIKE)
-"""The condition for runs that rank now."""
-WAITS = and_(_MAY_RANK, not_(JUDGED_ALIKE))
-"""The condition for runs that would rank, if they had not been judged by another version of the task or harness."""
 
 SCORE = tuple(each.name for each in dataclasses.fields(Score))
 """The columns of a score."""
@@ -134,13 +118,11 @@ def score_of(row: Any) -> Score:
 def ranking(board_id: int, *, every_version: bool = False, taken: bool = True) -> Select[*tuple[Any, ...]]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
 
-    Only what was :data:`JUDGED_ALIKE` ranks.
-
     Args:
         every_version: Also what ranked before the task changed, and does not until it is judged again.
         taken: False for those that would rank if the leaderboard required no level that they lack.
     """
-    by = RANKED_S / RunRow.score_s
+    by, versions = RANKED_S / RunRow.score_s, [Ruling.OUTDATED] if every_version else []
     return (
         select(
             RunRow.id.label("run_id"),
@@ -152,8 +134,6 @@ def ranking(board_id: int, *, every_version: bool = False, taken: bool = True) -
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
-        .where(SubmissionRow.leaderboard_id == board_id, IS_SHOWN)
-        .where(RunRow.counted, RunRow.score_s.is_not(None))
-        .where(_TAKES if taken else not_(_TAKES))
-        .where(true() if every_version else JUDGED_ALIKE)
+        .where(SubmissionRow.leaderboard_id == board_id)
+        .where(counts(*versions) if taken else only(Ruling.LEVEL, *versions))
     )

@@ -10,8 +10,14 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from kernelcup.domain import JobState
 from kernelcup.storage.engine.rows import made_of
+from kernelcup.storage.results.ruling import ASIDE, Ruling, without
 from kernelcup.storage.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
+from kernelcup_harness.protocol import Mode
+
+SAME_CODE = "same_code_as"
+"""In the evidence of a review: the review of equal code whose decision it follows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +87,33 @@ def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review |
     query = _reviews().where(*same, ReviewRow.decision.is_not(None))
     found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
     return found[0] if found else None
+
+
+def copies(session: Session, review_id: int) -> list[Review]:
+    """Return the open reviews of results that are held because their code equals that of another review."""
+    same = ReviewRow.evidence[SAME_CODE].as_integer() == review_id
+    return _load(session, _reviews().where(same, ReviewRow.decision.is_(None)).order_by(ReviewRow.id))
+
+
+def shown_copies(session: Session, job_id: int) -> list[int]:
+    """Return the jobs whose results have the code of another job's on its leaderboard, and are not put aside."""
+    own = (
+        select(SubmissionRow.code_hash, SubmissionRow.leaderboard_id)
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .where(JobRow.id == job_id)
+        .subquery()
+    )
+    query = (
+        select(JobRow.id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(own, own.c.code_hash == SubmissionRow.code_hash)
+        .join(RunRow, RunRow.job_id == JobRow.id)
+        .where(SubmissionRow.leaderboard_id == own.c.leaderboard_id)
+        .where(JobRow.id != job_id, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.state == JobState.DONE.value, without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+        .order_by(JobRow.id)
+    )
+    return list(session.scalars(query))
 
 
 def page(

@@ -23,11 +23,12 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
-from kernelcup.domain import PUT_ASIDE, DuelOutcome, Job, JobState, Run, Score, Submission, split_count
+from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission, split_count
 from kernelcup.storage.engine import file_store
 from kernelcup.storage.engine.database import files_of, upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
+from kernelcup.storage.results.ruling import ASIDE, Ruling, without
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
@@ -157,13 +158,12 @@ def ranked_of(session: Session, submission_id: int, device: str) -> Run | None:
 
     None without one, while a review keeps it aside, and for one of a lent machine: its owner may have forged it.
     """
-    aside = [each.value for each in PUT_ASIDE]
     query = (
         select(RunRow)
         .join(JobRow, JobRow.id == RunRow.job_id)
         .where(JobRow.submission_id == submission_id, JobRow.device == device)
-        .where(JobRow.mode == Mode.LEADERBOARD.value, JobRow.state.not_in(aside))
-        .where(RunRow.counted, RunRow.lent.is_(False))
+        .where(JobRow.mode == Mode.LEADERBOARD.value, RunRow.lent.is_(False))
+        .where(without(*ASIDE, Ruling.REPLACED))
     )
     row = session.scalars(query).first()
     return None if row is None else _run(row, report_of(session, row))
@@ -218,7 +218,7 @@ def scores(session: Session, submission_ids: Sequence[int], device: str) -> dict
         select(JobRow.submission_id, *(getattr(RunRow, name) for name in ranking_query.SCORE))
         .join(JobRow, JobRow.id == RunRow.job_id)
         .where(JobRow.submission_id.in_(submission_ids), JobRow.device == device)
-        .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
+        .where(JobRow.state == JobState.DONE.value, without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
     )
     return {row.submission_id: score_of(row) for row in session.execute(query)}
 

@@ -16,7 +16,8 @@ from kernelcup.domain import DuelOutcome
 from kernelcup.scoring import Entry, Order, Placed
 from kernelcup.storage.machines import agreements
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import ORDER, RANKS, RANKS_TIMES, WAITS, order
+from kernelcup.storage.results.ranking_query import ORDER, RANKS_TIMES, order
+from kernelcup.storage.results.ruling import Ruling, counts, only
 from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
@@ -185,7 +186,7 @@ def count_waiting(session: Session, *, board_id: int, device: str) -> int:
         )
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
         .where(RecordRow.at <= LeaderboardRow.judging_since, BestRow.user_id.is_(None))
-        .where(WAITS)
+        .where(only(Ruling.OUTDATED))
     )
     return session.execute(query).scalar_one()
 
@@ -376,7 +377,7 @@ def history(
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
-        .where(RANKS, RANKS_TIMES)
+        .where(counts(), RANKS_TIMES)
         .order_by(RecordRow.id.desc())
         .limit(limit)
     )
