@@ -43,7 +43,7 @@ def pair_of(db: Database, comparison: int | None) -> tuple[int, int]:
 def hold(db: Database, board: str, device: str, times: Mapping[int, float], now: datetime) -> Final:
     """Play a machine on which submissions take these times until a final has ended; it must have begun."""
     while True:
-        found = finals.show(db, board, device)
+        found = finals.show(db, board, device, now=now)
         assert found is not None
         if found.waiting is None:
             return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from builders import make_audit, make_case, make_report, make_stage, make_submission
+from builders import SUBMISSION, make_audit, make_case, make_report, make_stage, make_submission
 from fakes import FakeClock, find_words
 from kernelcup.domain import OPERATOR, Job, Run, Submission
 from kernelcup.errors import NotFound
@@ -38,9 +38,13 @@ class Judging:
 
     def __init__(self, db: Database, clock: FakeClock) -> None:
         self.db, self.clock = db, clock
+        self.submitted = 0
 
     def submit(self, user: str = "ada", **overrides: Any) -> Submission:
-        values: dict[str, Any] = {"user": user, "devices": ["H100"], "now": self.clock()}
+        self.submitted += 1
+        # Each has a code of its own: what is decided about a code holds for all its copies.
+        own = f"{SUBMISSION}# {self.submitted}\n".encode()
+        values: dict[str, Any] = {"user": user, "devices": ["H100"], "now": self.clock(), "content": own}
         return make_submission(self.db, **(values | overrides))
 
     def claim(self, device: str = "H100", **overrides: Any) -> Lease | None:

@@ -75,4 +75,4 @@ def test_what_no_final_has_is_refused(client, db, grace, entered, body) -> None:
     close(db, "double", NOW)
     answer = client.post(PATH, json=body, headers=grace.headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request")
-    assert finals.show(db, "double") is None
+    assert finals.show(db, "double", now=NOW) is None

@@ -81,7 +81,7 @@ def start(judging: Judging, **options) -> Final:
 
 
 def shown(judging: Judging, **options) -> Final:
-    found = finals.show(judging.db, "double", **options)
+    found = finals.show(judging.db, "double", **({"now": judging.clock()} | options))
     assert found is not None
     return found
 
@@ -456,7 +456,7 @@ def test_a_freeze_hides_the_official_order_until_it_is_unveiled(judging) -> None
     grace = actor_of(judging.db, "grace")
     narrow = dataclasses.replace(grace, scopes=frozenset({Scope.READ, Scope.MANAGE}))
     assert start(judging, actor=narrow).waiting is not None
-    assert finals.show(judging.db, "double", viewer=actor_of(judging.db, "ada")) is None
+    assert finals.show(judging.db, "double", viewer=actor_of(judging.db, "ada"), now=judging.clock()) is None
     assert shown(judging, viewer=grace).waiting is not None
     hold(judging, {ada.id: 1000, bob.id: 1020})
     assert told(judging) == []

@@ -264,10 +264,10 @@ def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
 
 
 def test_rejected_code_waits_for_a_person_when_it_is_sent_again(judging) -> None:
-    first = judging.judge(1000)
+    first = judging.judge(1000, content=FLAGGED)
     review = quarantine(judging, first)
     decide(judging, review, "rejected", note="replays")
-    again = judging.judge(900, user="bob")
+    again = judging.judge(900, user="bob", content=FLAGGED)
     assert judging.job(again).state is JobState.QUARANTINED
     assert judging.job(again).reason == "a person rejected the same code before"
     assert judging.ranking() == []

@@ -164,7 +164,7 @@ def test_where_only_replayed_times_rank_the_best_of_each_other_user_is_listed(db
     for user, time_ns in (("ada", 1000), ("bob", 2500), ("bob", 2000), ("cyn", 2200)):
         judged(report=wall(time_ns), user=user)
     judged(report=wall(900), user="dan", device="A100")
-    hidden = judged(report=wall(800), user="eve")
+    hidden = judged(report=wall(800), user="eve", content=b"# of her own\n")
     (view,) = show_submission(db, hidden.id).jobs
     quarantine(db, OPERATOR, view.job.id, reason="looks odd", now=clock())
     assert ranking(db) == [(1, "ada", 3000)]

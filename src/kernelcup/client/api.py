@@ -114,9 +114,10 @@ class Api(Calls):
             body = self._client.request("POST", f"/submissions/{submission_id}/cancel")
             return int(body["cancelled_jobs"])
 
-    def delete_submission(self, submission_id: int) -> None:
-        """Delete a submission for good."""
-        self._client.request("DELETE", f"/submissions/{submission_id}")
+    def delete_submission(self, submission_id: int) -> bool:
+        """Delete a submission for good; return False if it was withdrawn from a finished table."""
+        with self._reading():
+            return not self._client.request("DELETE", f"/submissions/{submission_id}")["withdrawn"]
 
     def follow(self, submission_id: int) -> Generator[StreamEvent, None, None]:
         """Yield a submission's events until it has ended.

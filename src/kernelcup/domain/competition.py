@@ -201,6 +201,8 @@ class Submission:
     """
     profile: ProfileOptions | None = None
     """What to profile; None for the defaults."""
+    withdrawn_at: datetime | None = None
+    """When its author withdrew it from a table that was finished: its place stays, others do not see its code."""
     new_jobs: tuple[Job, ...] = field(default=(), compare=False)
     """Its new jobs, if it was accepted just now; otherwise jobs are looked up."""
 

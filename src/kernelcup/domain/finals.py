@@ -73,5 +73,7 @@ class Final:
     """The official order; empty until the final has ended."""
     meetings: list[Meeting]
     """The meetings so far."""
+    void: list[int]
+    """The submissions of the order whose results were put aside since: it does not hold any more."""
     waiting: int | None
     """The submission that stands for the duel that is in the queue now."""

@@ -19,9 +19,11 @@ def state_text(final: Final) -> str:
     if final.ended_at is None:
         duel = f"; the duel in the queue is #{final.waiting}" if final.waiting is not None else ""
         return f"The final is being held: {told} so far{duel}."
+    void = ", ".join(f"#{each}" for each in final.void)
+    lost = f" It is void: the result of {void} was put aside since, so another final is due." if void else ""
     return (
         f"Held on {final.ended_at:%Y-%m-%d %H:%M} UTC: {told}. All intervals hold together in at least "
-        f"{100 * (1 - final.error):g} % of finals; entries that cannot be told apart share a place."
+        f"{100 * (1 - final.error):g} % of finals; entries that cannot be told apart share a place.{lost}"
     )
 
 
@@ -37,7 +39,7 @@ def meeting_sentence(meeting: Meeting) -> str:
 
 def as_object(final: Final) -> dict[str, Any]:
     """Return a final as JSON."""
-    names = ("id", "leaderboard", "device", "entries", "error", "started_by", "waiting")
+    names = ("id", "leaderboard", "device", "entries", "error", "started_by", "void", "waiting")
     return {
         **{name: getattr(final, name) for name in names},
         "started_at": final.started_at.isoformat(),

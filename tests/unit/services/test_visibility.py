@@ -359,7 +359,7 @@ def test_what_was_sent_before_a_freeze_and_judged_after_it_is_hidden(db, play, c
     assert ranking(db, bob) == records(db, bob) == []
 
 
-def test_who_deletes_a_frozen_best_falls_back_to_what_was_before_the_freeze(db, play, clock) -> None:
+def test_who_deletes_a_frozen_best_withdraws_it_and_leaves_the_table_as_it_is(db, play, clock) -> None:
     make_board(db)
     play("ada", 3000)
     best = play("ada", 2000)
@@ -367,7 +367,7 @@ def test_who_deletes_a_frozen_best_falls_back_to_what_was_before_the_freeze(db, 
     clock.advance(10)
     play("ada", 1000)
     delete_submission(db, best.id, by=make_actor(db, "ada"), now=clock())
-    assert ranking(db, make_actor(db, "bob")) == [("ada", 3000)]
+    assert ranking(db, make_actor(db, "bob")) == [("ada", 2000)]
     assert ranking(db) == [("ada", 1000)]
 
 

@@ -72,7 +72,7 @@ def find(backend: Backend, board: str, device: str) -> Final | None:
         except NotFound:
             return None
 
-    return backend.ask(lambda db: finals.show(db, board, device), there)
+    return backend.ask(lambda db: finals.show(db, board, device, now=datetime.now(UTC)), there)
 
 
 def start(backend: Backend, board: str, device: str | None, *, top: int | None, again: bool) -> Final:

@@ -121,8 +121,8 @@ class Backend(Protocol):
     def cancel(self, submission_id: int, *, user: str | None) -> int:
         """Cancel the unfinished jobs of a submission, and return their number."""
 
-    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
-        """Delete a submission permanently."""
+    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
+        """Delete a submission permanently; return False if it was withdrawn from a finished table."""
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
         """Return a user's place, None if there is none or it is not public."""

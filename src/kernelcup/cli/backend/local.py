@@ -146,13 +146,13 @@ class LocalBackend:
             by = actor_of(self._db, wiring.user_name(user))
             return withdrawal.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
-    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
-        """Delete a submission permanently."""
+    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
+        """Delete a submission permanently; return False if it was withdrawn from a finished table."""
         from kernelcup.services.submissions import withdrawal
 
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
-            withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+            return withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
         """Return a user's place."""

@@ -124,10 +124,10 @@ class ServerBackend:
         refuse_user(user)
         return self._api.cancel(submission_id)
 
-    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
-        """Delete a submission for good."""
+    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
+        """Delete a submission for good; return False if it was withdrawn from a finished table."""
         refuse_user(user)
-        self._api.delete_submission(submission_id)
+        return self._api.delete_submission(submission_id)
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
         """Return the user's own place; other users get None."""

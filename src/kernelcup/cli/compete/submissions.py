@@ -103,11 +103,15 @@ def delete(
             raise InvalidValue("not a terminal: confirm with --yes")
         if not yes:
             typer.confirm(f"Delete submission {submission_id} and its runs permanently?", abort=True)
-        backend.delete_submission(submission_id, user=user)
+        is_deleted = backend.delete_submission(submission_id, user=user)
     if as_json:
-        typer.echo(json.dumps({"deleted": submission_id}))
-    else:
+        typer.echo(json.dumps({"deleted" if is_deleted else "withdrawn": submission_id}))
+    elif is_deleted:
         typer.echo(f"submission {submission_id} is deleted")
+    else:
+        typer.echo(
+            f"submission {submission_id} is withdrawn: the table is finished, so its place and time stay"
+        )
 
 
 def listing(backend: Backend) -> str:

@@ -82,6 +82,9 @@ class FinalOut(BaseModel):
     ended_at: datetime | None = Field(description="Null while duels are held.")
     places: list[FinalPlaceOut] = Field(description="The official order; empty until the final has ended.")
     meetings: list[MeetingOut]
+    void: list[int] = Field(
+        description="Submissions whose results were put aside since: the order does not hold any more."
+    )
     waiting: int | None = Field(description="The submission that stands for the duel in the queue now.")
     sentence: str
 
@@ -114,12 +117,13 @@ def show(
     name: str,
     db: Db,
     actor: ActorDep,
+    now: Now,
     device: Annotated[
         str | None, Query(max_length=100, description="Required if the leaderboard has several.")
     ] = None,
 ) -> FinalOut:
     """Show the newest final of a leaderboard; there is none while a freeze hides the standings."""
-    found = finals.show(db, name, device, viewer=actor)
+    found = finals.show(db, name, device, viewer=actor, now=now)
     if found is None:
         raise NotFound(f"Leaderboard {name!r} has had no final.")
     return FinalOut.of(found)

@@ -134,6 +134,7 @@ class SubmissionOut(BaseModel):
     file_name: str
     devices: list[str]
     created_at: datetime
+    withdrawn_at: datetime | None = None
     ended: bool
     jobs: list[JobOut] = []
 
@@ -246,4 +247,5 @@ def _facts(submission: Submission) -> dict[str, Any]:
         "file_name": submission.file_name,
         "devices": list(submission.devices),
         "created_at": submission.created_at,
+        "withdrawn_at": submission.withdrawn_at,
     }

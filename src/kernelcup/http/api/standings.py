@@ -73,7 +73,7 @@ def show_standings(
     page = [StandingOut.of(each) for each in found[:limit]]
     since = freezes.frozen_since(db, name, viewer=actor, now=now)
     unranked = [] if offset else standings.unranked_standings(db, name, device, viewer=actor)
-    final = None if offset else finals.show(db, name, device, viewer=actor)
+    final = None if offset else finals.show(db, name, device, viewer=actor, now=now)
     return StandingsPage(
         items=page,
         next=offset + limit if len(found) > limit else None,

@@ -11,7 +11,7 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http import auth
-from kernelcup.http.api.forms import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
+from kernelcup.http.api.forms import STREAM, TEXT, DeletedOut, EventOut, Page, SubmissionIn
 from kernelcup.http.api.result_forms import SubmissionOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.events import stream as live
@@ -187,10 +187,9 @@ def cancel(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Cancelle
 
 
 @router.delete("/{submission_id}")
-def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Delete a submission with its runs permanently."""
-    withdrawal.delete_submission(db, submission_id, by=actor, now=now)
-    return Done()
+def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> DeletedOut:
+    """Delete a submission with its runs permanently; from a finished table its author withdraws it."""
+    return DeletedOut(withdrawn=not withdrawal.delete_submission(db, submission_id, by=actor, now=now))
 
 
 def _show(db: Db, submission_id: int, actor: ActorDep, now: Now) -> SubmissionOut:

@@ -23,8 +23,10 @@ from kernelcup.storage.boards import boards, late_exceptions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.results import finals as stored
+from kernelcup.storage.results import ruling
 from kernelcup.storage.results import standings as ranking
 from kernelcup.storage.results.finals import Finalist, Held, Outcome, StoredFinal
+from kernelcup.storage.results.ruling import ASIDE, Ruling
 from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import HarnessKind, TrustLevel
 
@@ -87,8 +89,12 @@ def start(
         return _shown(session, found, stored.find(session, final_id), actor)
 
 
-def show(db: Database, board: str, device: str | None = None, *, viewer: Actor = OPERATOR) -> Final | None:
+def show(
+    db: Database, board: str, device: str | None = None, *, viewer: Actor = OPERATOR, now: datetime
+) -> Final | None:
     """Return the newest final of one (leaderboard, device), None if there is none or the freeze hides it.
+
+    A freeze hides what is decided after it, and nothing while it is still to come.
 
     Raises:
         NotFound, DeviceNeeded, UnknownDevice: As for the standings.
@@ -96,10 +102,11 @@ def show(db: Database, board: str, device: str | None = None, *, viewer: Actor =
     with db.read() as session:
         found = find_board(session, board, viewer)
         name = final_device(found, device)
-        if visibility.hidden_since(found, viewer) is not None:
-            return None
+        since = visibility.hidden_since(found, viewer)
         last = stored.newest(session, board_id=found.id, device=name)
-        return None if last is None else _shown(session, found, last, viewer)
+        if last is None or (since is not None and since < (last.ended_at or now)):
+            return None
+        return _shown(session, found, last, viewer)
 
 
 def final_device(board: Leaderboard, device: str | None) -> str:
@@ -233,9 +240,10 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
 
 
 def _present(session: Session, final: StoredFinal) -> list[Finalist]:
-    """Return the contestants that were not deleted."""
-    there = stored.existing(session, [each.submission_id for each in final.contestants])
-    return [each for each in final.contestants if each.submission_id in there]
+    """Return the contestants that were not deleted, and whose results were not put aside."""
+    rulings = ruling.of_submissions(session, [each.submission_id for each in final.contestants], final.device)
+    lost = (Ruling.GONE, *ASIDE)
+    return [each for each in final.contestants if rulings[each.submission_id] not in lost]
 
 
 def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Actor) -> Final:
@@ -244,6 +252,9 @@ def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Act
     meetings = (
         decide(_present(session, final), held, final.error).meetings if outcome is None else outcome.meetings
     )
+    placed = [] if outcome is None else [each.submission_id for each in outcome.places]
+    rulings = ruling.of_submissions(session, placed, final.device)
+    void = [each for each in placed if rulings[each] in ASIDE]
     return Final(
         id=final.id,
         leaderboard=board.name,
@@ -253,8 +264,9 @@ def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Act
         started_by=final.started_by,
         started_at=final.started_at,
         ended_at=final.ended_at,
-        places=[] if outcome is None else _places(session, board, final, outcome, viewer),
+        places=[] if outcome is None else _places(session, board, final, outcome, void, viewer),
         meetings=meetings,
+        void=void,
         waiting=_waiting(held),
     )
 
@@ -264,19 +276,27 @@ def _waiting(held: Sequence[Held]) -> int | None:
 
 
 def _places(
-    session: Session, board: Leaderboard, final: StoredFinal, outcome: Outcome, viewer: Actor
+    session: Session,
+    board: Leaderboard,
+    final: StoredFinal,
+    outcome: Outcome,
+    void: Sequence[int],
+    viewer: Actor,
 ) -> list[FinalPlace]:
+    """Return the places of the order; behind a result that was put aside each moves up."""
+    aside = [each.place for each in outcome.places if each.submission_id in void]
+    left = [each for each in outcome.places if each.submission_id not in void]
     its = {each.submission_id: each for each in final.contestants}
-    sent = {each.submission_id: submissions.find(session, each.submission_id) for each in outcome.places}
+    sent = {each.submission_id: submissions.find(session, each.submission_id) for each in left}
     names = {each.user_id: each.user for each in sent.values() if each is not None}
     shown = visibility.shown_names(session, board, names, viewer)
-    places = [each.place for each in outcome.places]
+    places = [each.place for each in left]
     found = []
-    for each in outcome.places:
+    for each in left:
         submission, stood = sent[each.submission_id], its[each.submission_id]
         found.append(
             FinalPlace(
-                place=each.place,
+                place=each.place - sum(place < each.place for place in aside),
                 tied=places.count(each.place) > 1,
                 user="" if submission is None else shown[submission.user_id],
                 submission=each.submission_id,

@@ -6,7 +6,7 @@ quarantined; a rejected one stays out, and no rejudge brings it back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ __all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "q
 
 RELEASED = "released"
 REJECTED = "rejected"
+SAME_CODE = reviews.SAME_CODE
 RULE = "kernelcup"
 """The opener of a review that a rule opened."""
 
@@ -62,12 +63,13 @@ def quarantine(
             raise Conflict(f"Job {job_id} has no result yet to review.")
         if any(review.decision is None for review in reviews.of_job(session, job_id)):
             raise Conflict(f"A review of job {job_id} is open already.")
+        copied = reviews.shown_copies(session, job_id)
+        jobs.lock(session, copied)
         boards.lock(session, board.name)
-        jobs.quarantine(session, job_id, reason=reason)
-        review_id = _open(session, job, run, by=actor.name, reason=reason, evidence=evidence or {}, now=now)
-        _choose_best(session, job, submission, now=now)
-        if job.state in _OPEN:
-            events.record_end(session, submission.id, now)
+        review_id = _hold(
+            session, job, run, submission, by=actor.name, reason=reason, evidence=evidence or {}, now=now
+        )
+        _hold_copies(session, _find(session, review_id), copied, now=now)
         detail = {"review": review_id, "job": job_id, "submission": submission.id, "reason": reason}
         audit_log.record(session, actor, "review.open", f"board:{board.name}", detail, now)
         return _find(session, review_id)
@@ -131,25 +133,24 @@ def decide(
         job_id = _find(session, review_id).job_id
         board = _check_inspects(session, actor, _find(session, review_id))
         access.require(actor, Scope.MANAGE)
-        (job,) = jobs.lock(session, [job_id])
+        copied = reviews.shown_copies(session, job_id)
+        (job,) = (each for each in jobs.lock(session, [job_id, *copied]) if each.id == job_id)
         boards.lock(session, board.name)
         review = _find(session, review_id)  # read again: another person may have decided meanwhile
         if review.decision is not None:
             raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
         reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
         events.record(session, job.submission_id, decision, {}, job_id, now)
+        _settle(session, board, review, decision, now=now)
         if decision == REJECTED:
-            jobs.reject(session, job_id)
-        if decision == RELEASED:
-            jobs.release(session, job_id)
-            submission = submissions.find(session, job.submission_id)
-            assert submission is not None
-            run = runs.find(session, review.run_id)
-            assert run is not None
-            before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
-            _choose_best(session, job, submission, now=now)
-            news_of_results.note(session, before, now)
+            _hold_copies(session, review, copied, now=now)
+        copies = reviews.copies(session, review_id)
+        for each in copies:
+            reviews.decide(session, each.id, decision=decision, by=actor.name, note=note, now=now)
+            events.record(session, each.submission_id, decision, {}, each.job_id, now)
+            _settle(session, board, each, decision, now=now)
         detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}
+        detail |= {"copies": [each.submission_id for each in copies]} if copies else {}
         audit_log.record(
             session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now
         )
@@ -174,6 +175,55 @@ def flags(session: Session, job: Job, report: RunReport) -> Held | None:
 def hold(session: Session, job: Job, run: Run, held: Held, *, now: datetime) -> None:
     """Open the review of a result that a rule quarantined."""
     _open(session, job, run, by=RULE, reason=held.reason, evidence=held.evidence, now=now)
+
+
+def _hold(
+    session: Session,
+    job: Job,
+    run: Run,
+    submission: Submission,
+    *,
+    by: str,
+    reason: str,
+    evidence: Mapping[str, Any],
+    now: datetime,
+) -> int:
+    """Put a result aside until a person decides, and return the number of its review."""
+    jobs.quarantine(session, job.id, reason=reason)
+    review_id = _open(session, job, run, by=by, reason=reason, evidence=evidence, now=now)
+    _choose_best(session, job, submission, now=now)
+    if job.state in _OPEN:
+        events.record_end(session, submission.id, now)
+    return review_id
+
+
+def _hold_copies(session: Session, review: Review, job_ids: Sequence[int], *, now: datetime) -> None:
+    """Put other results of equal code aside, which one decision is about; their jobs are locked.
+
+    A rule's doubt is about one measurement, a person's about the code.
+    """
+    done = runs.counted(session, job_ids)
+    for each in jobs.lock(session, job_ids):
+        author, run = submissions.find(session, each.submission_id), done.get(each.id)
+        if author is None or run is None:
+            continue
+        reason = f"equal code is under review: submission {review.submission_id}"
+        _hold(session, each, run, author, by=RULE, reason=reason, evidence={SAME_CODE: review.id}, now=now)
+
+
+def _settle(session: Session, board: Leaderboard, review: Review, decision: str, *, now: datetime) -> None:
+    """Do with a result what was decided about it."""
+    if decision == REJECTED:
+        jobs.reject(session, review.job_id)
+        return
+    jobs.release(session, review.job_id)
+    submission, run = submissions.find(session, review.submission_id), runs.find(session, review.run_id)
+    (job,) = jobs.lock(session, [review.job_id])
+    assert submission is not None
+    assert run is not None
+    before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
+    _choose_best(session, job, submission, now=now)
+    news_of_results.note(session, before, now)
 
 
 def _screened(session: Session, job: Job) -> Held | None:

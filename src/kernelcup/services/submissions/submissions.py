@@ -204,10 +204,12 @@ def get_code(
         submission, board = find_visible(session, submission_id, viewer)
         if not _sees_all_of(submission, board, viewer) and not (
             submission.mode is Mode.LEADERBOARD
+            and submission.withdrawn_at is None
             and _is_published(session, board, now=now)
             and all(job.state is JobState.DONE for job in jobs.of_submission(session, submission_id))
         ):
-            raise Forbidden(f"The code of submission {submission_id} is not shown to others.")
+            told = "was withdrawn" if submission.withdrawn_at is not None else "is not shown to others"
+            raise Forbidden(f"The code of submission {submission_id} {told}.")
         return submissions.code(session, submission_id)
 
 

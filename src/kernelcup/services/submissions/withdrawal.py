@@ -15,7 +15,8 @@ from kernelcup.storage.boards import boards, task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.queue import jobs
-from kernelcup.storage.results import docket, frozen_standings, runs
+from kernelcup.storage.results import docket, frozen_standings, ruling, runs
+from kernelcup.storage.results.ruling import Ruling
 from kernelcup.storage.rules import limits
 from kernelcup.storage.submissions import submissions
 
@@ -34,11 +35,12 @@ def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         return count
 
 
-def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> None:
-    """Delete a submission for good; the user's next best takes its place in the standings.
+def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> bool:
+    """Delete a submission for good, and return whether it was; the user's next best takes its place in the standings.
 
-    Its use of limits stays counted. While its result waits for a review, or was rejected by one, only managers of
-    the leaderboard may delete it, since it is the evidence.
+    A table that is finished or frozen loses nothing: there its author withdraws a result that counts, which keeps its
+    place and time, and its code for managers. Its use of limits stays counted. While its result waits for a review, or
+    was rejected by one, only managers of the leaderboard may delete it, since it is the evidence.
     """
     with db.write(durable=True) as session:
         submission, board = find_visible(session, submission_id, by)
@@ -48,6 +50,9 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
         if not access.manages_board(by, board) and any(job.state in PUT_ASIDE for job in found):
             raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
+        if not access.manages_board(by, board) and is_settled(session, submission, board, now=now):
+            _withdraw(session, submission, by=by, now=now)
+            return False
         limits.keep_uses(session, submission, now=now)
         if by.user_id != submission.user_id:
             detail = {"user": submission.user, "board": submission.leaderboard}
@@ -61,6 +66,24 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         _choose_bests(session, submission, board, now)
     for each in files:
         db.files.delete(each)
+    return True
+
+
+def is_settled(session: Session, submission: Submission, board: Leaderboard, *, now: datetime) -> bool:
+    """Return whether a submission has a result that counts in a table which is finished or frozen."""
+    ends = [each for each in (board.deadline, board.freeze_at) if each is not None]
+    if not any(each < now for each in ends):
+        return False
+    rulings = [ruling.of_submissions(session, [submission.id], each) for each in submission.devices]
+    return any(each[submission.id] is Ruling.COUNTS for each in rulings)
+
+
+def _withdraw(session: Session, submission: Submission, *, by: Actor, now: datetime) -> None:
+    if submission.withdrawn_at is not None:
+        return
+    submissions.withdraw(session, submission.id, now)
+    detail = {"user": submission.user, "board": submission.leaderboard}
+    audit_log.record(session, by, "submission.withdraw", f"submission:{submission.id}", detail, now)
 
 
 def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
@@ -254,6 +254,11 @@ def find_code(session: Session, submission_id: int) -> SourceTree | None:
 def delete_submission(session: Session, submission_id: int) -> None:
     """Delete a submission with its jobs and runs."""
     session.execute(delete(SubmissionRow).where(SubmissionRow.id == submission_id))
+
+
+def withdraw(session: Session, submission_id: int, now: datetime) -> None:
+    """Mark a submission as withdrawn by its author."""
+    session.execute(update(SubmissionRow).where(SubmissionRow.id == submission_id).values(withdrawn_at=now))
 
 
 def delete_unused_code(session: Session, *, code_hash: str | None = None) -> None:

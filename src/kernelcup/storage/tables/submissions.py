@@ -49,6 +49,8 @@ class SubmissionRow(Base):
     """SHA-256 (hex) of the request with this key."""
     profile: Mapped[dict[str, Any] | None]
     """What to profile; null unless it was said."""
+    withdrawn_at: Mapped[datetime | None]
+    """When its author withdrew it from a table that was finished, and so keeps it."""
 
 
 class ScreeningRow(Base):

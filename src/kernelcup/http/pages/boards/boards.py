@@ -180,7 +180,7 @@ def show_board(
         if after
         else standings.unranked_standings(db, head.board.name, head.device, viewer=actor),
         waiting=_waiting(db, head, actor),
-        final=None if after else finals.show(db, head.board.name, head.device, viewer=actor),
+        final=None if after else finals.show(db, head.board.name, head.device, viewer=actor, now=now),
         final_state=state_text,
         meeting_sentence=meeting_sentence,
         # Times of several classes are not on one line.
