@@ -173,7 +173,8 @@ def test_a_class_works_without_a_provider_from_an_empty_server_to_the_first_rank
     assert use(client, f"/auth/link/{login_links.make_admin_link(db, NOW).secret}") == "/admin"
     assert "A new server" in client.get("/admin").text
     made = send(client, "/admin", "/admin/boards/new/shipped", shipped="vectoradd", closed="yes")
-    assert made.headers["location"] == "/admin/boards/vectoradd"
+    assert made.status_code == 201
+    assert "The leaderboard is made." in made.text
     sent = {"list": LIST, "create": "yes", "board": "vectoradd"}
     told = send(client, "/admin/links", "/admin/links", **sent).text
     (ada,) = re.findall(r"(?m)^.*ada,(http\S+)", told)
@@ -199,7 +200,7 @@ def test_a_new_server_offers_what_its_devices_can_judge_and_refuses_other_names(
     answer = send(admin, "/admin", "/admin/boards/new/shipped", shipped="../../etc")
     assert answer.status_code == 400
     assert "expected one of" in answer.text
-    assert send(admin, "/admin", "/admin/boards/new/shipped", shipped="softmax").status_code == 303
+    assert send(admin, "/admin", "/admin/boards/new/shipped", shipped="softmax").status_code == 201
     assert "A new server" not in admin.get("/admin").text
     again = send(admin, "/admin/boards/new", "/admin/boards/new/shipped", shipped="softmax")
     assert again.status_code == 400

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
 from looks import check_page
 
-from builders import NOW, make_board
+from builders import NOW, make_board, make_device
 from hand_judging import Judging, judge_on_two_classes
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.machines import machines
 from kernelcup.services.results.freezes import freeze
+from kernelcup_harness.protocol import Backend
 
 
 def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:
@@ -32,6 +34,22 @@ def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:
     home = client.get("/").text
     assert home.lower().count('href="/e/spring-2026"') == 1
     assert '/e/Spring-2026">Spring-2026</a>' in client.get("/b/sooner").text
+
+
+def test_an_event_says_what_its_boards_say_of_their_times(platform, client, db) -> None:
+    device = make_device(name="here", backend=Backend.EMULATED)
+    platform.config = dataclasses.replace(platform.config, configured_devices=(device,))
+    make_board(db, event="spring", devices=["here"])
+    freeze(db, OPERATOR, "double", NOW, NOW)
+    told = [
+        line
+        for line in client.get("/b/double?device=here").text.splitlines()
+        if 'class="held"' in line and "<b>here</b>" in line
+    ]
+    page = client.get("/e/spring").text
+    assert "mean nothing" in told[0]
+    assert told[0] in page
+    assert "Frozen since" in page
 
 
 def test_an_event_of_closed_boards_does_not_exist_for_strangers(client, db, clock, person) -> None:

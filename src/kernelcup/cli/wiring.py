@@ -346,3 +346,26 @@ def user_name(given: str | None) -> str:
         return as_account_name(getpass.getuser())
     except (KeyError, OSError):
         raise InvalidValue("no login name was found; give your user name with --user") from None
+
+
+ADDRESS = "address"
+"""The file in the data folder that says where the running server listens, if no address is configured."""
+
+
+@contextmanager
+def saying_address(config: Config, url: str) -> Iterator[None]:
+    """Say where the server of a data folder listens, as long as it does: its port may not be the configured one."""
+    place = config.data_dir / ADDRESS
+    place.write_text(url, encoding="utf-8")
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def address_of(config: Config) -> str:
+    """Return the address at which people reach the service."""
+    place = config.data_dir / ADDRESS
+    if config.server.url is None and place.is_file():
+        return place.read_text(encoding="utf-8").strip()
+    return config.server.public_url

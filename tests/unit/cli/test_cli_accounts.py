@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from test_cli_commands import Command, command, home
 
+from kernelcup.cli import wiring
+
 __all__ = ["command", "home"]
 
 
@@ -54,6 +56,15 @@ def test_the_operator_signs_in_as_admin_on_an_empty_server(command: Command) -> 
     assert user == "admin"
     assert url.startswith("http://127.0.0.1:8000/auth/link/kc_")
     assert command("admin", "user", "list", "--json").body["users"][0]["role"] == "admin"
+
+
+def test_a_link_leads_to_the_port_at_which_the_server_listens(command: Command, home: Path) -> None:
+    settings = wiring.load_config(None)
+    with wiring.saying_address(settings, "http://127.0.0.1:8123"):
+        assert (
+            command("admin", "user", "link").out.partition(",")[2].startswith("http://127.0.0.1:8123/auth/")
+        )
+    assert command("admin", "user", "link").out.partition(",")[2].startswith("http://127.0.0.1:8000/auth/")
 
 
 def test_a_class_gets_links_that_no_list_shows_again(command: Command, tmp_path: Path) -> None:

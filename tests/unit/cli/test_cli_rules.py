@@ -139,6 +139,13 @@ REFUSALS = (
 )
 
 
+def test_a_budget_of_a_launcher_is_one_by_either_door(door: Door, board: str) -> None:
+    made = body_of(
+        door("admin", "limit", "add", "20 cost/month", "--launcher", "modal", "--together", "--json")
+    )
+    assert (made["launcher"], made["per_user"]) == ("modal", False)
+
+
 def test_what_cannot_be_is_said_with_what_to_do(door: Door, board: str) -> None:
     for words, told in REFUSALS:  # of which each would need a server
         ended = door("admin", *words)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.admin.members import import_list, read_list
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
@@ -121,7 +122,7 @@ def _make(
     body = {"names": names, "create": create, "leaderboard": board, "hours": hours}
     try:
         return backend.ask(
-            lambda db: _here(db, backend.config.server.public_url, names, create, board, hours),
+            lambda db: _here(db, wiring.address_of(backend.config), names, create, board, hours),
             lambda api: api.ask(reader(list[NewLink]), "POST", "/sign-in-links", json=body),
         )
     except InvalidValue as error:

@@ -163,6 +163,7 @@ class Service:
         sock = listen(server.host, server.port, shared=server.processes > 1)
         parts.callback(sock.close)
         self._port = sock.getsockname()[1]
+        parts.enter_context(wiring.saying_address(self._settings, url_of(sock)))
         if server.processes == 1:
             db = parts.enter_context(open_for_http(self._settings))
             web = WebServer(make_platform(self._settings, db, sock), sock)

@@ -109,6 +109,7 @@ def add_limit(body: LimitIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any
         board=body.leaderboard,
         user=body.user,
         device=body.device,
+        launcher=body.launcher,
         mode_group=body.mode_group,
         per_user=body.per_user,
         now=now,

@@ -47,7 +47,7 @@ Text = Annotated[str, Form(max_length=500)]
 @router.get("/{name}")
 def show_board(name: str, request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
     """Show the rules of a leaderboard, to be changed."""
-    return _page(request, platform, actor, name)
+    return board_page(request, platform, actor, name)
 
 
 @router.post("/{name}/preview")
@@ -157,7 +157,7 @@ def close(name: str, request: Request, platform: PlatformDep, actor: ActorDep, n
     try:
         changes.update_board(platform.db, actor, board.name, changes=changed, now=now)
     except (InvalidValue, Conflict) as error:
-        return _page(request, platform, actor, board.name, 400, problem=str(error))
+        return board_page(request, platform, actor, board.name, 400, problem=str(error))
     return RedirectResponse(address("/admin/boards", board.name), 303)
 
 
@@ -176,7 +176,7 @@ def hold_final(
     try:
         finals.start(platform.db, actor, board.name, device=device or None, again=bool(again), now=now)
     except (InvalidValue, Conflict, LeaderboardOpen, UnknownDevice) as error:
-        return _page(request, platform, actor, board.name, 400, problem=str(error))
+        return board_page(request, platform, actor, board.name, 400, problem=str(error))
     return RedirectResponse(address("/admin/boards", board.name), 303)
 
 
@@ -189,7 +189,7 @@ def rename(
     try:
         rename_board(platform.db, actor, board.name, new_name.strip(), now=now)
     except (InvalidValue, Conflict) as error:
-        return _page(request, platform, actor, board.name, 400, problem=str(error))
+        return board_page(request, platform, actor, board.name, 400, problem=str(error))
     return RedirectResponse(address("/admin/boards", new_name.strip()), 303)
 
 
@@ -247,14 +247,17 @@ def _refused(
     problems = error.problems if isinstance(error, InvalidTask) else []
     values = values_of_fields(fields) if text_of(fields, "settings") else values_of_board(board)
     told = "" if problems else str(error)
-    return _page(request, platform, actor, board.name, 400, values=values, problem=told, problems=problems)
+    return board_page(
+        request, platform, actor, board.name, 400, values=values, problem=told, problems=problems
+    )
 
 
-def _page(
+def board_page(
     request: Request, platform: Platform, actor: Actor, name: str, status: int = 200, **told: Any
 ) -> Response:
+    """Show the page on which a leaderboard is managed, with what is told to its manager."""
     board, now = _managed(platform, actor, name), platform.clock()
-    known = {"values": values_of_board(board), "problem": "", "problems": []} | told
+    known = {"values": values_of_board(board), "problem": "", "problems": [], "made": ()} | told
     stopped = [
         each
         for each in pauses.all_pauses(platform.db, actor)
@@ -270,7 +273,9 @@ def _page(
         pause=stopped[0] if stopped else None,
         notes=boards.notes_of(platform.db, board),
         phase=phase(board, now),
-        finals={each: finals.show(platform.db, board.name, each, viewer=actor) for each in board.devices},
+        finals={
+            each: finals.show(platform.db, board.name, each, viewer=actor, now=now) for each in board.devices
+        },
         final_state=state_text,
         **known,
     )

@@ -25,6 +25,7 @@ from kernelcup.http.pages.admin.forms import (
     upload_of,
     values_of_fields,
 )
+from kernelcup.http.pages.admin.manage import board_page
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
@@ -33,6 +34,7 @@ from kernelcup.services import access
 from kernelcup.services.boards.changes import KEEP, Keep
 from kernelcup.services.boards.deadlines import parse_deadline
 from kernelcup.services.boards.judgeable import lacks_environment, why_not
+from kernelcup.services.boards.judging import MadeBoard
 from kernelcup.services.boards.problem_sync import SyncOptions
 from kernelcup.tasks.shipped import load_shipped, title_of
 from kernelcup_harness.protocol import HarnessKind
@@ -56,13 +58,13 @@ def make_board(
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     try:
         with platform.steps.of(actor):
-            name = _make(platform, actor, now, fields)
+            made = _make(platform, actor, now, fields)
     except UserError as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
         told = "" if problems else str(error)
         values = values_of_fields(fields) | {"name": text_of(fields, "name")}
         return _page(request, platform, actor, 400, values=values, problem=told, problems=problems)
-    return RedirectResponse(address("/admin/boards", name), 303)
+    return _made(request, platform, actor, made)
 
 
 @router.post("/boards/new/shipped")
@@ -80,10 +82,10 @@ def make_shipped_board(
         if text_of(fields, "closed"):
             given["visibility"] = Visibility.CLOSED
         with platform.steps.of(actor):
-            name = leaderboards.make_board(platform, actor, task, given, now).board.name
+            made = leaderboards.make_board(platform, actor, task, given, now)
     except UserError as error:
         return _page(request, platform, actor, 400, shipped_problem=str(error))
-    return RedirectResponse(address("/admin/boards", name), 303)
+    return _made(request, platform, actor, made)
 
 
 @router.post("/problem-sets/sync")
@@ -168,14 +170,21 @@ def _options(platform: Platform, sent: Mapping[str, Any], *, preview: bool, now:
     )
 
 
-def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> str:
+def _made(request: Request, platform: Platform, actor: Actor, made: MadeBoard) -> Response:
+    """Go to the page of a new leaderboard, with what its creator has to know first."""
+    if made.notes:
+        return board_page(request, platform, actor, made.board.name, 201, made=made.notes)
+    return RedirectResponse(address("/admin/boards", made.board.name), 303)
+
+
+def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> MadeBoard:
     upload = upload_of(fields)
     if upload is None:
         raise InvalidValue("Choose the task: a .zip of its folder, or one old-style .py.")
     task = task_of(upload)
     settings = settings_of(values_of_fields(fields))
     given = settings | {"name": text_of(fields, "name")}
-    return leaderboards.make_board(platform, actor, task, given, now).board.name
+    return leaderboards.make_board(platform, actor, task, given, now)
 
 
 def _page(request: Request, platform: Platform, actor: Actor, status: int = 200, **told: Any) -> Response:

@@ -11,6 +11,7 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import classes_text
 from kernelcup.services.boards.board_events import boards_of_event
+from kernelcup.services.machines.placement import is_lent_only
 from kernelcup.services.results import standings
 from kernelcup.services.results.costs import costs
 
@@ -42,5 +43,11 @@ def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
         classes_text=classes_text,
         scale=TimeScale.of(times),
         costs=costs(db, found, actor),
+        lent_only={
+            (board.name, device)
+            for board in found
+            for device in board.devices
+            if is_lent_only(db, board.id, device)
+        },
         now=now,
     )
