@@ -130,15 +130,6 @@ class Done(BaseModel):
     done: Literal[True] = True
 
 
-class DeletedOut(Done):
-    """A submission was deleted, or withdrawn."""
-
-    withdrawn: bool = Field(
-        description="Whether it stays in a table that is finished or frozen: with its place and time, its code for "
-        "managers only."
-    )
-
-
 class ProblemOut(BaseModel):
     """A problem of a task."""
 

@@ -11,7 +11,7 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http import auth
-from kernelcup.http.api.forms import STREAM, TEXT, DeletedOut, EventOut, Page, SubmissionIn
+from kernelcup.http.api.forms import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
 from kernelcup.http.api.result_forms import SubmissionOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.events import stream as live
@@ -49,6 +49,15 @@ class CancelledOut(BaseModel):
 
     submission: int
     cancelled_jobs: int
+
+
+class DeletedOut(Done):
+    """A submission was deleted, or withdrawn."""
+
+    withdrawn: bool = Field(
+        description="Whether it stays in a table that is finished or frozen: with its place and time, its code for "
+        "managers only."
+    )
 
 
 @router.post("", status_code=201, response_model=SubmissionOut)
