@@ -129,7 +129,10 @@ def test_only_the_author_cancels_and_deletes(client, ada, board, person) -> None
     assert client.delete(f"/api/v1/submissions/{number}", headers=bob.headers).status_code in (403, 404)
     cancelled = client.post(f"/api/v1/submissions/{number}/cancel", headers=ada.headers)
     assert cancelled.json()["cancelled_jobs"] == 1
-    assert client.delete(f"/api/v1/submissions/{number}", headers=ada.headers).json() == {"done": True}
+    assert client.delete(f"/api/v1/submissions/{number}", headers=ada.headers).json() == {
+        "done": True,
+        "withdrawn": False,
+    }
     assert client.get(f"/api/v1/submissions/{number}", headers=ada.headers).status_code == 404
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import case, literal, select
+from sqlalchemy import Float, case, cast, literal, select
 
 import final_duels
 from builders import make_actor, make_board
@@ -52,7 +52,9 @@ def judging(db: Database, clock: FakeClock) -> Judging:
 
 def sql_of(facts: Facts, since: datetime) -> Any:
     """The rule as a column, about constants."""
-    of = {name: literal(getattr(facts, name), type_=literal(VALUES[name][0]).type) for name in VALUES}
+    of = {name: literal(getattr(facts, name)) for name in VALUES}
+    # Of a value that is not there PostgreSQL has to be told the type.
+    of["score_s"] = cast(facts.score_s, Float)
     told = ((holds, name.value) for name, holds in ruling.reasons(Facts(**of), since))
     return case(*told, else_=Ruling.COUNTS.value)
 

@@ -66,6 +66,7 @@ def test_a_final_says_how_far_it_is() -> None:
         ended_at=None,
         places=[],
         meetings=[DUEL],
+        void=[],
         waiting=12,
     )
     told = "The final is being held: 3 submissions, 1 meeting so far; the duel in the queue is #12."
@@ -73,4 +74,8 @@ def test_a_final_says_how_far_it_is() -> None:
     assert state_text(dataclasses.replace(final, ended_at=NOW, waiting=None)) == (
         "Held on 2026-06-01 12:00 UTC: 3 submissions, 1 meeting. All intervals hold together in at least 98 % of "
         "finals; entries that cannot be told apart share a place."
+    )
+    void = dataclasses.replace(final, ended_at=NOW, waiting=None, void=[3, 7])
+    assert state_text(void).endswith(
+        "It is void: the result of #3, #7 was put aside since, so another final is due."
     )
