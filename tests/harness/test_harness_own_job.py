@@ -96,6 +96,14 @@ def test_a_device_that_does_not_time_our_calls_either_is_the_machines_error(
     assert report.environment["own_job"] == "samples were lost"
 
 
+def test_a_full_disk_costs_no_report(tmp_path: Path, own_jobs: list[str]) -> None:
+    (tmp_path / "own").write_text("in the way")
+    report = blamed(*disturbed("unreadable"), tmp_path)
+
+    assert own_jobs == []
+    assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+
+
 def test_a_result_that_is_held_stays_held_where_our_calls_are_timed(
     tmp_path: Path, own_jobs: list[str]
 ) -> None:

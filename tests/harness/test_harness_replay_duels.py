@@ -90,6 +90,24 @@ def test_a_side_that_makes_some_of_its_loads_slow_does_not_force_a_tie(slow: int
     assert all(duel().winner == 1 for _ in range(50))
 
 
+@pytest.mark.parametrize("by", [1.5, 10.0])
+def test_a_slow_load_forces_no_tie_with_one_pair_of_each_load_either(by: float) -> None:
+    chance = random.Random(9)
+
+    def duel() -> RatioEstimate:
+        noise = kernels(chance, 0.02, 0.002)
+        return decide(lambda first, _count: [*noise(first, 15), math.log(by)] if not first else [])[0]
+
+    assert sum(duel().winner == 1 for _ in range(50)) >= 45
+
+
+def test_equal_kernels_of_one_pair_of_each_load_tie_in_all_but_the_share_of_error() -> None:
+    chance = random.Random(10)
+    found = [decide(lambda first, _c: [] if first else kernels(chance, 0.0)(0, 16))[0] for _ in range(300)]
+
+    assert sum(each.is_apart for each in found) <= 12
+
+
 def test_equal_kernels_that_were_measured_tie_whichever_side_each_load_is_on() -> None:
     """24 duels of equal kernels on an H200, 1,280 pairs each, of which each load's sides are drawn again."""
     chance, apart, drawn = random.Random(7), 0, 0

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -356,11 +356,15 @@ ADDRESS = "address"
 def saying_address(config: Config, url: str) -> Iterator[None]:
     """Say where the server of a data folder listens, as long as it does: its port may not be the configured one."""
     place = config.data_dir / ADDRESS
-    place.write_text(url, encoding="utf-8")
+    # Without it the configured address is named: that is no reason not to serve.
+    with suppress(OSError):
+        place.write_text(url, encoding="utf-8")
     try:
         yield
     finally:
-        place.unlink(missing_ok=True)
+        with suppress(OSError):
+            if place.read_text(encoding="utf-8") == url:  # not that of another server
+                place.unlink()
 
 
 def address_of(config: Config) -> str:

@@ -21,6 +21,8 @@ FIRST_LOOK, MOST_PAIRS = 160, 1_280
 """The mean of fewer pairs is not normal: with 40 pairs, 3 of 40 equal kernels were found different."""
 LOADS_DIFFER = 0.01
 """The standard deviation of loads of one kernel is at most this, as a share: 0.8 % between the extremes on an H200."""
+OF_NORMAL = 1.4826
+"""The standard deviation of a normal distribution over its median deviation."""
 ERROR = 0.02
 """Share of duels of equal kernels that may find a difference, over all looks together."""
 Pair = tuple[float, float]
@@ -78,12 +80,16 @@ def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Ratio
     """
     parts = [ratios[number::loads] for number in range(loads)]
     means = [trimmed_mean(each) for each in parts]
-    within = statistics.median(
-        estimates.standard_error(each) if len(each) > 1 else math.inf for each in parts
-    )
+    middle = statistics.fmean(means)
+    if len(ratios) > loads:
+        within = statistics.median(estimates.standard_error(each) for each in parts)
+    else:
+        # Of a single pair nothing can be trimmed, so the loads are.
+        middle = trimmed_mean(means)
+        within = OF_NORMAL * statistics.median(abs(each - middle) for each in means)
     spread = min(statistics.stdev(means), math.hypot(LOADS_DIFFER, 1.5 * within))
     half = estimates.student(1 - error, loads - 1) * spread / math.sqrt(loads)
-    return RatioEstimate(statistics.fmean(means), half, len(ratios))
+    return RatioEstimate(middle, half, len(ratios))
 
 
 def log_ratios(pairs: Sequence[Pair]) -> list[float]:

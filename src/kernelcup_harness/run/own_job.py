@@ -54,9 +54,12 @@ def blame(spec: JobSpec, folder: Path, record: Record, *, boxed: bool) -> None:
     if spec.mode is not Mode.LEADERBOARD or not captures(spec) or not is_disturbed(record.stages):
         return
     began = time.monotonic()
-    folder.mkdir()
     witnessed = bool(record.environment.get("clean_room", {}).get("witnessed"))
-    found = trouble(spec, folder, witnessed=witnessed, boxed=boxed)
+    try:
+        folder.mkdir()
+        found = trouble(spec, folder, witnessed=witnessed, boxed=boxed)
+    except OSError as error:  # a full disk, for example, which must not cost the report
+        found = str(error)
     record.stages[:] = [blamed(stage, found) for stage in record.stages]
     record.environment["own_job"] = found
     record.phases["own job"] = time.monotonic() - began

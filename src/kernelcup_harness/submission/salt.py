@@ -45,6 +45,8 @@ def install() -> None:
 
     An emulated device has put a class of its own in the place of PyTorch's.
     """
+    if hasattr(torch.Generator, "is_salted"):
+        return
 
     real: Any = torch.Generator
 
@@ -53,6 +55,8 @@ def install() -> None:
             return isinstance(instance, real)
 
     class Generator(real, metaclass=Kind):  # type: ignore[misc]
+        is_salted = True
+
         def manual_seed(self, seed: int) -> torch.Generator:
             return super().manual_seed(mixed(Salt.value, seed) if Salt.value else seed)
 

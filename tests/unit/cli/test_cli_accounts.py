@@ -67,6 +67,19 @@ def test_a_link_leads_to_the_port_at_which_the_server_listens(command: Command, 
     assert command("admin", "user", "link").out.partition(",")[2].startswith("http://127.0.0.1:8000/auth/")
 
 
+def test_a_server_says_its_own_address_only(command: Command, home: Path) -> None:
+    settings = wiring.load_config(None)
+    with wiring.saying_address(settings, "http://127.0.0.1:8123"):
+        with wiring.saying_address(settings, "http://127.0.0.1:8124"):
+            pass
+        (settings.data_dir / wiring.ADDRESS).write_text("http://127.0.0.1:8125")
+    assert wiring.address_of(settings) == "http://127.0.0.1:8125"
+    (settings.data_dir / wiring.ADDRESS).unlink()
+    (settings.data_dir / wiring.ADDRESS).mkdir()
+    with wiring.saying_address(settings, "http://127.0.0.1:8123"):
+        assert wiring.address_of(settings) == "http://127.0.0.1:8000"
+
+
 def test_a_class_gets_links_that_no_list_shows_again(command: Command, tmp_path: Path) -> None:
     command("board", "create", "vectoradd", "--device", "emulated", "--name", "week1", "--closed")
     (tmp_path / "class.csv").write_text("user,pseudonym\nzoe,fox\nbob,\n")
