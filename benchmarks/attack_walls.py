@@ -26,7 +26,7 @@ from clean_room_attacks import NAME
 from time_common import options, read
 
 HERE = Path(__file__).resolve().parent
-NEW = "v67,v68,v69,v70,v71,v72,v43_code_of_the_clock-slow_first"
+NEW = "v67,v68,v69,v70,v71,v72"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Step:
 
 
 STEPS = (
-    Step("before", "v72,v67,v68,v71,v70,v43_code_of_the_clock-slow_first", before=True),
+    Step("before", "v72,v67,v68,v71,v70", before=True),
     Step("memsets", "v68", "memsets"),
     Step("marks", "v69_false_marks", "marks+memsets+scatter+doubts"),
-    Step("latest", "v70,v43_code_of_the_clock-slow_first", "latest+doubts"),
+    Step("latest", "v70", "latest+doubts"),
     Step("sizes", "v71", "forms+sizes"),
     Step("now", NEW),
 )

@@ -1,4 +1,4 @@
-"""At equal times a result whose time is better proven stands before the others, whoever asks for the places."""
+"""At equal times a result whose time is better proven stands before the others, for each reader of the places."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_users_best_is_the_better_proven_of_equal_times(db, clock, judge) -> N
     assert personal_best(db, "double", "H100", "ada").submission_id == second
 
 
-def test_whoever_is_first_by_the_level_is_in_the_news(db, judge) -> None:
+def test_the_first_by_the_level_is_in_the_news(db, judge) -> None:
     for user, trust in (
         ("cyn", "replayed"),
         ("dan", "witnessed"),

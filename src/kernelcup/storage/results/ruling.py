@@ -1,7 +1,7 @@
 """What counts: one rule says of a result, for a reader and a moment, whether it counts, and if not, why.
 
 The rule is written once, as conditions over :class:`Facts`. These may be the columns of a query or the values of one
-result, so lists and single results cannot disagree. Whoever shows results asks here; nothing else filters.
+result, so lists and single results cannot disagree. All that show results ask here; nothing else filters.
 """
 
 from __future__ import annotations

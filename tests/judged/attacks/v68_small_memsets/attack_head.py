@@ -21,7 +21,7 @@ scratch = torch.zeros(8, dtype=torch.int32, device="cuda")
 
 
 def clear():
-    """Clear a word that nobody reads."""
+    """Clear an unused word."""
     if torch.cuda.is_current_stream_capturing():
         print("acted: a memset of 4 bytes was captured", flush=True)
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
