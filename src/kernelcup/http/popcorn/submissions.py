@@ -59,7 +59,7 @@ def delete(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str,
     access.require(caller, Scope.SUBMIT)
     check_own(service.show_submission(db, submission_id, viewer=caller), caller)
     is_deleted = withdrawal.delete_submission(db, submission_id, by=caller, now=now)
-    return {"status": "ok", "submission_id": submission_id, "withdrawn": not is_deleted}
+    return {"status": "ok", "submission_id": submission_id} | ({} if is_deleted else {"withdrawn": True})
 
 
 @router.post("/join")
