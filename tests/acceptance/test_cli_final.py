@@ -31,8 +31,9 @@ def generate_input(size: int, seed: int) -> torch.Tensor:
 def check_implementation(data: torch.Tensor, output: torch.Tensor) -> str:
     return "" if torch.equal(data, output) else "not a copy"
 """
-WAITS = {"slow": 0.05, "fast": 0.0, "mid": 0.02}
-"""Seconds that a call of each user's submission waits: far more than what a busy machine adds."""
+WAITS = {"slow": 0.06, "fast": 0.004, "mid": 0.015}
+"""Seconds that a call of each user's submission waits. The fast one waits too: a call of microseconds that another
+process interrupts takes a thousand times as long, and its interval then reaches the next one."""
 
 
 def submission(wait_s: float) -> str:
