@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url, text
 
-from kernelcup.storage.engine.database import make_engine
+from kernelcup.engine.database import make_engine
 
 SERVER = "KERNELCUP_TEST_POSTGRES"
 """Names a PostgreSQL server, as scripts/with-postgres does."""

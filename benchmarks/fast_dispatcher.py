@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from builders import make_report
 from fakes import answer
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.domain import Device
+from kernelcup.engine.database import Database
 from kernelcup.errors import LaunchCancelled
 from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.threads import RunsInThreads
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend, JobSpec
 
 

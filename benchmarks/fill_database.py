@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from builders import make_board, make_report, make_task
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import to_json
 
 BOARDS = 20

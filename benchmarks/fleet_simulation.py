@@ -37,16 +37,16 @@ from results import machine_facts, publish
 
 from builders import SUBMISSION, make_board, make_report, make_task
 from fakes import answer
+from kernelcup.app.machines import machines, reservations
+from kernelcup.app.queue import attempt, dispatcher, rooms
+from kernelcup.app.queue.dispatcher import Dispatcher
+from kernelcup.app.queue.progress import JobRetried, JobReturned, JobStarted, Progress
 from kernelcup.domain import Device, Priority, split_count
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 from kernelcup.errors import LaunchLost, NoRoom
 from kernelcup.launchers.base import LaunchResult, MachineReading, Order, Polled
-from kernelcup.services.machines import machines, reservations
-from kernelcup.services.queue import attempt, dispatcher, rooms
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.services.queue.progress import JobRetried, JobReturned, JobStarted, Progress
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.tables import CodeRow, JobRow, RunRow, SubmissionRow, UserRow
+from kernelcup.tables import CodeRow, JobRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Backend, Mode
 
 KINDS = {"H100": (20, 8), "H200": (8, 8), "A100": (8, 8), "MI300": (4, 8), "L4": (12, 4), "T4": (8, 4)}

@@ -30,7 +30,7 @@ from fill_database import fill
 from results import machine_facts, percentile, publish
 from service_load import wait_for_url
 
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 BOARD = "board-3"
 LIGHT = (f"/b/{BOARD}", f"/api/v1/leaderboards/{BOARD}/standings/H100", "/livez")

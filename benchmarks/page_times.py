@@ -30,14 +30,14 @@ import reports
 from results import machine_facts, percentile, publish
 
 from builders import make_device
+from kernelcup.app.people import tokens
+from kernelcup.app.people.user_names import actor_of
 from kernelcup.config.settings import Config
+from kernelcup.engine.database import Database
 from kernelcup.http import auth
 from kernelcup.http.app import create_app
 from kernelcup.http.state import Platform
-from kernelcup.services.people import tokens
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.tables import BestRow, JobRow, RunRow
+from kernelcup.tables import BestRow, JobRow, RunRow
 from kernelcup_harness.protocol import to_json
 
 MOST_MS = 50.0

@@ -36,15 +36,15 @@ from ray_cluster import KERNELCUP, RayCluster, children, free_port
 from results import machine_facts, processor_s, publish
 
 from builders import make_board, make_spec, make_submission, make_task
+from kernelcup.app.machines import machines
+from kernelcup.app.machines.agent_launcher import AgentLauncher
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.domain import Device
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 from kernelcup.launchers.base import Launcher, LaunchResult, Order
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.services.machines import machines
-from kernelcup.services.machines.agent_launcher import AgentLauncher
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend, Limits, Mode, Verdict
 
 NODES: dict[str, dict[str, int]] = {

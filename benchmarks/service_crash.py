@@ -36,11 +36,11 @@ from http_client import Connection
 from results import ROOT, machine_facts, publish
 
 from builders import make_board, make_task
+from kernelcup.app.people.accounts import make_user
+from kernelcup.app.people.tokens import create_token
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services.people.accounts import make_user
-from kernelcup.services.people.tokens import create_token
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 
 USERS = 8
 CLIENTS = 4

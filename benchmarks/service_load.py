@@ -35,10 +35,10 @@ from http_client import Connection, events
 from results import ROOT, machine_facts, percentile, processor_s, publish
 
 from builders import make_report
+from kernelcup.app.people.tokens import create_token
+from kernelcup.app.queue import lifecycle
 from kernelcup.domain import OPERATOR, Scope
-from kernelcup.services.people.tokens import create_token
-from kernelcup.services.queue import lifecycle
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 CODE_BYTES = 8000
 CODE = (ROOT / "src/kernelcup_harness/core/plan.py").read_text()[:CODE_BYTES]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import update
 
+from kernelcup.app.boards.boards import create_board
+from kernelcup.app.people.queries import users
+from kernelcup.app.submissions.queries import screenings
+from kernelcup.app.submissions.submissions import get_code
+from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Score, Submission, Task
+from kernelcup.engine.database import Database
 from kernelcup.scoring import Entry
 from kernelcup.screen.findings import Screening
-from kernelcup.services.boards.boards import create_board
-from kernelcup.services.submissions.submissions import get_code
-from kernelcup.services.submissions.submit import submit
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import users
-from kernelcup.storage.submissions import screenings
-from kernelcup.storage.tables import UserRow
+from kernelcup.tables import UserRow
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -40,7 +40,7 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 if TYPE_CHECKING:
-    from kernelcup.services.submissions.screening import Look
+    from kernelcup.app.submissions.screening import Look
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 

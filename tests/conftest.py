@@ -25,9 +25,9 @@ from database_kinds import (
     postgres_database,
 )
 from fakes import FakeClock
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.engine.blobs import Folder
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine import migrate
+from kernelcup.engine.blobs import Folder
+from kernelcup.engine.database import Database
 from quick_engines import share_statements
 from warm_harness import Run, waiting
 

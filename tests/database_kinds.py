@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, make_url, text
 
-from kernelcup.storage.engine.database import make_engine
+from kernelcup.engine.database import make_engine
 
 POSTGRES = "KERNELCUP_TEST_POSTGRES"
 """Names a server whose role may create databases: ``postgresql://postgres@localhost:54329/postgres``."""

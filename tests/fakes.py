@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from builders import NOW, make_report
+from kernelcup.app.queue.attempt import Attempt
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, Launcher, LaunchResult, MachineReading
@@ -16,7 +17,6 @@ from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_health.probe import GpuReading, ProbeFailed
 from kernelcup.launchers.threads import RunsInThreads
 from kernelcup.screen.findings import Remark, Screening
-from kernelcup.services.queue.attempt import Attempt
 from kernelcup_harness.protocol import JobSpec, RunReport
 
 Outcome = RunReport | Exception

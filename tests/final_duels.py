@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from sqlalchemy import update
 
 from builders import make_report
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import comparisons, finals
 from kernelcup.domain import OPERATOR, Final
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import comparisons, finals
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.tables import LeaderboardRow
+from kernelcup.engine.database import Database
+from kernelcup.tables import LeaderboardRow
 from kernelcup_harness.protocol import DuelResult
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from builders import SUBMISSION, make_audit, make_case, make_report, make_stage, make_submission
 from fakes import FakeClock, find_words
+from kernelcup.app.machines import machines
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.queries import backlog, jobs
+from kernelcup.app.queue.queries.jobs import Lease
+from kernelcup.app.results import reviews
+from kernelcup.app.results.queries.reviews import Review
+from kernelcup.app.results.standings import standings
+from kernelcup.app.submissions.submissions import get_code, show_submission
 from kernelcup.domain import OPERATOR, Job, Run, Submission
+from kernelcup.engine.database import Database
 from kernelcup.errors import NotFound
 from kernelcup.launchers.base import MachineReading
-from kernelcup.services.machines import machines
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import reviews
-from kernelcup.services.results.standings import standings
-from kernelcup.services.submissions.submissions import get_code, show_submission
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.queue import backlog, jobs
-from kernelcup.storage.queue.jobs import Lease
-from kernelcup.storage.results.reviews import Review
 from kernelcup_harness.protocol import Finding, Timing
 
 

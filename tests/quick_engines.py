@@ -9,7 +9,7 @@ from sqlalchemy import URL, Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
 
-from kernelcup.storage.engine import database
+from kernelcup.engine import database
 
 STATEMENTS = 5000
 """More than all tests of a process have."""

@@ -14,13 +14,13 @@ from starlette.testclient import TestClient
 
 from builders import NOW, make_actor, make_device
 from fakes import FakeClock
+from kernelcup.app.people.tokens import create_token
 from kernelcup.config.settings import Config
 from kernelcup.domain import Actor, Role, Scope
+from kernelcup.engine.database import Database
 from kernelcup.http.app import create_app
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
-from kernelcup.services.people.tokens import create_token
-from kernelcup.storage.engine.database import Database
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"
 

@@ -50,7 +50,7 @@ def level(trust: TrustLevel) -> int:
 def order(ranked_s: float, trust: TrustLevel, submission_id: int) -> Order:
     """Return what orders a ranking: seconds, at equal times the better proven first, then the older submission.
 
-    :data:`kernelcup.storage.results.ranking_query.ORDER` says the same to the database.
+    :data:`kernelcup.app.results.queries.ranking_query.ORDER` says the same to the database.
     """
     return ranked_s, level(trust), submission_id
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from cup import Cup
 
 from final_duels import close
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 TASK = """\
 files:

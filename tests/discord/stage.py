@@ -18,19 +18,19 @@ from typing import Any
 from loopback import Channel, GuildDriver, LoopbackDiscord, Member, Message
 
 from builders import make_actor, make_board
+from kernelcup.app.people.accounts import sign_in
+from kernelcup.app.people.queries import users
+from kernelcup.app.people.tokens import create_token
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.context import BotConfig
 from kernelcup.bot.delivery import forum
 from kernelcup.config.settings import Config
 from kernelcup.domain import Device, Leaderboard, Role, Scope
+from kernelcup.engine.database import Database
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
 from kernelcup.launchers.base import Launcher
-from kernelcup.services.people.accounts import sign_in
-from kernelcup.services.people.tokens import create_token
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import users
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"
 SCOPES = frozenset({Scope.READ, Scope.SUBMIT, Scope.ACT, Scope.ADMIN})

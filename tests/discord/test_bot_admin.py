@@ -12,15 +12,15 @@ from stage import Stage, connected, judging, staged
 
 from builders import make_device, make_submission
 from fakes import FakeLauncher
+from kernelcup.app.boards.problem_sync import Skipped, SyncResult
+from kernelcup.app.people.accounts import get_user
+from kernelcup.app.results.reviews import open_reviews, quarantine
+from kernelcup.app.rules.limits import list_limits
+from kernelcup.app.rules.pauses import all_pauses
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.bot.commands import admin, create_board
 from kernelcup.domain import OPERATOR, JobState, Visibility
 from kernelcup.errors import NotFound
-from kernelcup.services.boards.problem_sync import Skipped, SyncResult
-from kernelcup.services.people.accounts import get_user
-from kernelcup.services.results.reviews import open_reviews, quarantine
-from kernelcup.services.rules.limits import list_limits
-from kernelcup.services.rules.pauses import all_pauses
-from kernelcup.services.submissions.submissions import show_submission
 
 pytestmark = pytest.mark.anyio
 
@@ -222,7 +222,7 @@ async def test_a_problem_set_is_previewed_before_anything_changes(
         asked_for.append((repository, options.preview))
         return SyncResult(commit="c" * 40, preview=options.preview, created=["grayscale"])
 
-    monkeypatch.setattr("kernelcup.services.boards.problem_sync.sync_problem_set", sync)
+    monkeypatch.setattr("kernelcup.app.boards.problem_sync.sync_problem_set", sync)
     root = stage.admin()
     asked = await ask(stage, root, "admin update-problems", repository_name="gpu-mode/reference-kernels")
     assert "would be made: `grayscale`" in asked.messages[0].text
@@ -238,7 +238,7 @@ async def test_a_long_preview_comes_in_several_messages_with_the_buttons_at_the_
         skipped = [Skipped(name=f"board-{number}", reason="r" * 100) for number in range(60)]
         return SyncResult(commit="c" * 40, preview=options.preview, created=["grayscale"], skipped=skipped)
 
-    monkeypatch.setattr("kernelcup.services.boards.problem_sync.sync_problem_set", sync)
+    monkeypatch.setattr("kernelcup.app.boards.problem_sync.sync_problem_set", sync)
     asked = await ask(stage, stage.admin(), "leaderboard update", repository_name="a/b")
     await stage.discord.until(lambda: asked.messages[-1].controls, "buttons", 15)
     assert len(asked.messages) > 2

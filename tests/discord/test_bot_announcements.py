@@ -14,13 +14,13 @@ from builders import make_device
 from fakes import FakeClock
 from final_duels import close, hold
 from hand_judging import Judging
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.news import moments
+from kernelcup.app.results import finals
+from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.delivery import forum, news
 from kernelcup.domain import OPERATOR, Submission, Visibility
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.news import moments
-from kernelcup.services.results import finals
-from kernelcup.services.results.freezes import freeze, unveil
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from loopback import LoopbackDiscord
 from stage import Stage, staged
 
 from builders import make_device, zip_of
+from kernelcup.app.boards.boards import get_board, list_boards
 from kernelcup.bot.commands.create_board import sync_text
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services.boards.boards import get_board, list_boards
 
 pytestmark = pytest.mark.anyio
 

@@ -11,11 +11,11 @@ from loopback import LoopbackDiscord
 from stage import Stage, connected, staged
 
 from builders import NOW, make_device, make_task
+from kernelcup.app.boards.boards import delete_board
+from kernelcup.app.boards.changes import BoardChanges, update_board
 from kernelcup.bot.delivery import forum
 from kernelcup.bot.messages import boards
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services.boards.boards import delete_board
-from kernelcup.services.boards.changes import BoardChanges, update_board
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from loopback import LoopbackDiscord, Permission
 from stage import Stage, connected, staged
 
 from builders import make_device
+from kernelcup.app.people import accounts
 from kernelcup.bot import guild_roles, self_check
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.services.people import accounts
 
 pytestmark = pytest.mark.anyio
 

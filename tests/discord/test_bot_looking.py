@@ -11,11 +11,11 @@ from loopback import Interaction, LoopbackDiscord, Member
 from stage import Stage, staged
 
 from builders import SUBMISSION, make_actor, make_board, make_device, make_report, make_submission, make_task
+from kernelcup.app.people import account_linking, accounts
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services.people import account_linking, accounts
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.submissions.submissions import show_submission
 
 pytestmark = pytest.mark.anyio
 
@@ -230,8 +230,8 @@ async def test_accounts_are_joined_by_a_code_and_parted_again(stage: Stage, ada:
 
 
 def _actor(user: accounts.User):  # type: ignore[no-untyped-def]
+    from kernelcup.app.people.tokens import scopes_of
     from kernelcup.domain import Actor
-    from kernelcup.services.people.tokens import scopes_of
 
     return Actor(user_id=user.id, name=user.name, role=user.role, scopes=scopes_of(user.role))
 

@@ -13,6 +13,10 @@ from loopback import Channel, Interaction, LoopbackDiscord, Member
 from stage import SECRET, Stage, connected, served, staged
 
 from builders import SUBMISSION, make_board, make_device, make_report
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.rules import pauses
+from kernelcup.app.submissions.submissions import list_views
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.bot.api import Api
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.commands import submit as submit_command
@@ -21,10 +25,6 @@ from kernelcup.domain import OPERATOR
 from kernelcup.http import server
 from kernelcup.http.server import WebServer, listen
 from kernelcup.http.state import Platform
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import list_views
-from kernelcup.services.submissions.withdrawal import delete_submission
 
 pytestmark = pytest.mark.anyio
 

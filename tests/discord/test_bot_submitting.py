@@ -19,15 +19,15 @@ from builders import (
     make_stage,
     make_submission,
 )
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.machines import dispatchers, machines
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.rules import pauses
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.submissions import get_code, list_views
 from kernelcup.bot.api import Api
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.launchers.base import MachineReading
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.machines import dispatchers, machines
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.rules import pauses
-from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Difference,

@@ -13,12 +13,12 @@ from walkthrough import EMULATED, RUNNERS, older, participant, whole
 from fake_github import REPOSITORY, TOKEN, FakeGitHub, served
 from fake_modal import FakeModal
 from fakes import FakeLauncher
+from kernelcup.app.machines.machines import list_machines
 from kernelcup.cli.wiring import make_local
 from kernelcup.launchers.providers.deploy import deploy_github
 from kernelcup.launchers.providers.github import GitHubLauncher
 from kernelcup.launchers.providers.github_api import GitHubApi
 from kernelcup.launchers.providers.modal_functions import ModalLauncher, make_app
-from kernelcup.services.machines.machines import list_machines
 from kernelcup_harness.protocol import Backend
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from stage import Stage
 
 import kernelcup.tasks
 from builders import make_device
-from kernelcup.services.boards.boards import create_board
+from kernelcup.app.boards.boards import create_board
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import Backend
 

@@ -18,10 +18,10 @@ import pytest
 from harness_runs import Finished, own_spec, quick_spec, run
 
 from builders import make_device
+from kernelcup.app.queue.assignment import build_scope
 from kernelcup.errors import BadReport
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.services.queue.assignment import build_scope
 from kernelcup_harness.build import inside
 from kernelcup_harness.build import store as build_store
 from kernelcup_harness.build.step import Builder, Built, has_build

@@ -13,7 +13,7 @@ from fake_room import FakeEngine, FakeHands, FakeWindow, judged_in_room
 from harness_runs import quick_spec, run
 from inside import cases, judged
 
-from kernelcup.services.submissions.redaction import redact
+from kernelcup.app.submissions.redaction import redact
 from kernelcup_harness.clocks.replay.clean_room import CleanRoom
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.core.check import Checks, Place

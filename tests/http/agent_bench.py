@@ -11,13 +11,13 @@ from starlette.testclient import TestClient
 from kernelcup.agent.agent import Agent
 from kernelcup.agent.connection import Connection
 from kernelcup.agent.harnesses import Harnesses
+from kernelcup.app.machines import machines
+from kernelcup.app.machines.agent_launcher import AgentLauncher
+from kernelcup.app.machines.machines import SILENT
 from kernelcup.client.transport import Client
 from kernelcup.domain import Device
 from kernelcup.http.state import Platform
 from kernelcup.launchers.base import limit_s
-from kernelcup.services.machines import machines
-from kernelcup.services.machines.agent_launcher import AgentLauncher
-from kernelcup.services.machines.machines import SILENT
 from machine_bench import MachineBench
 
 

@@ -8,7 +8,7 @@ import pytest
 from scenes import Fill, Scenes
 
 from database_kinds import db_url
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 from service import MakePerson, Person, app, client, config, http, person, platform, server_url
 
 __all__ = ["app", "client", "config", "db_url", "http", "person", "platform", "server_url"]

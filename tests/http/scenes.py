@@ -20,13 +20,13 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.boards import membership
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import reviews
+from kernelcup.app.rules import limits, pauses
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services.boards import membership
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import reviews
-from kernelcup.services.rules import limits, pauses
-from kernelcup.services.submissions.withdrawal import cancel_submission
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
 
 Fill = Callable[[Database, Any], dict[str, Any]]

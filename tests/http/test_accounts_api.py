@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW
+from kernelcup.app.people import accounts
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services.people import accounts
 
 
 @pytest.mark.parametrize(

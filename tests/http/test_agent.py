@@ -18,6 +18,14 @@ from agent_bench import AgentBench
 from builders import make_calibration, make_device, make_report
 from kernelcup.agent.calibration_book import ServiceBook
 from kernelcup.agent.connection import Errand
+from kernelcup.app.machines import agents, calibrations, machines
+from kernelcup.app.machines.calibrations import PATIENCE, Calibrations
+from kernelcup.app.machines.machines import SILENT, MachineState
+from kernelcup.app.machines.outages import outages
+from kernelcup.app.machines.queries import calibrations as stored
+from kernelcup.app.machines.queries import calls
+from kernelcup.app.machines.queries.calls import AgentCall
+from kernelcup.app.results import profile_files
 from kernelcup.client.core import NotReached
 from kernelcup.domain import Device
 from kernelcup.errors import (
@@ -35,14 +43,6 @@ from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import harness_hash, write_bundle
 from kernelcup.launchers.local.calibrate import Place
-from kernelcup.services.machines import agents, calibrations, machines
-from kernelcup.services.machines.calibrations import PATIENCE, Calibrations
-from kernelcup.services.machines.machines import SILENT, MachineState
-from kernelcup.services.machines.outages import outages
-from kernelcup.services.results import profile_files
-from kernelcup.storage.machines import calibrations as stored
-from kernelcup.storage.machines import calls
-from kernelcup.storage.machines.calls import AgentCall
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, KeptBinary, KeptFile, Mode
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 from launcher_conformance import PATIENCE_S, LauncherConformance, make_order, report_for
@@ -332,7 +332,7 @@ def outcome_row(bench: AgentBench, call: str) -> AgentCall:
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits far below what the pipe to a test's harness holds."""
     monkeypatch.setattr("kernelcup.agent.agent.UPLOADED_ABOVE", 8000)
-    monkeypatch.setattr("kernelcup.storage.engine.file_store.LARGEST_IN_ROW_BYTES", 8000)
+    monkeypatch.setattr("kernelcup.engine.file_store.LARGEST_IN_ROW_BYTES", 8000)
 
 
 @pytest.mark.usefixtures("small_limits")

@@ -19,11 +19,11 @@ from builders import (
     make_task,
     make_wall_report,
 )
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services.boards.changes import update_board
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import CapturedOutput, DuelResult, Timing, Work
 
 

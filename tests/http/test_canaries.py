@@ -25,18 +25,18 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.boards import membership
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import rejudge, reviews
+from kernelcup.app.rules import pauses
 from kernelcup.cli.entry import execute
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.engine.database import Database
 from kernelcup.http import logs
 from kernelcup.http.app import create_app
 from kernelcup.http.state import Platform
-from kernelcup.services.boards import membership
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import rejudge, reviews
-from kernelcup.services.rules import pauses
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import (
     Audit,
     CapturedOutput,
@@ -269,7 +269,7 @@ def test_a_bug_tells_its_cause_to_the_log_only(client, scene, monkeypatch) -> No
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError(f"SELECT {CODE} FROM {HIDDEN_CASE} {CLIENT_SECRET}")
 
-    monkeypatch.setattr("kernelcup.services.boards.boards.list_boards", fail)
+    monkeypatch.setattr("kernelcup.app.boards.boards.list_boards", fail)
     for address in ("/api/v1/leaderboards", "/leaderboards"):
         answer = client.get(address)
         assert answer.status_code == 500

@@ -14,13 +14,13 @@ from sqlalchemy import event
 from builders import NOW, make_actor, make_board, make_submission
 from database_kinds import DATABASES
 from hand_judging import Judging
+from kernelcup.app.queue.queries import job_durations
+from kernelcup.app.rules import limits
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import RateLimited
 from kernelcup.http.events import stream
-from kernelcup.services.rules import limits
-from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup.storage.queue import job_durations
-from kernelcup.storage.tables import PaceRow
+from kernelcup.tables import PaceRow
 from kernelcup_harness.protocol import Mode
 
 both = pytest.mark.parametrize("db_url", DATABASES, indirect=True)

@@ -19,13 +19,13 @@ from starlette.testclient import TestClient
 
 from builders import NOW, make_board
 from database_kinds import STRICTEST
+from kernelcup.app.people.login_links import make_login_link
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.http import auth
 from kernelcup.http.app import create_app
 from kernelcup.http.pages import routes as pages
 from kernelcup.http.sign_in import pages as signin
 from kernelcup.http.state import Platform
-from kernelcup.services.people.login_links import make_login_link
 
 pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)
 
@@ -304,7 +304,7 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(app, client, scene
 
 
 def test_a_bug_has_these_headers_too(client, person, monkeypatch) -> None:
-    monkeypatch.setattr("kernelcup.services.boards.boards.list_boards", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("kernelcup.app.boards.boards.list_boards", lambda *_, **__: 1 / 0)
     answer = client.get("/api/v1/leaderboards")
     assert answer.status_code == 500
     check_headers(answer)

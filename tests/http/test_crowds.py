@@ -21,13 +21,13 @@ from anyio import to_thread
 from sqlalchemy import event, text
 
 from builders import SUBMISSION, make_board, make_submission
+from kernelcup.app.boards import problem_sync
 from kernelcup.domain import Role
+from kernelcup.engine.database import Database
 from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
 from kernelcup.http import server as web_server
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
-from kernelcup.services.boards import problem_sync
-from kernelcup.storage.engine.database import Database
 
 FILES = 512
 SUBMISSIONS = "/api/v1/submissions"
@@ -188,7 +188,7 @@ def test_a_server_that_is_short_of_files_says_so(client, monkeypatch: pytest.Mon
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr("kernelcup.http.api.queues.queue_status", short, raising=False)
-    monkeypatch.setattr("kernelcup.services.queue.estimates.queue_status", short, raising=False)
+    monkeypatch.setattr("kernelcup.app.queue.estimates.queue_status", short, raising=False)
     answer = client.get("/api/v1/queue")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
     assert "Retry-After" in answer.headers

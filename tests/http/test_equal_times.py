@@ -10,21 +10,21 @@ import pytest
 import final_duels
 from builders import NOW, make_board, make_report, make_submission
 from database_kinds import DATABASES
-from kernelcup.domain import NOBODY, OPERATOR, TrustRule
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.news import stream
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import finals
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.results.standings import (
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.news import stream
+from kernelcup.app.news.queries.news import NewsKind
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import finals
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.results.queries import runs
+from kernelcup.app.results.standings import (
     history,
     personal_best,
     standings,
     state,
     unranked_standings,
 )
-from kernelcup.storage.news.news import NewsKind
-from kernelcup.storage.results import runs
+from kernelcup.domain import NOBODY, OPERATOR, TrustRule
 from kernelcup_harness.protocol import TrustLevel
 
 pytestmark = pytest.mark.parametrize("db_url", DATABASES, indirect=True)

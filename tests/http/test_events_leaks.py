@@ -20,11 +20,11 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.boards import membership
+from kernelcup.app.people import tokens
+from kernelcup.app.results import reviews
+from kernelcup.app.submissions import events as service
 from kernelcup.domain import OPERATOR
-from kernelcup.services.boards import membership
-from kernelcup.services.people import tokens
-from kernelcup.services.results import reviews
-from kernelcup.services.submissions import events as service
 from kernelcup_harness.protocol import StageName, Verdict
 
 HIDDEN = "918273645"

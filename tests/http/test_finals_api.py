@@ -6,10 +6,10 @@ import pytest
 
 from builders import NOW, make_board, make_report, make_submission
 from final_duels import close, hold
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import finals
 from kernelcup.client.requests import reader
 from kernelcup.domain import Final, Role
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import finals
 
 PATH = "/api/v1/leaderboards/double/final"
 TIMES = {1: 1.02, 2: 1.0}

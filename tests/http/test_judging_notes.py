@@ -10,11 +10,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from builders import NOW, make_calibration
+from kernelcup.app.boards import boards
+from kernelcup.app.boards.trial import Tried
+from kernelcup.app.machines import calibrations
 from kernelcup.domain import Role
 from kernelcup.http.state import Platform
-from kernelcup.services.boards import boards
-from kernelcup.services.boards.trial import Tried
-from kernelcup.services.machines import calibrations
 from kernelcup_harness.protocol import HarnessKind
 
 YML = """\

@@ -22,13 +22,13 @@ from test_cookies_and_headers import GOOD, fill, routes_of
 
 from builders import NOW, SUBMISSION, make_board, make_device, make_report, make_task, zip_of
 from fakes import FakeLauncher
+from kernelcup import tables
+from kernelcup.app.people import accounts, tokens
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.app import create_app
 from kernelcup.http.popcorn import routes as popcorn
 from kernelcup.http.state import Platform
-from kernelcup.services.people import accounts, tokens
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage import tables
 from kernelcup_harness.protocol import Verdict, to_json
 
 ATTACKS = Path(__file__).parents[1] / "judged/attacks"
@@ -274,7 +274,7 @@ def test_10_1_9_an_error_of_the_database_is_not_told(client, monkeypatch, caplog
         def fail(*_: Any, kind: Any = kind, **__: Any) -> None:
             raise kind("SELECT secret FROM users", {}, Exception("relation users"))
 
-        monkeypatch.setattr("kernelcup.services.boards.boards.list_boards", fail)
+        monkeypatch.setattr("kernelcup.app.boards.boards.list_boards", fail)
         with caplog.at_level(logging.CRITICAL):
             for path in ("/api/v1/leaderboards", "/leaderboards"):
                 answer = client.get(path)
@@ -381,7 +381,7 @@ def test_10_2_5_a_pause_outlives_the_process(db, config, clock, client, scene) -
 
 
 def test_10_2_6_parallel_requests_do_not_pass_a_limit_together(db, client, scene) -> None:
-    """6: limits were looked at first and counted later. In 100 threads: ``tests/unit/services/test_limits.py``."""
+    """6: limits were looked at first and counted later. In 100 threads: ``tests/unit/app/test_limits.py``."""
     root, bob = scene["root"].headers, scene["bob"].headers
     client.post("/api/v1/limits", json={"text": "3/hour", "leaderboard": "double"}, headers=root)
     with ThreadPoolExecutor(8) as pool:

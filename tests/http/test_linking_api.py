@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, make_actor
+from kernelcup.app.people import account_linking, accounts, login_links
+from kernelcup.app.people.queries.identities import Identity
+from kernelcup.app.people.tokens import make_session
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.throttle import RETRY_S
-from kernelcup.services.people import account_linking, accounts, login_links
-from kernelcup.services.people.tokens import make_session
-from kernelcup.storage.people.identities import Identity
 
 API = "/api/v1"
 
@@ -37,8 +37,8 @@ def code(db):
 
 
 def actor_of(db, name):
+    from kernelcup.app.people.tokens import scopes_of
     from kernelcup.domain import Actor
-    from kernelcup.services.people.tokens import scopes_of
 
     user = accounts.get_user(db, OPERATOR, name)
     return Actor(user_id=user.id, name=user.name, role=user.role, scopes=scopes_of(user.role))

@@ -15,14 +15,14 @@ from structlog.testing import capture_logs
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.machines import dispatchers
+from kernelcup.app.news.queries import webhooks
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.http.capacity import Room
 from kernelcup.http.pages.boards import live
 from kernelcup.http.server import WebServer, listen, url_of
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.machines import dispatchers
-from kernelcup.storage.news import webhooks
-from kernelcup.storage.tables import WebhookRow
+from kernelcup.tables import WebhookRow
 
 
 def figure(text: str, name: str) -> float:

@@ -8,11 +8,11 @@ import pytest
 from route_rules import PREFIX, ROUTES, Route, Who
 
 from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import comparisons, reviews
+from kernelcup.app.rules import limits, pauses
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import comparisons, reviews
-from kernelcup.services.rules import limits, pauses
 
 PEOPLE = ("nobody", "bob", "eve", "ada", "grace", "root")
 """A stranger, a participant, another leaderboard's creator, the author, the creator, an admin."""

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from builders import SUBMISSION, make_board
-from kernelcup.services.submissions.submissions import get_code, list_views
+from kernelcup.app.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import SourceTree
 from zips import BAD, TWO, zipped
 

@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
+from kernelcup.app.boards import membership
+from kernelcup.app.people import accounts, login_links
 from kernelcup.cli.operate.serve import offer_sign_in
 from kernelcup.config.settings import ServerSettings
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.http.sign_in.pages import local_path
-from kernelcup.services.boards import membership
-from kernelcup.services.people import accounts, login_links
 from kernelcup.tasks.shipped import load_shipped
 from kernelcup_harness.protocol import Backend
 

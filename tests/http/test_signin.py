@@ -11,12 +11,12 @@ from starlette.testclient import TestClient
 
 from builders import NOW
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
+from kernelcup.app.people import login_links, tokens
+from kernelcup.app.people.device_login import start_device_login
+from kernelcup.app.people.queries import users
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services.people import login_links, tokens
-from kernelcup.services.people.device_login import start_device_login
-from kernelcup.storage.people import users
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
 BASE = "http://127.0.0.1:8000"

@@ -14,12 +14,12 @@ from scenes import judge, play
 
 from builders import NOW, make_actor, make_board, make_report, make_submission
 from database_kinds import DATABASES
+from kernelcup.app.people.accounts import make_user
 from kernelcup.cli.show.boards import moment
 from kernelcup.domain import Role
+from kernelcup.engine.database import Database, make_engine
 from kernelcup.errors import InvalidValue
 from kernelcup.launchers.local.harness_output import _last_report
-from kernelcup.services.people.accounts import make_user
-from kernelcup.storage.engine.database import Database, make_engine
 from kernelcup_harness.protocol import CapturedOutput, dumps
 
 ODD = {"a\0b": "a\ufffdb", "half \ud800 pair": "half \ufffd pair", "\udcff": "\ufffd"}

@@ -9,12 +9,12 @@ import pytest
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
+from kernelcup.app.machines import dispatchers, outages
+from kernelcup.app.results.freezes import freeze, unveil
+from kernelcup.app.rules import pauses
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
-from kernelcup.services.machines import dispatchers, outages
-from kernelcup.services.results.freezes import freeze, unveil
-from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.withdrawal import delete_submission
 
 STATUS, DOCKET = "/api/v1/status", "/api/v1/docket"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.domain import Device
+from kernelcup.engine.database import Database
 from kernelcup.launchers.threads import RunsInThreads
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from builders import make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
+from kernelcup.app.results.facts import Remembered
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.results.leader import beside
+from kernelcup.app.results.profile import show_profile
+from kernelcup.app.results.queries import facts
+from kernelcup.app.results.standings import personal_best, places_of_submission
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import NOBODY, OPERATOR
-from kernelcup.services.results.facts import Remembered
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.results.leader import beside
-from kernelcup.services.results.profile import show_profile
-from kernelcup.services.results.standings import personal_best, places_of_submission
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.results import facts
 from kernelcup_harness.protocol import Timing
 
 
@@ -57,7 +57,7 @@ def test_the_report_of_the_first_place_is_decoded_once(judging, monkeypatch) -> 
     view = show_submission(judging.db, judging.judge(2000).id)
     decoded = []
     reports = facts.reports
-    monkeypatch.setattr("kernelcup.services.results.facts._TIMES", Remembered(10))
+    monkeypatch.setattr("kernelcup.app.results.facts._TIMES", Remembered(10))
     monkeypatch.setattr(facts, "reports", lambda *given: decoded.append(given) or reports(*given))
     for _ in range(3):
         (told,) = beside(judging.db, view).values()

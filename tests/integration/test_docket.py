@@ -6,13 +6,13 @@ import pytest
 
 from builders import NOW, make_actor, make_board, make_device
 from hand_judging import Judging
+from kernelcup.app.results import docket, reviews
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.rules import pauses
+from kernelcup.app.status import IncidentKind, read_status
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.errors import Forbidden
-from kernelcup.services.results import docket, reviews
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.rules import pauses
-from kernelcup.services.status import IncidentKind, read_status
-from kernelcup.services.submissions.withdrawal import delete_submission
 
 
 @pytest.fixture

@@ -15,6 +15,20 @@ from builders import make_actor, make_board, make_report, make_task
 from fakes import FakeClock, FakeLauncher, work_off
 from final_duels import duel_of, pair_of
 from hand_judging import Judging
+from kernelcup.app.boards.boards import delete_board
+from kernelcup.app.boards.late_exceptions import grant_late
+from kernelcup.app.news import stream
+from kernelcup.app.news.queries.news import NewsKind
+from kernelcup.app.people.queries import audit_log
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.attempt import Attempt
+from kernelcup.app.results import finals
+from kernelcup.app.results.freezes import freeze, unveil
+from kernelcup.app.results.standings import standings
+from kernelcup.app.rules import limits
+from kernelcup.app.submissions.submissions import get_code, show_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.domain import (
     NOBODY,
     OPERATOR,
@@ -27,6 +41,7 @@ from kernelcup.domain import (
     Scope,
     Submission,
 )
+from kernelcup.engine.database import Database
 from kernelcup.errors import (
     Conflict,
     DeviceNeeded,
@@ -36,22 +51,7 @@ from kernelcup.errors import (
     NotFound,
     UnknownDevice,
 )
-from kernelcup.services.boards.boards import delete_board
-from kernelcup.services.boards.late_exceptions import grant_late
-from kernelcup.services.news import stream
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.queue.attempt import Attempt
-from kernelcup.services.results import finals
-from kernelcup.services.results.freezes import freeze, unveil
-from kernelcup.services.results.standings import standings
-from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import get_code, show_submission
-from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.news.news import NewsKind
-from kernelcup.storage.people import audit_log
-from kernelcup.storage.tables import FinalDuelRow, FinalRow
+from kernelcup.tables import FinalDuelRow, FinalRow
 from kernelcup_harness.protocol import Backend, DuelResult, Mode, TrustLevel, Verdict
 
 CLOSES_IN = timedelta(hours=1)

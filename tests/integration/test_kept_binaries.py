@@ -17,19 +17,19 @@ from builders import NOW, make_board, make_report, make_task
 from fakes import FakeClock
 from final_duels import close
 from hand_judging import Judging
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.machines import machines, order_files
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue import assignment
+from kernelcup.app.results import comparisons, duel_list, finals, profile_files, rejudge
+from kernelcup.app.submissions.redaction import NOT_REPLAYABLE, redact, without_duel
 from kernelcup.domain import OPERATOR, Submission
+from kernelcup.engine.blobs import Folder
+from kernelcup.engine.database import Database
+from kernelcup.engine.file_store import name_of
 from kernelcup.errors import StorageUnavailable
 from kernelcup.launchers.base import MachineReading
 from kernelcup.reporting.phrases import binaries_text
-from kernelcup.services.boards.changes import update_board
-from kernelcup.services.machines import machines, order_files
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue import assignment
-from kernelcup.services.results import comparisons, duel_list, finals, profile_files, rejudge
-from kernelcup.services.submissions.redaction import NOT_REPLAYABLE, redact, without_duel
-from kernelcup.storage.engine.blobs import Folder
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.engine.file_store import name_of
 from kernelcup_harness.protocol import (
     BINARY,
     MEMORY,

@@ -9,13 +9,13 @@ from sqlalchemy import func, select
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
+from kernelcup.app.news import moments, pruning, stream, webhooks
+from kernelcup.app.news.delivery import PAUSES_S, DeliveryFailed, Postman
+from kernelcup.app.news.newsroom import PRUNED_EVERY, Newsroom
+from kernelcup.app.results import profile_files
 from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.errors import StorageUnavailable
-from kernelcup.services.news import moments, pruning, stream, webhooks
-from kernelcup.services.news.delivery import PAUSES_S, DeliveryFailed, Postman
-from kernelcup.services.news.newsroom import PRUNED_EVERY, Newsroom
-from kernelcup.services.results import profile_files
-from kernelcup.storage.tables import NewsRow
+from kernelcup.tables import NewsRow
 
 OLD = pruning.KEPT_FOR + timedelta(seconds=1)
 

@@ -10,7 +10,21 @@ from sqlalchemy import delete
 from builders import make_actor, make_board, make_case, make_report, make_stage, make_task, make_wall_report
 from fakes import FakeClock, FakeLauncher, work_off
 from hand_judging import Judging
+from kernelcup.app.boards.boards import delete_board, get_board
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.rank_changes import rank_changes
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue.attempt import Attempt
+from kernelcup.app.results import comparisons, duels, places, reviews
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.results.rejudge import rejudge_submission
+from kernelcup.app.results.standings import history, personal_best, standings
+from kernelcup.app.rules import limits
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.submissions import list_views, show_submission
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
+from kernelcup.engine.database import Database
 from kernelcup.errors import (
     DeviceNeeded,
     Forbidden,
@@ -21,21 +35,7 @@ from kernelcup.errors import (
     UnknownDevice,
 )
 from kernelcup.reporting.phrases import duel_remark, remark
-from kernelcup.services.boards.boards import delete_board, get_board
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.boards.rank_changes import rank_changes
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue.attempt import Attempt
-from kernelcup.services.results import comparisons, duels, places, reviews
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.results.standings import history, personal_best, standings
-from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import list_views, show_submission
-from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.submissions import submissions
-from kernelcup.storage.tables import BestRow
+from kernelcup.tables import BestRow
 from kernelcup_harness.protocol import (
     Backend,
     DuelResult,
@@ -358,7 +358,7 @@ def test_an_attempt_carries_the_code_of_who_is_first(judging) -> None:
 
 
 def judging_code(judging: Judging, submission_id: int) -> str:
-    from kernelcup.services.submissions.submissions import get_code
+    from kernelcup.app.submissions.submissions import get_code
 
     return get_code(judging.db, submission_id).code
 

@@ -12,16 +12,16 @@ from sqlalchemy.orm import Session
 
 from builders import make_board, make_report
 from hand_judging import Judging
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import reviews
+from kernelcup.app.results.rejudge import rejudge_submission
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.queries import submissions as stored
+from kernelcup.app.submissions.submissions import get_code
+from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import NotFound, StaleLease
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import reviews
-from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import get_code
-from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.storage.submissions import submissions as stored
-from kernelcup.storage.tables import BestRow, EventRow
+from kernelcup.tables import BestRow, EventRow
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 
 from builders import make_board, make_device, make_task
 from hand_judging import Judging
+from kernelcup.app.machines import dispatchers, machines
+from kernelcup.app.queue.estimates import Waiting, waiting_of
+from kernelcup.app.queue.queries import claims
 from kernelcup.domain import Submission
 from kernelcup.launchers.base import MachineReading
-from kernelcup.services.machines import dispatchers, machines
-from kernelcup.services.queue.estimates import Waiting, waiting_of
-from kernelcup.storage.queue import claims
 from kernelcup_harness.protocol import Mode
 
 OWN = "another job of yours has to end first: none runs beside one with hidden cases"

@@ -7,11 +7,11 @@ from sqlalchemy import event
 
 from builders import make_board
 from hand_judging import Judging, position
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.rejudge import rejudge_submission
+from kernelcup.app.rules.queries import pauses
+from kernelcup.app.rules.queries.pauses import Pause, PauseScope
 from kernelcup.domain import OPERATOR, Priority
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.storage.rules import pauses
-from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Mode
 
 

@@ -7,16 +7,16 @@ from sqlalchemy import select, update
 
 from builders import make_actor, make_board, make_report, make_task
 from hand_judging import Judging
+from kernelcup.app.boards.queries import task_versions
+from kernelcup.app.people import audit_log
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
+from kernelcup.app.results.standings import history
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Priority, Role
 from kernelcup.errors import Forbidden, NotFound, SignInNeeded, StaleLease, UnknownDevice
-from kernelcup.services.people import audit_log
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
-from kernelcup.services.results.standings import history
-from kernelcup.services.submissions import events
-from kernelcup.services.submissions.withdrawal import cancel_submission
-from kernelcup.storage.boards import task_versions
-from kernelcup.storage.tables import FrozenBestRow, LeaderboardRow, RecordRow, RunRow
+from kernelcup.tables import FrozenBestRow, LeaderboardRow, RecordRow, RunRow
 from kernelcup_harness.protocol import Mode, Verdict
 
 

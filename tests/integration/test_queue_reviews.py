@@ -9,27 +9,27 @@ from sqlalchemy import update
 
 from builders import look_at, make_actor, make_audit, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
-from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
-from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
-from kernelcup.http.popcorn.failures import failure
-from kernelcup.reporting.phrases import remark
-from kernelcup.services.boards.boards import get_board
-from kernelcup.services.people import audit_log
-from kernelcup.services.results import reviews
-from kernelcup.services.results.leader import beside
-from kernelcup.services.results.overview import improvements
-from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
-from kernelcup.services.results.standings import history
-from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import (
+from kernelcup.app.boards.boards import get_board
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.people import audit_log
+from kernelcup.app.results import reviews
+from kernelcup.app.results.leader import beside
+from kernelcup.app.results.overview import improvements
+from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
+from kernelcup.app.results.standings import history
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.submissions import (
     list_submissions,
     list_views,
     screening_of,
     show_submission,
 )
-from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup.storage.boards import boards
-from kernelcup.storage.tables import LeaderboardRow
+from kernelcup.app.submissions.withdrawal import delete_submission
+from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
+from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
+from kernelcup.http.popcorn.failures import failure
+from kernelcup.reporting.phrases import remark
+from kernelcup.tables import LeaderboardRow
 from kernelcup_harness.protocol import (
     Finding,
     Mode,

@@ -6,18 +6,18 @@ import pytest
 
 from builders import make_board, make_device
 from hand_judging import Judging
+from kernelcup.app.machines import dispatchers, machines, outages
+from kernelcup.app.machines.queries import outages as faults
+from kernelcup.app.machines.queries.outages import DeviceFault
+from kernelcup.app.queue import estimates
+from kernelcup.app.queue.estimates import queue_status, waiting_of
+from kernelcup.app.queue.queries import backlog
+from kernelcup.app.rules.queries import pauses
+from kernelcup.app.rules.queries.pauses import Pause, PauseScope
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.base import MachineReading
-from kernelcup.services.machines import dispatchers, machines, outages
-from kernelcup.services.queue import estimates
-from kernelcup.services.queue.estimates import queue_status, waiting_of
-from kernelcup.services.submissions.withdrawal import cancel_submission
-from kernelcup.storage.machines import outages as faults
-from kernelcup.storage.machines.outages import DeviceFault
-from kernelcup.storage.queue import backlog
-from kernelcup.storage.rules import pauses
-from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Mode
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from builders import NOW, make_actor, make_board, make_report, make_submission, make_task
+from kernelcup.app.boards import boards
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.rank_changes import rank_changes
+from kernelcup.app.news import stream
+from kernelcup.app.news.queries.news import NewsKind
+from kernelcup.app.people import audit_log
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.rejudge import rejudge_board
+from kernelcup.app.results.standings import count_waiting, standings
 from kernelcup.domain import NOBODY, OPERATOR, Role, TrustRule
 from kernelcup.errors import Forbidden
-from kernelcup.services.boards import boards
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.boards.rank_changes import rank_changes
-from kernelcup.services.news import stream
-from kernelcup.services.people import audit_log
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.rejudge import rejudge_board
-from kernelcup.services.results.standings import count_waiting, standings
-from kernelcup.storage.news.news import NewsKind
 from kernelcup_harness.protocol import TrustLevel
 
 REPLAYED = BoardChanges(trust=TrustRule.REPLAYED)

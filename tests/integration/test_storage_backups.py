@@ -6,12 +6,12 @@ import stat
 import pytest
 
 from builders import NOW, make_board, make_submission
+from kernelcup.app.boards.boards import list_boards
+from kernelcup.app.submissions.submissions import list_submissions
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR
+from kernelcup.engine import backups
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.services.boards.boards import list_boards
-from kernelcup.services.submissions.submissions import list_submissions
-from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup.storage.engine import backups
 
 
 @pytest.fixture

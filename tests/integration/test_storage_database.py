@@ -8,12 +8,12 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from builders import NOW, make_board
+from kernelcup.app.boards.boards import delete_board
+from kernelcup.app.people.queries import users
+from kernelcup.engine.database import Database
+from kernelcup.engine.sqlite_write_queue import Turns
 from kernelcup.errors import ConfigError, StorageUnavailable
-from kernelcup.services.boards.boards import delete_board
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.engine.sqlite_write_queue import Turns
-from kernelcup.storage.people import users
-from kernelcup.storage.tables import JobRow, UserRow
+from kernelcup.tables import JobRow, UserRow
 
 
 def is_sqlite(db: Database) -> bool:

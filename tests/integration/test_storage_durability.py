@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import event, text
 
 from builders import NOW, make_board, make_report, make_submission
+from kernelcup.app.queue import lifecycle
+from kernelcup.engine.sqlite_group_commit import WalSync
 from kernelcup.errors import StorageUnavailable
-from kernelcup.services.queue import lifecycle
-from kernelcup.storage.engine.sqlite_group_commit import WalSync
 
 COMMIT = "commit"
 

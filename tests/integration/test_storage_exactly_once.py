@@ -10,10 +10,10 @@ from sqlalchemy import func, select
 
 from builders import make_board, make_device, make_submission
 from fakes import FakeLauncher
+from kernelcup.app.queue.dispatcher import Dispatcher
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import JobState
-from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.tables import RunRow
+from kernelcup.tables import RunRow
 
 SCRIPT = Path(__file__).with_name("dispatch_until_killed.py")
 

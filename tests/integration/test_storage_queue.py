@@ -11,18 +11,18 @@ from sqlalchemy.exc import IntegrityError
 
 from builders import NOW, make_board, make_report, make_submission
 from hand_judging import position
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.queries import jobs
+from kernelcup.app.queue.queries.jobs import Lease
+from kernelcup.app.results import profile_files
+from kernelcup.app.results.queries import runs
+from kernelcup.app.submissions.submissions import show_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.domain import OPERATOR, JobState
+from kernelcup.engine.file_store import LARGEST_IN_ROW_BYTES
 from kernelcup.errors import NotFound, StaleLease
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import profile_files
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.storage.engine.file_store import LARGEST_IN_ROW_BYTES
-from kernelcup.storage.queue import jobs
-from kernelcup.storage.queue.jobs import Lease
-from kernelcup.storage.results import runs
-from kernelcup.storage.tables import JobRow, RunRow
+from kernelcup.tables import JobRow, RunRow
 from kernelcup_harness.protocol import Backend, CapturedOutput, Verdict
 
 H100 = ["H100"]

@@ -10,10 +10,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from kernelcup.cli.exit_codes import error_code
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError, OldDatabase
-from kernelcup.storage.engine import migrate
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.tables import Base
+from kernelcup.tables import Base
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from builders import NOW, make_actor
+from kernelcup.app.people import accounts, login_links, tokens
+from kernelcup.app.people.device_login import approve_device_login, poll_device_login, start_device_login
 from kernelcup.domain import OPERATOR, Scope
 from kernelcup.errors import NotFound
-from kernelcup.services.people import accounts, login_links, tokens
-from kernelcup.services.people.device_login import approve_device_login, poll_device_login, start_device_login
 
 AT_ONCE = 8
 

@@ -4,17 +4,17 @@ import pytest
 
 from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
 from kernelcup import errors
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.results.leader import beside
+from kernelcup.app.results.reviews import quarantine
+from kernelcup.app.results.standings import personal_best, standings, unranked_standings
+from kernelcup.app.submissions.submissions import get_code, list_submissions, show_submission
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, TrustRule
 from kernelcup.reporting.insights import Best
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.results.leader import beside
-from kernelcup.services.results.reviews import quarantine
-from kernelcup.services.results.standings import personal_best, standings, unranked_standings
-from kernelcup.services.submissions.submissions import get_code, list_submissions, show_submission
-from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup_harness.protocol import Backend, Mode, RunReport, Timing, TrustLevel, Verdict
 
 

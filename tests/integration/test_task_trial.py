@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from builders import make_device, make_task
+from kernelcup.app.boards import local_trial
+from kernelcup.app.boards.local_trial import LocalTrial
+from kernelcup.app.boards.trial import Tried
 from kernelcup.domain import Task
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.services.boards import local_trial
-from kernelcup.services.boards.local_trial import LocalTrial
-from kernelcup.services.boards.trial import Tried
 from kernelcup_harness.protocol import Backend, HarnessKind
 from kernelcup_harness.protocol.lint import LintReport
 

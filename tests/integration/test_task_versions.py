@@ -6,12 +6,12 @@ import pytest
 
 from builders import make_board, make_task
 from hand_judging import Judging
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.results import standings
+from kernelcup.app.results.leader import beside
+from kernelcup.app.results.rejudge import rejudge_board
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, StageLimits
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results import standings
-from kernelcup.services.results.leader import beside
-from kernelcup.services.results.rejudge import rejudge_board
-from kernelcup.services.submissions.submissions import show_submission
 from kernelcup_harness.protocol import HarnessKind
 
 OTHER = make_task(benchmarks=[{"size": 4096, "seed": 2}])

@@ -11,15 +11,15 @@ import ranking_model
 from builders import make_board, make_case, make_entry, make_report, make_stage, make_task, make_wall_report
 from hand_judging import Judging
 from kernelcup import scoring
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.rank_changes import rank_changes
+from kernelcup.app.results import finals, overview
+from kernelcup.app.results.leader import beside
+from kernelcup.app.results.standings import history, personal_best, standings
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, RankedBy, RankingBy
 from kernelcup.errors import InvalidValue
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.boards.rank_changes import rank_changes
-from kernelcup.services.results import finals, overview
-from kernelcup.services.results.leader import beside
-from kernelcup.services.results.standings import history, personal_best, standings
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.tables import NewsRow
+from kernelcup.tables import NewsRow
 from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Timing, TrustLevel
 
 COPIES = {"ada": 12.9e6, "bob": 2.3e6, "cyn": 271e6, "dan": 5.4e6, "eve": 3.1e6}

@@ -20,15 +20,15 @@ import pytest
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
+from kernelcup.app.boards import membership
+from kernelcup.app.news import webhooks
+from kernelcup.app.news.delivery import PAUSES_S, DeliveryFailed, Postman
+from kernelcup.app.news.newsroom import EVERY_S, Newsroom
+from kernelcup.app.people import audit_log
+from kernelcup.app.results.freezes import freeze
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.http.outgoing import HttpSender
-from kernelcup.services.boards import membership
-from kernelcup.services.news import webhooks
-from kernelcup.services.news.delivery import PAUSES_S, DeliveryFailed, Postman
-from kernelcup.services.news.newsroom import EVERY_S, Newsroom
-from kernelcup.services.people import audit_log
-from kernelcup.services.results.freezes import freeze
 
 URL = "https://hooks.example.org/cup"
 PROMISED_S = 15

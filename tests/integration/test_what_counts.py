@@ -15,20 +15,20 @@ import final_duels
 from builders import make_actor, make_board
 from fakes import FakeClock
 from hand_judging import Judging, flagged
+from kernelcup.app.people import audit_log
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.results import finals, reviews
+from kernelcup.app.results.freezes import freeze, unveil
+from kernelcup.app.results.overview import improvements, show_summary
+from kernelcup.app.results.queries import ruling
+from kernelcup.app.results.queries.ruling import Facts, Ruling
+from kernelcup.app.results.rejudge import rejudge_submission
+from kernelcup.app.results.standings import history, standings
+from kernelcup.app.submissions.submissions import get_code, show_submission
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Actor, JobState, Role, Submission
+from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
-from kernelcup.services.people import audit_log
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.results import finals, reviews
-from kernelcup.services.results.freezes import freeze, unveil
-from kernelcup.services.results.overview import improvements, show_summary
-from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.services.results.standings import history, standings
-from kernelcup.services.submissions.submissions import get_code, show_submission
-from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.results import ruling
-from kernelcup.storage.results.ruling import Facts, Ruling
 
 CLOSES_IN = timedelta(hours=1)
 AT = datetime(2026, 11, 1, tzinfo=UTC)

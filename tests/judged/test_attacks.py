@@ -24,7 +24,7 @@ import corpus
 from corpus import Attack
 from judging import lacks, loaded, run_harness, what_was_said
 
-from kernelcup.services.submissions.redaction import redact
+from kernelcup.app.submissions.redaction import redact
 from kernelcup.tasks.check import check_path
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash, dumps

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 LINTER = Path(sys.executable).parent / "lint-imports"
 
 PLANTED = {
-    "Layers": ("kernelcup.tasks.loader", "kernelcup.services.access"),
+    "Layers": ("kernelcup.tasks.loader", "kernelcup.app.access"),
     "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
     "The harness stands alone": ("kernelcup_harness.__main__", "kernelcup.errors"),
     "Rooms of the harness": ("kernelcup_harness.isolation.orphans", "kernelcup_harness.run.record"),
@@ -38,13 +38,14 @@ PLANTED = {
         "kernelcup_harness.device.nvidia.pm_sampling",
     ),
     "The control plane enters the harness by its protocol": (
-        "kernelcup.services.stats",
+        "kernelcup.app.stats",
         "kernelcup_harness.__main__",
     ),
     "The control plane has one client of NVML": ("kernelcup.config.local_devices", "pynvml"),
-    "The server reaches storage through services": ("kernelcup.http.throttle", "kernelcup.storage.tables"),
+    "The server asks operations, not queries": ("kernelcup.http.throttle", "kernelcup.tables"),
     "The client of the API runs without a platform": ("kernelcup.client.api", "kernelcup.launchers.base"),
-    "Rooms of services": ("kernelcup.services.people.tokens", "kernelcup.services.rules.limits"),
+    "Rooms of the application": ("kernelcup.app.people.tokens", "kernelcup.app.rules.limits"),
+    "Queries know no operations": ("kernelcup.app.people.queries.tokens", "kernelcup.app.people.tokens"),
     "Frameworks stay at the edge, torch in the harness": ("kernelcup.domain", "typer"),
 }
 """An import that each contract forbids: who imports, and what."""

@@ -314,8 +314,8 @@ def test_the_table_of_routes_is_up_to_date():
 
 def test_every_event_of_a_submission_is_documented():
     sources = [
-        *(ROOT / "src/kernelcup/services").rglob("*.py"),
-        ROOT / "src/kernelcup/storage/submissions/events.py",
+        *(ROOT / "src/kernelcup/app").rglob("*.py"),
+        ROOT / "src/kernelcup/app/submissions/queries/events.py",
     ]
     written = "\n".join(path.read_text() for path in sources)
     kinds = set(re.findall(r'record(?:_many|_first)?\(\s*session, [\w.]+, "(\w+)"', written))

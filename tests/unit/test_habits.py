@@ -59,11 +59,11 @@ def test_pre_commit_asks_for_the_message() -> None:
 def test_a_changed_module_asks_for_the_tests_that_import_it() -> None:
     found = chosen("src/kernelcup/cli/show/tables.py", "src/kernelcup/reporting/insights.py")
     assert {"tests/unit/test_lessons.py", "tests/unit/cli/test_cli_render.py"} <= found
-    assert "tests/unit/services/test_limits.py" not in found
+    assert "tests/unit/app/test_limits.py" not in found
 
 
 def test_a_module_is_found_by_its_name_among_others_of_its_package() -> None:
-    assert "tests/unit/services/test_accounts.py" in chosen("src/kernelcup/services/people/audit_log.py")
+    assert "tests/unit/app/test_accounts.py" in chosen("src/kernelcup/app/people/audit_log.py")
 
 
 def test_a_changed_test_asks_for_itself() -> None:

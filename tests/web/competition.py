@@ -18,10 +18,10 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.boards import membership
+from kernelcup.app.queue import lifecycle
 from kernelcup.domain import OPERATOR, CodePolicy, RankingBy, Role, Visibility
-from kernelcup.services.boards import membership
-from kernelcup.services.queue import lifecycle
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import DuelResult, RunReport, Timing, TrustLevel, Verdict, Work
 
 TRITON = """\

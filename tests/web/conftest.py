@@ -18,10 +18,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from builders import NOW
 from database_kinds import db_url
+from kernelcup.app.people import tokens
+from kernelcup.engine.database import Database
 from kernelcup.http import auth
 from kernelcup.http.state import Platform
-from kernelcup.services.people import tokens
-from kernelcup.storage.engine.database import Database
 from service import MakePerson, Person, app, client, config, http, person, platform, server_url
 
 __all__ = ["app", "client", "config", "db_url", "http", "person", "platform", "server_url"]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from builders import NOW, make_audit, make_case, make_report, make_stage, make_submission
+from kernelcup.app.queue import lifecycle
 from kernelcup.domain import Submission
-from kernelcup.services.queue import lifecycle
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,

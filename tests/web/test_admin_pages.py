@@ -10,13 +10,13 @@ from looks import check_page
 from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
+from kernelcup.app.machines import calibrations
+from kernelcup.app.people import accounts, audit_log, tokens
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import reviews
+from kernelcup.app.results.standings import standings
+from kernelcup.app.rules import limits, pauses
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.services.machines import calibrations
-from kernelcup.services.people import accounts, audit_log, tokens
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import reviews
-from kernelcup.services.results.standings import standings
-from kernelcup.services.rules import limits, pauses
 from kernelcup_harness.protocol import Backend, Mode
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

@@ -11,9 +11,9 @@ from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
 from builders import NOW, make_board
+from kernelcup.app.people import tokens
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import SignInNeeded
-from kernelcup.services.people import tokens
 
 FIGURES = "/admin/figures"
 OF_BOARD = "/admin/figures?leaderboard=double"

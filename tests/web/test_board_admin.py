@@ -21,18 +21,18 @@ from builders import (
     make_task,
     zip_of,
 )
+from kernelcup.app.boards import boards
+from kernelcup.app.boards.trial import Tried
+from kernelcup.app.machines import calibrations
+from kernelcup.app.people import audit_log
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import finals
+from kernelcup.app.results.standings import standings
+from kernelcup.app.rules import pauses
 from kernelcup.domain import OPERATOR, Actor, Role, Task, Visibility
 from kernelcup.errors import NotFound
 from kernelcup.http.pages.admin import manage
 from kernelcup.http.state import Platform
-from kernelcup.services.boards import boards
-from kernelcup.services.boards.trial import Tried
-from kernelcup.services.machines import calibrations
-from kernelcup.services.people import audit_log
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import finals
-from kernelcup.services.results.standings import standings
-from kernelcup.services.rules import pauses
 from kernelcup.tasks.writer import files_of
 from kernelcup_harness.protocol import Mode, TrustLevel
 

@@ -17,10 +17,10 @@ from looks import check_page
 
 from builders import NOW, make_board, make_device, make_task
 from hand_judging import Judging, judge_on_two_classes
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.results import comparisons, freezes
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results import comparisons, freezes
 from kernelcup_harness.protocol import Backend
 
 PAGES = (

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 from test_admin_pages import HTML, judged, post
 
 from builders import NOW, make_board
+from kernelcup.app.boards import membership
+from kernelcup.app.people import accounts
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services.boards import membership
-from kernelcup.services.people import accounts
 
 PAGE = "/admin/boards/double/class"
 LIST = "user,label,pseudonym\nada,Ada L.,quiet fox\n,<script>alert(1)</script>,\n"

@@ -12,15 +12,15 @@ from starlette.testclient import TestClient
 from test_form_security import forms_of
 
 from builders import NOW, make_submission
+from kernelcup.app.boards import late_exceptions, membership
+from kernelcup.app.machines import machines, reservations
+from kernelcup.app.people import accounts, login_links
+from kernelcup.app.results import reviews
+from kernelcup.app.rules import limits
+from kernelcup.app.submissions.submissions import list_views
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.http.pages import routes
 from kernelcup.http.sign_in import pages
-from kernelcup.services.boards import late_exceptions, membership
-from kernelcup.services.machines import machines, reservations
-from kernelcup.services.people import accounts, login_links
-from kernelcup.services.results import reviews
-from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import list_views
 
 HERE = {"Origin": "http://127.0.0.1:8000", "Accept": "text/html"}
 SHOWN_AFTER_A_FORM = {

@@ -7,11 +7,11 @@ from looks import check_page
 
 from builders import NOW
 from final_duels import close, hold
+from kernelcup.app.queue.queries import jobs
+from kernelcup.app.results import finals
+from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, Final
-from kernelcup.services.results import finals
-from kernelcup.services.results.standings import standings
-from kernelcup.storage.queue import jobs
-from kernelcup.storage.tables import JobRow
+from kernelcup.tables import JobRow
 
 WORDS = "Official order"
 

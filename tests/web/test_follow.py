@@ -13,10 +13,10 @@ from PIL import Image
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
+from kernelcup.app.boards import membership
+from kernelcup.app.news import moments
+from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services.boards import membership
-from kernelcup.services.news import moments
-from kernelcup.services.results.freezes import freeze, unveil
 from kernelcup_harness.protocol import Mode
 
 ATOM = "{http://www.w3.org/2005/Atom}"

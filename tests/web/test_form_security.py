@@ -9,11 +9,11 @@ import pytest
 from fastapi import APIRouter
 
 from builders import make_board
+from kernelcup.app.people.accounts import set_role
+from kernelcup.app.people.queries import users
 from kernelcup.domain import Role
 from kernelcup.http.pages import routes
 from kernelcup.http.sign_in import pages
-from kernelcup.services.people.accounts import set_role
-from kernelcup.storage.people import users
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}

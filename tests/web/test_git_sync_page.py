@@ -14,10 +14,10 @@ from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
 from builders import REFERENCE
+from kernelcup.app.boards import boards, problem_sync
+from kernelcup.app.boards.git_source import fetch_here
+from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, Actor, Role
-from kernelcup.services.boards import boards, problem_sync
-from kernelcup.services.boards.git_source import fetch_here
-from kernelcup.services.results.standings import standings
 from kernelcup_harness.protocol import HarnessKind
 
 PAGE = "/admin/boards/new"

@@ -11,11 +11,11 @@ from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
 from builders import NOW, make_board, make_submission
+from kernelcup.app.boards import late_exceptions
+from kernelcup.app.people.queries import users
+from kernelcup.app.results import reviews
+from kernelcup.app.results.standings import standings
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.services.boards import late_exceptions
-from kernelcup.services.results import reviews
-from kernelcup.services.results.standings import standings
-from kernelcup.storage.people import users
 
 LATE = "/admin/boards/double/late"
 

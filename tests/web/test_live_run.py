@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import expect
 
 from builders import make_board, make_device, make_submission, make_task
+from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.config.settings import Config
 from kernelcup.http.state import Platform
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup_harness.protocol import Backend
 
 DEVICE = make_device(name="emulated", backend=Backend.EMULATED, launcher="local")

@@ -13,12 +13,12 @@ from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
+from kernelcup.app.boards import membership
+from kernelcup.app.people import accounts
+from kernelcup.app.queue import lifecycle
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services.boards import membership
-from kernelcup.services.people import accounts
-from kernelcup.services.queue import lifecycle
 from kernelcup_harness.protocol import Mode
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
@@ -143,7 +143,7 @@ def test_profile_of_others_leaves_out_where_they_have_a_pseudonym(client, person
 
 def accounts_person(db, name: str):
     """Return somebody who is there already, as ``signed_in`` takes them."""
-    from kernelcup.services.people.user_names import actor_of
+    from kernelcup.app.people.user_names import actor_of
     from service import Person
 
     return Person(actor=actor_of(db, name), token="")
@@ -176,7 +176,7 @@ def test_unknown_user_is_told_so(client) -> None:
 
 
 def test_own_submission_says_why_it_does_not_rank(client, person, db, signed_in) -> None:
-    from kernelcup.services.results import reviews
+    from kernelcup.app.results import reviews
 
     ada = person("ada")
     make_board(db)
@@ -262,7 +262,7 @@ def test_a_participant_gets_no_token_with_more_than_their_role(client, person, s
 
 
 def test_a_token_of_somebody_else_is_not_there(client, person, signed_in, db) -> None:
-    from kernelcup.services.people import tokens
+    from kernelcup.app.people import tokens
 
     bob = person("bob", Role.PARTICIPANT)
     (theirs,) = tokens.list_tokens(db, OPERATOR, now=NOW, for_user="bob")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from builders import make_board, make_submission
-from kernelcup.services.submissions.submissions import get_code, list_views
+from kernelcup.app.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import SourceTree
 from zips import BAD, HELPER, MAIN, TWO, zipped
 

@@ -9,14 +9,14 @@ from looks import check_page
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
+from kernelcup.app.machines import dispatchers, outages
+from kernelcup.app.results import reviews
+from kernelcup.app.results.freezes import freeze, unveil
+from kernelcup.app.rules import pauses
+from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
-from kernelcup.services.machines import dispatchers, outages
-from kernelcup.services.results import reviews
-from kernelcup.services.results.freezes import freeze, unveil
-from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup.storage.tables import DeviceCalibrationRow
+from kernelcup.tables import DeviceCalibrationRow
 
 OTHER_CODE = b"def custom_kernel(data):\n    return data + data\n"
 """Code that was rejected once is flagged when it is sent again."""

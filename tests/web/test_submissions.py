@@ -24,10 +24,10 @@ from builders import (
     make_submission,
     make_wall_report,
 )
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.progress import ProgressNotes
+from kernelcup.app.results import profile_files
 from kernelcup.domain import CodePolicy, Role
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.queue.progress import ProgressNotes
-from kernelcup.services.results import profile_files
 from kernelcup_harness.protocol import (
     BinaryUse,
     CapturedOutput,

@@ -12,11 +12,11 @@ import reports
 from looks import check_page
 
 from builders import NOW, SUBMISSION, make_board, make_submission, make_task
+from kernelcup.app.people import accounts
+from kernelcup.app.rules import pauses
+from kernelcup.app.submissions.submissions import get_code, list_views
 from kernelcup.domain import OPERATOR, Language
 from kernelcup.http.pages.assets import assets
-from kernelcup.services.people import accounts
-from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import HarnessKind, Mode
 
 ROOT = Path(__file__).resolve().parents[2]

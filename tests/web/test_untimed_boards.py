@@ -11,10 +11,10 @@ import pytest
 
 from builders import make_board, make_case, make_report, make_stage, make_wall_report
 from hand_judging import Judging
+from kernelcup.app.boards import membership
+from kernelcup.app.boards.changes import BoardChanges, update_board
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.reporting.phrases import UNTIMED
-from kernelcup.services.boards import membership
-from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup_harness.protocol import Backend, RunReport, Timing, TrustLevel
 
 COPIES = {"ada": 12.9e6, "bob": 2.3e6, "cyn": 271e6, "dan": 5.4e6, "eve": 3.1e6}

@@ -7,7 +7,7 @@ from looks import check_page
 
 from builders import NOW, make_board
 from kernelcup.domain import Role, Visibility
-from kernelcup.storage.tables import WebhookRow
+from kernelcup.tables import WebhookRow
 
 URL = "https://93.184.215.14/hook"
 PAGE = "/b/double/webhooks"

@@ -19,6 +19,7 @@ from typing import Any
 
 from kernelcup.agent.connection import Connection, Errand, Job
 from kernelcup.agent.harnesses import Harnesses
+from kernelcup.app.machines.calibrations import Calibrations
 from kernelcup.client.core import pauses
 from kernelcup.domain import Device, split_count
 from kernelcup.errors import (
@@ -33,7 +34,6 @@ from kernelcup.errors import (
 )
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
-from kernelcup.services.machines.calibrations import Calibrations
 from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
 
 LOOK_EVERY_S = 0.5

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from kernelcup.agent.connection import Connection
 from kernelcup.agent.harnesses import Harnesses
+from kernelcup.app.machines.calibrations import Known
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.local.calibrate import Place
-from kernelcup.services.machines.calibrations import Known
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 PUBLISH_EVERY = timedelta(minutes=5)
@@ -17,7 +17,7 @@ PUBLISH_EVERY = timedelta(minutes=5)
 
 
 class ServiceBook:
-    """A :class:`kernelcup.services.machines.calibrations.Book` at the service."""
+    """A :class:`kernelcup.app.machines.calibrations.Book` at the service."""
 
     def __init__(self, connection: Connection, harnesses: Harnesses) -> None:
         self._connection = connection

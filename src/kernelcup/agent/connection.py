@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from kernelcup.app.machines.calibrations import Known
 from kernelcup.client.core import TIMEOUT_S
 from kernelcup.client.transport import Client
 from kernelcup.errors import ServerUnavailable
 from kernelcup.launchers.local.calibrate import Place
-from kernelcup.services.machines.calibrations import Known
 from kernelcup_harness.protocol import DeviceFacts, ProtocolError, from_json, to_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

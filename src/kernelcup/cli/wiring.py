@@ -27,15 +27,15 @@ from kernelcup.errors import (
 from kernelcup_harness.protocol import Backend
 
 if TYPE_CHECKING:
+    from kernelcup.app.boards.local_trial import LocalTrial
+    from kernelcup.app.queue.dispatcher import Dispatcher
+    from kernelcup.app.queue.progress import Progress
     from kernelcup.config.settings import Config
+    from kernelcup.engine.blobs import Blobs
+    from kernelcup.engine.database import Database
     from kernelcup.launchers.base import Launcher
     from kernelcup.launchers.local.launcher import LocalLauncher
     from kernelcup.screen.kernelguard import KernelGuard
-    from kernelcup.services.boards.local_trial import LocalTrial
-    from kernelcup.services.queue.dispatcher import Dispatcher
-    from kernelcup.services.queue.progress import Progress
-    from kernelcup.storage.engine.blobs import Blobs
-    from kernelcup.storage.engine.database import Database
 
 
 def load_config(path: Path | None = None) -> Config:
@@ -59,7 +59,7 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
         ConfigError: Its URL is unusable, or its tables are another version's.
         StorageUnavailable: The database cannot be reached, read or written.
     """
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
     logs.set_up()
     with Database.open(config.database_url, files=files_of(config)) as db:
@@ -71,14 +71,14 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
 
 def files_of(config: Config) -> Blobs:
     """Return where the files beside the database lie. Raise ``ConfigError`` if that cannot be used."""
-    from kernelcup.storage.engine import blobs
+    from kernelcup.engine import blobs
 
     return blobs.opened(config.files_url, config.data_dir / "files")
 
 
 def prepare(db: Database) -> None:
     """Upgrade a SQLite file; raise ``ConfigError`` for a server's database that is not up to date."""
-    from kernelcup.storage.engine import migrate
+    from kernelcup.engine import migrate
 
     if db.engine.dialect.name == "sqlite":
         migrate.upgrade(db)
@@ -173,8 +173,8 @@ def make_local(config: Config, say: Callable[[str], None] = lambda _text: None) 
 
 def make_trial(config: Config, say: Callable[[str], None] = lambda _text: None) -> LocalTrial | None:
     """Return the trial that runs tasks on this machine, None if PyTorch is missing. ``say`` is told each step."""
+    from kernelcup.app.boards.local_trial import LocalTrial
     from kernelcup.launchers.local.gpu_locks import Slots
-    from kernelcup.services.boards.local_trial import LocalTrial
 
     if find_spec("torch") is None:
         return None
@@ -229,9 +229,9 @@ def make_dispatcher(
     Args:
         serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
     """
+    from kernelcup.app.machines.device_clocks import misnamed
+    from kernelcup.app.queue.dispatcher import Dispatcher
     from kernelcup.launchers.base import KeepsReady
-    from kernelcup.services.machines.device_clocks import misnamed
-    from kernelcup.services.queue.dispatcher import Dispatcher
 
     check_devices(config)
     if faults := misnamed(db, config.devices):
@@ -331,14 +331,14 @@ def read_submission(path: Path) -> tuple[str, bytes]:
 
 def creator_name(db: Database, given: str | None) -> str:
     """Return a new leaderboard's owner: the given name, or the login's user."""
-    from kernelcup.services.people.user_names import creator_here
+    from kernelcup.app.people.user_names import creator_here
 
     return given if given is not None else creator_here(db, user_name(None))
 
 
 def user_name(given: str | None) -> str:
     """Return the local user's name: the given name, or the login name with ``-`` for characters that no name has."""
-    from kernelcup.services.people.user_names import as_account_name
+    from kernelcup.app.people.user_names import as_account_name
 
     if given is not None:
         return given

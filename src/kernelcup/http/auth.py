@@ -8,12 +8,12 @@ from urllib.parse import unquote, urlsplit
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from kernelcup.app import access
+from kernelcup.app.people import tokens
+from kernelcup.app.people.queries.identities import Identity
 from kernelcup.domain import NOBODY, Actor, Role, Scope
+from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
-from kernelcup.services import access
-from kernelcup.services.people import tokens
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people.identities import Identity
 
 COOKIE = "kernelcup_session"
 ACT_FOR = "X-KernelCup-Act-For"

@@ -11,9 +11,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.requests import HTTPConnection
 
 from kernelcup.domain import LARGEST_ID, Actor
+from kernelcup.engine.database import Database
 from kernelcup.http import auth
 from kernelcup.http.state import Platform
-from kernelcup.storage.engine.database import Database
 
 
 async def refuse_nul(connection: HTTPConnection) -> None:

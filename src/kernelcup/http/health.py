@@ -10,10 +10,10 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
+from kernelcup.app.machines import dispatchers
+from kernelcup.engine import migrate
 from kernelcup.errors import KernelCupError, StorageUnavailable
 from kernelcup.http.state import Platform
-from kernelcup.services.machines import dispatchers
-from kernelcup.storage.engine import migrate
 
 router = APIRouter(include_in_schema=False)
 

@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kernelcup.app import stats
+from kernelcup.app.queue.estimates import queue_status
+from kernelcup.engine.database import Database
 from kernelcup.errors import StorageUnavailable
-from kernelcup.services import stats
-from kernelcup.services.queue.estimates import queue_status
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Verdict
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)

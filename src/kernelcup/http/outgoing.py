@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from kernelcup import __version__
-from kernelcup.services.news.delivery import DeliveryFailed
+from kernelcup.app.news.delivery import DeliveryFailed
 
 WHOLE_S = 10.0
 """For connecting, sending and the head of the answer together."""

@@ -10,17 +10,17 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from kernelcup.app.boards.trial import TaskTrial
+from kernelcup.app.machines import agents
+from kernelcup.app.machines.call_watch import CallWatch
+from kernelcup.app.queue.dispatcher import utc_now
 from kernelcup.config.settings import Config
+from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
 from kernelcup.http.events.asking import Asking
 from kernelcup.http.events.hub import EventHub
 from kernelcup.http.steps import Steps
-from kernelcup.services.boards.trial import TaskTrial
-from kernelcup.services.machines import agents
-from kernelcup.services.machines.call_watch import CallWatch
-from kernelcup.services.queue.dispatcher import utc_now
-from kernelcup.storage.engine.database import Database
 
 SECRET_VARIABLE = "KERNELCUP_SECRET"
 SECRET_BYTES = 32

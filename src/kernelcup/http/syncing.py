@@ -7,10 +7,10 @@ from functools import partial
 
 from anyio import CapacityLimiter, to_thread
 
+from kernelcup.app.boards import problem_sync
+from kernelcup.app.boards.problem_sync import SyncOptions, SyncResult
 from kernelcup.domain import Actor
 from kernelcup.http.state import Platform
-from kernelcup.services.boards import problem_sync
-from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
 
 
 async def sync_aside(

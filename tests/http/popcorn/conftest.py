@@ -16,9 +16,9 @@ import pytest
 
 from builders import make_board, make_report
 from fakes import FakeClock
+from kernelcup.app.queue import lifecycle
 from kernelcup.domain import Leaderboard, Role
-from kernelcup.services.queue import lifecycle
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import RunReport
 from popcorn_client import Exchange, PopcornAdmin, PopcornClient
 

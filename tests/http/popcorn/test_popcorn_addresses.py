@@ -7,9 +7,9 @@ import re
 from starlette.routing import Match
 
 from builders import SUBMISSION, make_board
+from kernelcup.app.boards.boards import RESERVED_NAMES
 from kernelcup.http.middleware import LARGEST_BODY_BYTES
 from kernelcup.http.popcorn import streaming, submissions
-from kernelcup.services.boards.boards import RESERVED_NAMES
 from kernelcup_harness.protocol import Mode
 
 FILE = {"file": ("kernel.py", SUBMISSION.encode())}

@@ -18,13 +18,13 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.boards import boards, problem_sync
+from kernelcup.app.boards.membership import join
+from kernelcup.app.people import audit_log
+from kernelcup.app.people.accounts import get_user
 from kernelcup.config.settings import Config
 from kernelcup.domain import Role, Scope, Visibility
 from kernelcup.errors import ConfigError
-from kernelcup.services.boards import boards, problem_sync
-from kernelcup.services.boards.membership import join
-from kernelcup.services.people import audit_log
-from kernelcup.services.people.accounts import get_user
 from kernelcup_harness.protocol import Mode
 from popcorn_client import ApplicationError, PopcornAdmin, PopcornClient
 

@@ -17,8 +17,8 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.queue import lifecycle
 from kernelcup.domain import Role, Visibility
-from kernelcup.services.queue import lifecycle
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient, form
 

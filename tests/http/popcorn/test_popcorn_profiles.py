@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from builders import SUBMISSION, make_case, make_report, make_stage
-from kernelcup.services.results import profile_files
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.submissions import submissions
+from kernelcup.app.results import profile_files
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import (
     Counters,
     KeptFile,

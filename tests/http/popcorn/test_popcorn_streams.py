@@ -21,12 +21,12 @@ from builders import (
     make_task,
     make_wall_report,
 )
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.submissions.submissions import show_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, JobState, TrustRule
 from kernelcup.http.popcorn import results
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
 from popcorn_client import ApplicationError, PopcornClient, form
 

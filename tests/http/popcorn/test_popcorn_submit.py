@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_case, make_report, make_stage, make_task
+from kernelcup.app.boards.boards import delete_board
+from kernelcup.app.people.accounts import ban
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import reviews
+from kernelcup.app.rules import pauses
+from kernelcup.app.submissions.submissions import get_code, show_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import Role, Visibility
-from kernelcup.services.boards.boards import delete_board
-from kernelcup.services.people.accounts import ban
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import reviews
-from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import get_code, show_submission
-from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient
 from zips import BAD, TWO, zipped

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from builders import NOW, make_wall_report
+from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.machines import machines
 from kernelcup.domain import OPERATOR, TrustRule
 from kernelcup.launchers.base import MachineReading
-from kernelcup.services.boards.changes import BoardChanges, update_board
-from kernelcup.services.machines import machines
 
 
 def enter(client, person, finish, name: str) -> None:

@@ -12,16 +12,16 @@ from test_cli_commands import Command, command, home
 from test_cli_remote import ada, body_of, db_url, judge, server
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_case, make_report, make_stage, make_task
+from kernelcup.app.machines.outages import outages, take_out
+from kernelcup.app.people import accounts
+from kernelcup.app.people.tokens import create_token, scopes_of
+from kernelcup.app.submissions.directives import near_misses, parse_directives, write_directives
 from kernelcup.cli import wiring
 from kernelcup.cli.credentials import Credentials
 from kernelcup.domain import Role, TaskForm, Visibility
+from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.base import LaunchResult
-from kernelcup.services.machines.outages import outages, take_out
-from kernelcup.services.people import accounts
-from kernelcup.services.people.tokens import create_token, scopes_of
-from kernelcup.services.submissions.directives import near_misses, parse_directives, write_directives
-from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup.tasks.starter import made_template

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelcup.app.boards.trial import Tried
 from kernelcup.cli import wiring
 from kernelcup.cli.entry import execute
-from kernelcup.services.boards.trial import Tried
 
 OWN_ONLY = "def other(): ...\n"
 REFERENCE = """\

@@ -9,7 +9,7 @@ from test_cli_commands import Command, command, home
 
 from builders import make_board
 from kernelcup.domain import TrustRule
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 __all__ = ["command", "home"]
 

@@ -11,7 +11,7 @@ from test_cli_commands import home
 from builders import make_board
 from kernelcup.cli import completion
 from kernelcup.cli.entry import commands
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 __all__ = ["home"]
 

@@ -13,17 +13,17 @@ import pytest
 
 from builders import NOW, make_board, make_device, make_report, make_submission
 from hand_judging import Judging
+from kernelcup.app.machines import calibrations
+from kernelcup.app.machines.outages import outages, take_out
+from kernelcup.app.queue.estimates import waiting_of
+from kernelcup.app.queue.progress import GpuBack, GpuOut, JobReturned
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.backend.local import progress_text
 from kernelcup.cli.entry import execute
 from kernelcup.cli.operate.serve import log
+from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
-from kernelcup.services.machines import calibrations
-from kernelcup.services.machines.outages import outages, take_out
-from kernelcup.services.queue.estimates import waiting_of
-from kernelcup.services.queue.progress import GpuBack, GpuOut, JobReturned
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

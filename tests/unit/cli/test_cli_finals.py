@@ -13,12 +13,12 @@ from test_cli_commands import Command, command, home
 
 from builders import NOW, make_board, make_report, make_submission
 from final_duels import hold_one
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.results import finals
 from kernelcup.cli.backend.local import LocalBackend
 from kernelcup.client.models import SubmissionInfo
 from kernelcup.domain import OPERATOR
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.results import finals
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import Backend
 
 __all__ = ["command", "home"]

@@ -29,6 +29,10 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.app.machines import dispatchers
+from kernelcup.app.machines.queries.calibrations import CalibrationRecord
+from kernelcup.app.queue.progress import JobProgress
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.local import LocalBackend
 from kernelcup.cli.compete.compare import show_report
@@ -37,14 +41,10 @@ from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.operate.serve import Service
 from kernelcup.cli.show import calibration, ranking, render
 from kernelcup.domain import Device, RankingBy, Score, Standing
+from kernelcup.engine.database import Database
 from kernelcup.errors import WaitOver
 from kernelcup.reporting import columns
 from kernelcup.reporting.insights import Best, lessons
-from kernelcup.services.machines import dispatchers
-from kernelcup.services.queue.progress import JobProgress
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.machines.calibrations import CalibrationRecord
 from kernelcup_harness.protocol import Backend, DuelResult, RunReport, StageName, Timing
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

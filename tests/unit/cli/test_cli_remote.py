@@ -29,6 +29,15 @@ from builders import (
 from fakes import FakeClock
 from final_duels import close, hold_one
 from hand_judging import Judging, judge_on_two_classes
+from kernelcup.app.boards.boards import get_board, list_boards
+from kernelcup.app.boards.upload import load_upload
+from kernelcup.app.people.tokens import create_token
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.progress import ProgressNotes
+from kernelcup.app.results.freezes import freeze
+from kernelcup.app.rules import limits
+from kernelcup.app.submissions.submissions import list_submissions, show_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import api as client_api
@@ -40,20 +49,11 @@ from kernelcup.client.task_upload import pack
 from kernelcup.client.transport import Client
 from kernelcup.config.settings import Config
 from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
-from kernelcup.services.boards.boards import get_board, list_boards
-from kernelcup.services.boards.upload import load_upload
-from kernelcup.services.people.tokens import create_token
-from kernelcup.services.queue import lifecycle
-from kernelcup.services.queue.progress import ProgressNotes
-from kernelcup.services.results.freezes import freeze
-from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import list_submissions, show_submission
-from kernelcup.services.submissions.withdrawal import cancel_submission
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.tables import LeaderboardRow, UserRow
+from kernelcup.tables import LeaderboardRow, UserRow
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import Backend, DuelResult, Mode, RunReport, SourceTree, Verdict
 

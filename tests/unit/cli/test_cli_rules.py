@@ -13,15 +13,15 @@ from test_cli_commands import Command, Ended, command, home
 from test_cli_remote import body_of, judge, server
 
 from builders import NOW, make_actor, make_board, make_submission
+from kernelcup.app.boards import problem_sync
+from kernelcup.app.boards.boards import get_board
+from kernelcup.app.boards.problem_sync import Skipped, SyncError, SyncResult
+from kernelcup.app.people.tokens import create_token
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client.transport import Client
 from kernelcup.domain import Role, Scope
-from kernelcup.services.boards import problem_sync
-from kernelcup.services.boards.boards import get_board
-from kernelcup.services.boards.problem_sync import Skipped, SyncError, SyncResult
-from kernelcup.services.people.tokens import create_token
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 __all__ = ["command", "home", "server"]
 

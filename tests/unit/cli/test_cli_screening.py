@@ -12,15 +12,15 @@ import pytest
 from rich.console import Console
 
 from builders import SUBMISSION, look_at
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.cli import logs
 from kernelcup.cli.entry import execute
 from kernelcup.cli.show.screening import NO_VERDICT, print_screening
 from kernelcup.cli.wiring import second_opinion
 from kernelcup.config.settings import Config
+from kernelcup.engine.database import Database
 from kernelcup.screen.findings import Remark, Screening
 from kernelcup.screen.kernelguard import KernelGuard
-from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.engine.database import Database
 
 CHEAT = "import sys\nsys._getframe(1)\n" + SUBMISSION
 DEVICE = """\

@@ -9,10 +9,10 @@ import pytest
 from test_cli_commands import Command, command, home
 
 from builders import NOW, make_board, make_report, make_submission, make_task, make_wall_report
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.queue import lifecycle
 from kernelcup.domain import OPERATOR, TrustRule
-from kernelcup.services.boards.changes import update_board
-from kernelcup.services.queue import lifecycle
-from kernelcup.storage.engine.database import Database
+from kernelcup.engine.database import Database
 
 __all__ = ["command", "home"]
 

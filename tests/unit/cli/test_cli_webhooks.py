@@ -9,8 +9,8 @@ from test_cli_remote import body_of, server
 from test_cli_rules import Door, board, db_url, door, sign_in
 
 from builders import NOW
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.tables import WebhookRow
+from kernelcup.engine.database import Database
+from kernelcup.tables import WebhookRow
 
 __all__ = ["board", "command", "db_url", "door", "home", "server", "sign_in"]
 

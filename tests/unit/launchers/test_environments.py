@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.domain import Device, Task
 from kernelcup.errors import EnvironmentMissing, InvalidValue
 from kernelcup.launchers import environments
-from kernelcup.services.boards.judgeable import check_judgeable
 from kernelcup_harness.isolation import environments as harness_side
 from kernelcup_harness.protocol import Backend
 from kernelcup_harness.submission.cuda import libraries

@@ -7,11 +7,11 @@ import pytest
 from fakes import FakeLauncher
 from kernelcup.cli import wiring
 from kernelcup.config.settings import Config
+from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError
 from kernelcup.launchers import installed
 from kernelcup.launchers.base import LauncherSettings
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup.storage.engine.database import Database
 
 DEVICE = '[[devices]]\nname = "FAR"\nbackend = "cuda"\nlauncher = "far"\n'
 

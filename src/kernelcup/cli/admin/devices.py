@@ -21,10 +21,10 @@ from kernelcup.domain import Device
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 
 if TYPE_CHECKING:
+    from kernelcup.app.machines.queries.outages import DeviceFault
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
-    from kernelcup.storage.engine.database import Database
-    from kernelcup.storage.machines.outages import DeviceFault
+    from kernelcup.engine.database import Database
 
 admin = typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True)
 
@@ -55,8 +55,8 @@ def devices(
 
 def list_here(db: Database, settings: Config, history: int, *, as_json: bool) -> None:
     """Print this machine's devices."""
-    from kernelcup.services.machines import calibrations
-    from kernelcup.services.machines.outages import outages
+    from kernelcup.app.machines import calibrations
+    from kernelcup.app.machines.outages import outages
 
     out = outages(db, now=datetime.now(UTC))
     known = [
@@ -101,7 +101,7 @@ def list_there(api: Api, history: int, *, as_json: bool) -> None:
 
 def outages_there(api: Api) -> list[DeviceFault] | None:
     """Return the GPUs that are out of service at a server; None if only its admins may know."""
-    from kernelcup.storage.machines.outages import DeviceFault
+    from kernelcup.app.machines.queries.outages import DeviceFault
 
     try:
         return api.ask(reader(list[DeviceFault]), "GET", "/devices/outages")
@@ -198,7 +198,7 @@ def device_up(
 
     You vouch for them: later jobs are checked against the memory in use at this moment.
     """
-    from kernelcup.services.machines.outages import bring_back
+    from kernelcup.app.machines.outages import bring_back
 
     with wiring.pointing_to(f"kernelcup devices{backend.option}", NotFound):
         back = backend.ask(
@@ -214,7 +214,7 @@ def device_up(
 
 def bring_back_there(api: Api, device: str, machine: str | None) -> list[DeviceFault]:
     """Have a server put a device's GPUs back into service."""
-    from kernelcup.storage.machines.outages import DeviceFault
+    from kernelcup.app.machines.queries.outages import DeviceFault
 
     only = {} if machine is None else {"machine": machine}
     return api.ask(reader(list[DeviceFault]), "POST", path_of("devices", device, "up"), params=only)

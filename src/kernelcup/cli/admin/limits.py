@@ -20,8 +20,8 @@ from kernelcup.domain import OPERATOR
 from kernelcup.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from kernelcup.services.boards.late_exceptions import LateException
-    from kernelcup.services.rules.limits import Limit
+    from kernelcup.app.boards.late_exceptions import LateException
+    from kernelcup.app.rules.limits import Limit
 
 limit = typer.Typer(help="Limits on submissions in a period of time.", no_args_is_help=True)
 late = typer.Typer(help="Users who may submit after the deadline.", no_args_is_help=True)
@@ -62,8 +62,8 @@ def add_limit(
     as_json: JsonOption = False,
 ) -> None:
     """Limit how much may be submitted. A submission must keep within all limits."""
-    from kernelcup.services.rules import limits
-    from kernelcup.services.rules.limits import Limit
+    from kernelcup.app.rules import limits
+    from kernelcup.app.rules.limits import Limit
 
     named = None if board is None else backend.board(board).name
     body = {
@@ -105,8 +105,8 @@ def list_limits(
     as_json: JsonOption = False,
 ) -> None:
     """List limits."""
-    from kernelcup.services.rules import limits
-    from kernelcup.services.rules.limits import Limit
+    from kernelcup.app.rules import limits
+    from kernelcup.app.rules.limits import Limit
 
     with wiring.pointing_to("name a leaderboard with --board", Forbidden):
         named = None if board is None else backend.board(board).name
@@ -135,7 +135,7 @@ def remove_limit(
     as_json: JsonOption = False,
 ) -> None:
     """Remove a limit."""
-    from kernelcup.services.rules import limits
+    from kernelcup.app.rules import limits
 
     with wiring.pointing_to(f"kernelcup admin limit list{backend.option}", NotFound):
         backend.ask(
@@ -161,8 +161,8 @@ def grant_late(
     as_json: JsonOption = False,
 ) -> None:
     """Let a user submit until a given time, whatever the deadline is."""
-    from kernelcup.services.boards import late_exceptions
-    from kernelcup.services.boards.deadlines import parse_deadline
+    from kernelcup.app.boards import late_exceptions
+    from kernelcup.app.boards.deadlines import parse_deadline
 
     end = parse_deadline(until, _now())
     named = backend.board(board).name
@@ -187,7 +187,7 @@ def revoke_late(
     backend: Backend, board: BoardArgument, user: UserArgument, as_json: JsonOption = False
 ) -> None:
     """Revoke a late exception."""
-    from kernelcup.services.boards import late_exceptions
+    from kernelcup.app.boards import late_exceptions
 
     named = backend.board(board).name
     with wiring.pointing_to(f"kernelcup admin late list {named}{backend.option}", NotFound):
@@ -205,8 +205,8 @@ def revoke_late(
 @with_backend
 def list_late(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the users who may submit after the deadline."""
-    from kernelcup.services.boards import late_exceptions
-    from kernelcup.services.boards.late_exceptions import LateException
+    from kernelcup.app.boards import late_exceptions
+    from kernelcup.app.boards.late_exceptions import LateException
 
     named = backend.board(board).name
     found: list[LateException] = backend.ask(
@@ -237,9 +237,9 @@ def freeze(
     as_json: JsonOption = False,
 ) -> None:
     """Freeze what others see of the standings, now or at a given time, until you unveil them."""
+    from kernelcup.app.boards.deadlines import parse_opening
+    from kernelcup.app.results import freezes
     from kernelcup.client.models import BoardInfo
-    from kernelcup.services.boards.deadlines import parse_opening
-    from kernelcup.services.results import freezes
 
     wanted = None if at is None else parse_opening(at)
     now = _now()
@@ -266,8 +266,8 @@ def freeze(
 @with_backend
 def unveil(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """Show everyone the current standings of a frozen leaderboard."""
+    from kernelcup.app.results import freezes
     from kernelcup.client.models import BoardInfo
-    from kernelcup.services.results import freezes
 
     named = backend.board(board).name
     found = backend.ask(

@@ -20,8 +20,8 @@ from kernelcup.client.requests import path_of, reader
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.services.machines.machines import MachineView
-    from kernelcup.services.machines.reservations import Reservation
+    from kernelcup.app.machines.machines import MachineView
+    from kernelcup.app.machines.reservations import Reservation
 
 app = typer.Typer(help="The machines that judge.", cls=HelpGroup, no_args_is_help=True)
 
@@ -32,9 +32,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="Name of th
 @with_backend
 def list_machines(backend: Backend, as_json: JsonOption = False) -> None:
     """List the machines: state, class, running jobs, last trouble, time and cost."""
-    from kernelcup.services.boards.changes import as_json as object_of
-    from kernelcup.services.machines import machines
-    from kernelcup.services.machines.machines import MachineView
+    from kernelcup.app.boards.changes import as_json as object_of
+    from kernelcup.app.machines import machines
+    from kernelcup.app.machines.machines import MachineView
 
     found = backend.ask(
         lambda db: machines.list_machines(db, now=_now()),
@@ -58,7 +58,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Register a machine whose agent will connect, and print the agent's token. It is shown only once."""
-    from kernelcup.services.machines import machines
+    from kernelcup.app.machines import machines
 
     token = backend.ask(
         lambda db: machines.add_agent(db, name, is_own=own, now=_now()),
@@ -127,7 +127,7 @@ def rank(
     If you vouch for one of them, only machines that you vouch for rank it. If all are lent, it is ranked
     without hidden cases.
     """
-    from kernelcup.services.machines import machines
+    from kernelcup.app.machines import machines
 
     chosen = names or []
     backend.ask(
@@ -146,7 +146,7 @@ def rank(
 @with_backend
 def remove(backend: Backend, name: NameArgument, as_json: JsonOption = False) -> None:
     """Forget a machine; its agent's token is void, and its jobs run again elsewhere."""
-    from kernelcup.services.machines import machines
+    from kernelcup.app.machines import machines
 
     backend.ask(
         lambda db: machines.remove(db, name, now=_now()),
@@ -175,8 +175,8 @@ def reserve(
 
     Meanwhile they begin no other jobs; those that run at its beginning end first.
     """
-    from kernelcup.services.boards.deadlines import parse_end, parse_opening
-    from kernelcup.services.machines import reservations
+    from kernelcup.app.boards.deadlines import parse_end, parse_opening
+    from kernelcup.app.machines import reservations
 
     if (board is None) == (not maintenance):
         raise InvalidValue("Give either --board or --maintenance.")
@@ -202,8 +202,8 @@ def reserve(
 @with_backend
 def list_reservations(backend: Backend, as_json: JsonOption = False) -> None:
     """List the reservations and maintenance of machines that have not ended."""
+    from kernelcup.app.machines import reservations
     from kernelcup.cli.show import tables, terminal
-    from kernelcup.services.machines import reservations
 
     found = backend.ask(
         lambda db: reservations.list_reservations(db, now=_now()),
@@ -225,7 +225,7 @@ def list_reservations(backend: Backend, as_json: JsonOption = False) -> None:
 
 
 def _read_reservations(body: list[dict[str, Any]]) -> list[Reservation]:
-    from kernelcup.services.machines.reservations import Reservation
+    from kernelcup.app.machines.reservations import Reservation
 
     # The server names the leaderboard and keeps its number to itself.
     return reader(list[Reservation])([{**each, "board_id": None} for each in body])
@@ -241,7 +241,7 @@ def release(
     as_json: JsonOption = False,
 ) -> None:
     """End a reservation or maintenance, or one that is to come."""
-    from kernelcup.services.machines import reservations
+    from kernelcup.app.machines import reservations
 
     backend.ask(
         lambda db: reservations.cancel(db, number, now=_now()),
@@ -265,7 +265,7 @@ def compare(
 
     Until their classes agree, a leaderboard with times of both has a ranking for each.
     """
-    from kernelcup.services.machines import agreement
+    from kernelcup.app.machines import agreement
 
     found = backend.ask(
         lambda db: agreement.compare(db, first, second, device=device, now=_now()),
@@ -318,7 +318,7 @@ def show(found: Sequence[MachineView]) -> None:
 
 
 def _change(backend: Backend, name: str, text: str, *, as_json: bool, **change: Any) -> None:
-    from kernelcup.services.machines import machines
+    from kernelcup.app.machines import machines
 
     backend.ask(
         lambda db: machines.change(db, name, now=_now(), **change),

@@ -24,9 +24,9 @@ from kernelcup.domain import OPERATOR, Actor
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 
 if TYPE_CHECKING:
+    from kernelcup.app.boards.membership import ImportResult, Invite
     from kernelcup.client.models import BudgetInfo
-    from kernelcup.services.boards.membership import ImportResult, Invite
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 invite = typer.Typer(help="Invite codes for closed leaderboards.", no_args_is_help=True)
 members = typer.Typer(help="Members of closed leaderboards.", no_args_is_help=True)
@@ -64,7 +64,7 @@ def create_invites(
 
 def make_invites(backend: Backend, boards: list[str], *, count: int, label: str) -> list[str]:
     """Create codes."""
-    from kernelcup.services.boards import membership
+    from kernelcup.app.boards import membership
 
     wanted = {"leaderboards": boards, "count": count, "label": label}
     return backend.ask(
@@ -79,8 +79,8 @@ def make_invites(backend: Backend, boards: list[str], *, count: int, label: str)
 @with_backend
 def list_invites(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List a leaderboard's codes and their users."""
-    from kernelcup.services.boards import membership
-    from kernelcup.services.boards.membership import Invite
+    from kernelcup.app.boards import membership
+    from kernelcup.app.boards.membership import Invite
 
     named = backend.board(board).name
     found = backend.ask(
@@ -103,7 +103,7 @@ def list_invites(backend: Backend, board: BoardArgument, as_json: JsonOption = F
 @with_backend
 def revoke_invite(backend: Backend, code: CodeArgument, as_json: JsonOption = False) -> None:
     """Revoke a code. A user who joined with it stays a member."""
-    from kernelcup.services.boards import membership
+    from kernelcup.app.boards import membership
 
     with wiring.pointing_to(f"kernelcup admin invite list BOARD{backend.option}", NotFound):
         was_claimed = backend.ask(
@@ -121,8 +121,8 @@ def revoke_invite(backend: Backend, code: CodeArgument, as_json: JsonOption = Fa
 @with_backend
 def list_members(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the members of a leaderboard."""
-    from kernelcup.services.boards import membership
-    from kernelcup.services.boards.membership import Member
+    from kernelcup.app.boards import membership
+    from kernelcup.app.boards.membership import Member
 
     named = backend.board(board).name
     found: list[Member] = backend.ask(
@@ -153,7 +153,7 @@ def add_member(
     as_json: JsonOption = False,
 ) -> None:
     """Make a user a member of a leaderboard, or give a member another pseudonym."""
-    from kernelcup.services.boards import membership
+    from kernelcup.app.boards import membership
 
     named = backend.board(board).name
     with wiring.pointing_to(PEOPLE, NotFound):
@@ -178,7 +178,7 @@ def remove_member(
     as_json: JsonOption = False,
 ) -> None:
     """End a membership; the user's submissions stay."""
-    from kernelcup.services.boards import membership
+    from kernelcup.app.boards import membership
 
     named = backend.board(board).name
     with wiring.pointing_to(f"kernelcup admin members list {named}{backend.option}", NotFound):
@@ -227,8 +227,8 @@ def import_members(
 
 def import_list(backend: Backend, board: str, text: str) -> ImportResult:
     """Import a class list."""
-    from kernelcup.services.boards import membership
-    from kernelcup.services.boards.membership import ImportResult
+    from kernelcup.app.boards import membership
+    from kernelcup.app.boards.membership import ImportResult
 
     path = path_of("leaderboards", board, "members", "import")
     return backend.ask(
@@ -240,7 +240,7 @@ def import_list(backend: Backend, board: str, text: str) -> ImportResult:
 @with_backend
 def join(backend: Backend, code: CodeArgument, user: UserOption = None, as_json: JsonOption = False) -> None:
     """Join the leaderboards that an invite code opens."""
-    from kernelcup.services.boards import membership
+    from kernelcup.app.boards import membership
 
     again = "ask the person who gave you the code for a new one"
     with (
@@ -296,9 +296,9 @@ def budget(
 
 def local_budget(db: Database, user: str | None, board: str, device: str) -> list[BudgetInfo]:
     """Return how much a user may still submit, from this machine's database."""
+    from kernelcup.app.people.user_names import actor_of
+    from kernelcup.app.rules import limits
     from kernelcup.client.models import BudgetInfo
-    from kernelcup.services.people.user_names import actor_of
-    from kernelcup.services.rules import limits
 
     who = actor_of(db, wiring.user_name(user))
     return [
@@ -309,7 +309,7 @@ def local_budget(db: Database, user: str | None, board: str, device: str) -> lis
 
 def account(db: Database, user: str | None) -> Actor:
     """Return the local user, creating the account if needed."""
-    from kernelcup.services.people.user_names import actor_of, ensure_user
+    from kernelcup.app.people.user_names import actor_of, ensure_user
 
     return actor_of(db, ensure_user(db, wiring.user_name(user), now=_now()))
 

@@ -19,7 +19,7 @@ from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue, NotFound
 
 if TYPE_CHECKING:
-    from kernelcup.storage.rules.pauses import Pause
+    from kernelcup.app.rules.queries.pauses import Pause
 
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
 
@@ -46,7 +46,7 @@ def pause(
 
     Jobs for a paused device stay in the queue.
     """
-    from kernelcup.services.rules import pauses
+    from kernelcup.app.rules import pauses
 
     check_pausable(what, name)
     check_reason(reason)
@@ -78,7 +78,7 @@ def start(
     as_json: JsonOption = False,
 ) -> None:
     """Accept submissions again after a pause."""
-    from kernelcup.services.rules import pauses
+    from kernelcup.app.rules import pauses
 
     check_pausable(what, name)
     key = key_of(backend, what, name)
@@ -96,8 +96,8 @@ def start(
 @with_backend
 def list_pauses(backend: Backend, as_json: JsonOption = False) -> None:
     """List the pauses and their reasons."""
-    from kernelcup.services.rules import pauses
-    from kernelcup.storage.rules.pauses import Pause
+    from kernelcup.app.rules import pauses
+    from kernelcup.app.rules.queries.pauses import Pause
 
     found = backend.ask(
         lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")

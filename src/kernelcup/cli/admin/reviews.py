@@ -21,9 +21,9 @@ from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue, NotFound, UnknownDevice
 
 if TYPE_CHECKING:
+    from kernelcup.app.results.rejudge import RejudgePlan
+    from kernelcup.app.results.reviews import Review
     from kernelcup.client.models import JobInfo, SubmissionInfo
-    from kernelcup.services.results.rejudge import RejudgePlan
-    from kernelcup.services.results.reviews import Review
 
 reviews = typer.Typer(help="Results that wait for a decision.", no_args_is_help=True)
 
@@ -101,9 +101,9 @@ def rejudge_board(
     backend: Backend, board: str, *, device: str | None, only_best: bool, dry_run: bool
 ) -> RejudgePlan:
     """Judge a leaderboard's results again, or return the plan."""
+    from kernelcup.app.results import rejudge as service
+    from kernelcup.app.results.rejudge import RejudgePlan
     from kernelcup.client.api import LONG_S
-    from kernelcup.services.results import rejudge as service
-    from kernelcup.services.results.rejudge import RejudgePlan
 
     return backend.ask(
         lambda db: service.rejudge_board(
@@ -121,8 +121,8 @@ def rejudge_board(
 
 def rejudge_submission(backend: Backend, submission_id: int, *, dry_run: bool) -> RejudgePlan:
     """Judge a submission again, or return the plan."""
-    from kernelcup.services.results import rejudge as service
-    from kernelcup.services.results.rejudge import RejudgePlan
+    from kernelcup.app.results import rejudge as service
+    from kernelcup.app.results.rejudge import RejudgePlan
 
     with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):
         return backend.ask(
@@ -147,8 +147,8 @@ def list_reviews(
     as_json: JsonOption = False,
 ) -> None:
     """List the results that wait for a decision, oldest first."""
-    from kernelcup.services.results import reviews as service
-    from kernelcup.services.results.reviews import Review
+    from kernelcup.app.results import reviews as service
+    from kernelcup.app.results.reviews import Review
 
     named = None if board is None else backend.board(board).name
     params = {} if named is None else {"leaderboard": named}
@@ -171,9 +171,9 @@ def list_reviews(
 @with_backend
 def show_review(backend: Backend, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
     """Show a review with its evidence."""
+    from kernelcup.app.results import reviews as service
+    from kernelcup.app.results.reviews import Review
     from kernelcup.reporting.columns import evidence_lines
-    from kernelcup.services.results import reviews as service
-    from kernelcup.services.results.reviews import Review
 
     with wiring.pointing_to(f"kernelcup admin reviews list{backend.option}", NotFound):
         found = backend.ask(
@@ -204,8 +204,8 @@ def decide(
     as_json: JsonOption = False,
 ) -> None:
     """Release a result into the ranking, or reject it for good."""
-    from kernelcup.services.results import reviews as service
-    from kernelcup.services.results.reviews import Review
+    from kernelcup.app.results import reviews as service
+    from kernelcup.app.results.reviews import Review
 
     word = decision.lower()
     if word not in ("released", "rejected"):
@@ -237,8 +237,8 @@ def quarantine(
     as_json: JsonOption = False,
 ) -> None:
     """Take a submission's result out of the standings until a review decides."""
-    from kernelcup.services.results import reviews as service
-    from kernelcup.services.results.reviews import Review
+    from kernelcup.app.results import reviews as service
+    from kernelcup.app.results.reviews import Review
 
     check_reason(reason)
     with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):

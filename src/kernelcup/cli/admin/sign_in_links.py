@@ -22,7 +22,7 @@ from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ def link(
     as_json: JsonOption = False,
 ) -> None:
     """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
-    from kernelcup.services.boards import membership
+    from kernelcup.app.boards import membership
 
     text = "" if file is None else read_list(file)
     wanted = [*(names or ()), *membership.names_in(text)]
@@ -84,8 +84,8 @@ def link(
 @with_backend
 def list_links(backend: Backend, as_json: JsonOption = False) -> None:
     """List the sign-in links that can still be used, without their secrets."""
-    from kernelcup.services.people import login_links
-    from kernelcup.services.people.login_links import OpenSignIn
+    from kernelcup.app.people import login_links
+    from kernelcup.app.people.login_links import OpenSignIn
 
     found = backend.ask(
         lambda db: login_links.open_links(db, OPERATOR, now=_now()),
@@ -104,7 +104,7 @@ def list_links(backend: Backend, as_json: JsonOption = False) -> None:
 @with_backend
 def revoke_link(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """Make a user's open sign-in links useless."""
-    from kernelcup.services.people import login_links
+    from kernelcup.app.people import login_links
 
     backend.ask(
         lambda db: login_links.revoke_links(db, OPERATOR, name, now=_now()),
@@ -134,7 +134,7 @@ def _make(
 def _here(
     db: Database, server: str, names: list[str], create: bool, board: str | None, hours: int
 ) -> list[NewLink]:
-    from kernelcup.services.people import login_links
+    from kernelcup.app.people import login_links
 
     now = _now()
     lasts = timedelta(hours=hours)

@@ -15,7 +15,7 @@ from kernelcup.client.requests import given, reader
 from kernelcup.domain import OPERATOR
 
 if TYPE_CHECKING:
-    from kernelcup.services.stats import Stats
+    from kernelcup.app.stats import Stats
 
 
 @with_backend
@@ -27,9 +27,9 @@ def stats(
 ) -> None:
     """Show how much was submitted and judged."""
 
-    from kernelcup.services.boards.changes import as_json as plain_value
-    from kernelcup.services.stats import Stats
-    from kernelcup.services.stats import stats as figures
+    from kernelcup.app.boards.changes import as_json as plain_value
+    from kernelcup.app.stats import Stats
+    from kernelcup.app.stats import stats as figures
 
     now = datetime.now(UTC)
     since = now - timedelta(days=1) if last_day else None

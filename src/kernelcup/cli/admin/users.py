@@ -18,11 +18,11 @@ from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from kernelcup.app.people.accounts import User
+    from kernelcup.app.people.audit_log import AuditEntry
+    from kernelcup.app.people.tokens import Token
     from kernelcup.client.api import Api
-    from kernelcup.services.people.accounts import User
-    from kernelcup.services.people.audit_log import AuditEntry
-    from kernelcup.services.people.tokens import Token
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 user = typer.Typer(help="Create, list and change users.", no_args_is_help=True)
 token = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
@@ -42,7 +42,7 @@ def list_users(
     as_json: JsonOption = False,
 ) -> None:
     """List users."""
-    from kernelcup.services.people import accounts
+    from kernelcup.app.people import accounts
 
     found = backend.ask(
         lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
@@ -85,7 +85,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Create a user who signs in with links and tokens."""
-    from kernelcup.services.people import accounts
+    from kernelcup.app.people import accounts
 
     wanted = read_role(role)
     made = backend.ask(
@@ -108,7 +108,7 @@ def change_role(
     as_json: JsonOption = False,
 ) -> None:
     """Change a user's role. Tokens lose at once the scopes that the new role does not allow."""
-    from kernelcup.services.people import accounts
+    from kernelcup.app.people import accounts
 
     wanted = read_role(role)
     changed = backend.ask(
@@ -129,7 +129,7 @@ def ban(
     as_json: JsonOption = False,
 ) -> None:
     """Ban a user: the user can still read, and nothing else."""
-    from kernelcup.services.people import accounts
+    from kernelcup.app.people import accounts
 
     banned = backend.ask(
         lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
@@ -144,7 +144,7 @@ def ban(
 @with_backend
 def unban(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """Lift a ban."""
-    from kernelcup.services.people import accounts
+    from kernelcup.app.people import accounts
 
     freed = backend.ask(
         lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
@@ -188,7 +188,7 @@ def create_token(
 @with_backend
 def list_tokens(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """List a user's usable tokens, including browser sessions."""
-    from kernelcup.services.people import tokens
+    from kernelcup.app.people import tokens
 
     found = backend.ask(
         lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
@@ -211,7 +211,7 @@ def revoke_token(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token."""
-    from kernelcup.services.people import tokens
+    from kernelcup.app.people import tokens
 
     backend.ask(
         lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
@@ -239,7 +239,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show the audit log: who used which right, newest first."""
-    from kernelcup.services.people.audit_log import AuditEntry, entries
+    from kernelcup.app.people.audit_log import AuditEntry, entries
 
     found = backend.ask(
         lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
@@ -341,7 +341,7 @@ def _now() -> datetime:
 def _token_here(
     db: Database, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.services.people import accounts, tokens
+    from kernelcup.app.people import accounts, tokens
 
     now = _now()
     return tokens.create_token(
@@ -358,7 +358,7 @@ def _token_here(
 def _token_there(
     api: Api, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.services.people import accounts
+    from kernelcup.app.people import accounts
 
     if wanted is None:
         wanted = _usual_scopes(api.ask(reader(accounts.User), "GET", path_of("users", name)).role)
@@ -368,12 +368,12 @@ def _token_there(
 
 def token_of(body: dict[str, Any]) -> Token:
     """Read a token from a server's form; revoked ones are not in its lists."""
-    from kernelcup.services.people.tokens import Token
+    from kernelcup.app.people.tokens import Token
 
     return reader(Token)({**body, "revoked_at": None})
 
 
 def _usual_scopes(role: Role) -> frozenset[Scope]:
-    from kernelcup.services.people import tokens
+    from kernelcup.app.people import tokens
 
     return tokens.scopes_of(role) - {Scope.ACT}

@@ -79,13 +79,13 @@ ShareOption = Annotated[
 
 
 def _deadline(text: str) -> datetime | None:
-    from kernelcup.services.boards.deadlines import parse_deadline
+    from kernelcup.app.boards.deadlines import parse_deadline
 
     return None if text == NONE else parse_deadline(text, datetime.now(UTC))
 
 
 def _moment(text: str) -> datetime | None:
-    from kernelcup.services.boards.deadlines import parse_opening
+    from kernelcup.app.boards.deadlines import parse_opening
 
     return None if text == NONE else parse_opening(text)
 

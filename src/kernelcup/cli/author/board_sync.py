@@ -22,8 +22,8 @@ from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.app.boards.problem_sync import SyncOptions, SyncResult
+    from kernelcup.engine.database import Database
 
 
 @with_backend
@@ -63,10 +63,10 @@ def sync(
     own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
+    from kernelcup.app.boards.changes import KEEP
+    from kernelcup.app.boards.deadlines import parse_deadline
+    from kernelcup.app.boards.problem_sync import SyncOptions
     from kernelcup.cli.show.working import working
-    from kernelcup.services.boards.changes import KEEP
-    from kernelcup.services.boards.deadlines import parse_deadline
-    from kernelcup.services.boards.problem_sync import SyncOptions
 
     kind = options.read_harness(harness)
     until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
@@ -109,9 +109,9 @@ def work_sync(
     say: Callable[[str], None],
 ) -> SyncResult:
     """Sync on this machine, or through the server. ``say`` is told what becomes of each problem here."""
+    from kernelcup.app.boards.changes import Keep
+    from kernelcup.app.boards.problem_sync import SyncResult, sync_problem_set
     from kernelcup.client.api import LONG_S
-    from kernelcup.services.boards.changes import Keep
-    from kernelcup.services.boards.problem_sync import SyncResult, sync_problem_set
 
     def here(db: Database) -> SyncResult:
         options = dataclasses.replace(

@@ -21,7 +21,7 @@ from kernelcup.cli.show.plain_text import plain, shortened
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.services.boards.changes import Affected, UpdatePreview
+    from kernelcup.app.boards.changes import Affected, UpdatePreview
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show what would change.")]
 RejudgeOption = Annotated[
@@ -161,7 +161,7 @@ def taking(each: Affected) -> str:
 
 def setting(value: object) -> str:
     """Return a setting as people read it."""
-    from kernelcup.services.boards.changes import as_json
+    from kernelcup.app.boards.changes import as_json
 
     if value is None:
         return "none"
@@ -175,7 +175,7 @@ def setting(value: object) -> str:
 
 def preview_object(seen: UpdatePreview) -> dict[str, Any]:
     """Return a preview as ``--json`` prints it."""
-    from kernelcup.services.boards.changes import as_json
+    from kernelcup.app.boards.changes import as_json
 
     settings = {
         name: {"old": as_json(old), "new": as_json(new)} for name, (old, new) in seen.settings.items()

@@ -17,7 +17,7 @@ from kernelcup.errors import NotFound
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 
 @with_backend
@@ -62,8 +62,8 @@ def final(
 
 def find(backend: Backend, board: str, device: str) -> Final | None:
     """Return the newest final of one (leaderboard, device), None if there is none to show."""
+    from kernelcup.app.results import finals
     from kernelcup.client.requests import path_of, reader
-    from kernelcup.services.results import finals
 
     def there(api: Api) -> Final | None:
         path = path_of("leaderboards", board, "final")
@@ -77,8 +77,8 @@ def find(backend: Backend, board: str, device: str) -> Final | None:
 
 def start(backend: Backend, board: str, device: str | None, *, top: int | None, again: bool) -> Final:
     """Begin a final, or have one go on that has lost its duel."""
+    from kernelcup.app.results import finals
     from kernelcup.client.requests import path_of, reader
-    from kernelcup.services.results import finals
 
     def here(db: Database) -> Final:
         return finals.start(

@@ -97,10 +97,10 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, q
     Return None if nothing of the task can be run here. Raise ``LaunchError`` or ``TaskTooSlow``.
     """
 
+    from kernelcup.app.boards.local_trial import check_budget, trial_spec
     from kernelcup.cli.show.working import working
     from kernelcup.launchers.local import lint
     from kernelcup.launchers.local.gpu_locks import Slots
-    from kernelcup.services.boards.local_trial import check_budget, trial_spec
     from kernelcup.tasks.loader import load_task
     from kernelcup.tasks.null_report import weigh
 
@@ -133,7 +133,7 @@ def can_run(place: Path, harness: HarnessKind | None) -> bool:
 
 def lacks_gpu(task: Task, settings: Config) -> bool:
     """Return whether a task's own code needs a GPU that this machine does not have."""
-    from kernelcup.services.boards.judgeable import needs_nvcc
+    from kernelcup.app.boards.judgeable import needs_nvcc
 
     return needs_nvcc(task) and wiring.pick_device(settings, None).backend is not Backend.CUDA
 

@@ -17,7 +17,7 @@ from kernelcup.client.requests import path_of, reader
 from kernelcup.domain import OPERATOR
 
 if TYPE_CHECKING:
-    from kernelcup.storage.news.webhooks import Webhook
+    from kernelcup.app.news.queries.webhooks import Webhook
 
 app = typer.Typer(help="Send a leaderboard's news to an https address.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Register a webhook. The secret that verifies its messages is shown only once."""
-    from kernelcup.services.news import webhooks
+    from kernelcup.app.news import webhooks
 
     name = backend.board(board).name
 
@@ -62,8 +62,8 @@ def add(
 @with_backend
 def list_all(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the webhooks of a leaderboard, and whether they work."""
-    from kernelcup.services.news import webhooks
-    from kernelcup.storage.news.webhooks import Webhook
+    from kernelcup.app.news import webhooks
+    from kernelcup.app.news.queries.webhooks import Webhook
 
     name = backend.board(board).name
     found = backend.ask(
@@ -89,7 +89,7 @@ def enable(
     backend: Backend, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False
 ) -> None:
     """Enable a disabled webhook again. Its waiting messages are sent."""
-    from kernelcup.services.news import webhooks
+    from kernelcup.app.news import webhooks
 
     name = backend.board(board).name
     backend.ask(
@@ -105,7 +105,7 @@ def remove(
     backend: Backend, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False
 ) -> None:
     """Remove a webhook and its waiting messages."""
-    from kernelcup.services.news import webhooks
+    from kernelcup.app.news import webhooks
 
     name = backend.board(board).name
     backend.ask(

@@ -11,12 +11,12 @@ from kernelcup.domain import Standing, Task
 from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 
 if TYPE_CHECKING:
+    from kernelcup.app.boards.changes import UpdatePreview
     from kernelcup.client.api import Api
     from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo
     from kernelcup.config.settings import Config
+    from kernelcup.engine.database import Database
     from kernelcup.screen.findings import Screening
-    from kernelcup.services.boards.changes import UpdatePreview
-    from kernelcup.storage.engine.database import Database
 
 T = TypeVar("T")
 

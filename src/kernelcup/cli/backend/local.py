@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from kernelcup.app.boards import boards
+from kernelcup.app.machines.outages import outage_text
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue.estimates import Waiting, waiting_of
+from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
+from kernelcup.app.results import standings
+from kernelcup.app.submissions import submissions as service
+from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
@@ -17,23 +25,15 @@ from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
 from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, Standing, Task
 from kernelcup.errors import Forbidden, NotFound
-from kernelcup.services.boards import boards
-from kernelcup.services.machines.outages import outage_text
-from kernelcup.services.people.user_names import actor_of
-from kernelcup.services.queue.estimates import Waiting, waiting_of
-from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
-from kernelcup.services.results import standings
-from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import SourceTree
 
 if TYPE_CHECKING:
+    from kernelcup.app.boards.changes import UpdatePreview
+    from kernelcup.app.results.leader import Beside
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
+    from kernelcup.engine.database import Database
     from kernelcup.screen.findings import Screening
-    from kernelcup.services.boards.changes import UpdatePreview
-    from kernelcup.services.results.leader import Beside
-    from kernelcup.storage.engine.database import Database
 
 POLL_INTERVAL_S = 0.5
 
@@ -66,7 +66,7 @@ class LocalBackend:
 
     def submit(self, ask: Ask) -> SubmissionInfo:
         """Put a submission into the queue."""
-        from kernelcup.services.submissions.submit import submit
+        from kernelcup.app.submissions.submit import submit
 
         made = submit(
             self._db,
@@ -118,7 +118,7 @@ class LocalBackend:
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
-        from kernelcup.services.results.leader import beside
+        from kernelcup.app.results.leader import beside
 
         view = service.show_submission(self._db, submission_id)
         return submission_info(view, beside(self._db, view))
@@ -140,7 +140,7 @@ class LocalBackend:
 
     def cancel(self, submission_id: int, *, user: str | None) -> int:
         """Cancel the unfinished jobs of a submission."""
-        from kernelcup.services.submissions import withdrawal
+        from kernelcup.app.submissions import withdrawal
 
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
@@ -148,7 +148,7 @@ class LocalBackend:
 
     def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
         """Delete a submission permanently; return False if it was withdrawn from a finished table."""
-        from kernelcup.services.submissions import withdrawal
+        from kernelcup.app.submissions import withdrawal
 
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
@@ -185,7 +185,7 @@ class LocalBackend:
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""
-        from kernelcup.services.submissions.handout import templates_of
+        from kernelcup.app.submissions.handout import templates_of
 
         found = boards.visible_task(self._db, board)
         languages = list(templates_of(found.board, found.task))
@@ -193,13 +193,13 @@ class LocalBackend:
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""
-        from kernelcup.services.submissions.handout import hand_out
+        from kernelcup.app.submissions.handout import hand_out
 
         return hand_out(self._db, board).task
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
-        from kernelcup.services.submissions.handout import templates_of
+        from kernelcup.app.submissions.handout import templates_of
 
         found = boards.visible_task(self._db, board)
         return {
@@ -228,7 +228,7 @@ class LocalBackend:
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""
-        from kernelcup.services.boards import changes
+        from kernelcup.app.boards import changes
 
         return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
 
@@ -236,7 +236,7 @@ class LocalBackend:
         self, update: Update, seen: UpdatePreview, say: Callable[[str], None], *, rejudge: bool, force: bool
     ) -> Changed:
         """Change a leaderboard as previewed."""
-        from kernelcup.services.boards import changes
+        from kernelcup.app.boards import changes
 
         done = changes.update_board(
             self._db,
@@ -251,7 +251,7 @@ class LocalBackend:
         return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)
 
     def _arguments(self, update: Update) -> dict[str, Any]:
-        from kernelcup.services.boards import changes
+        from kernelcup.app.boards import changes
 
         return {
             "task": None if update.task is None else wiring.find_task(update.task),

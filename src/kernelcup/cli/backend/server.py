@@ -22,10 +22,10 @@ from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
 
 if TYPE_CHECKING:
+    from kernelcup.app.boards.changes import UpdatePreview
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
-    from kernelcup.services.boards.changes import UpdatePreview
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class ServerBackend:
 
     def submit(self, ask: Ask) -> SubmissionInfo:
         """Submit exactly once, even if the request is sent again."""
-        from kernelcup.services.submissions.submit import read_tree
+        from kernelcup.app.submissions.submit import read_tree
 
         refuse_user(ask.user)
         return self._api.submit(
@@ -165,7 +165,7 @@ class ServerBackend:
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""
-        from kernelcup.services.boards.boards import check_board_name
+        from kernelcup.app.boards.boards import check_board_name
 
         task = self._api.whole_task(board)
         check_board_name(task.name)  # it may become the name of a folder
@@ -258,8 +258,8 @@ def asked(options: ProfileOptions) -> dict[str, Any]:
 
 def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
     """Read a preview from the server's form."""
-    from kernelcup.services.boards.changes import Affected, UpdatePreview
-    from kernelcup.services.boards.task_diff import CaseChange, FileChange
+    from kernelcup.app.boards.changes import Affected, UpdatePreview
+    from kernelcup.app.boards.task_diff import CaseChange, FileChange
 
     settings = {
         name: tuple(moment(each) if name in MOMENTS else each for each in pair)

@@ -34,7 +34,7 @@ from kernelcup_harness.protocol import (
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 LARGEST_NUMBER = 2**31 - 1
 
@@ -105,7 +105,7 @@ def compare_files(
     task: str, first: str, second: str, device: str | None, *, as_json: bool, config: Path | None
 ) -> None:
     """Compare two files on this machine."""
-    from kernelcup.services.submissions.submit import read_tree
+    from kernelcup.app.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
     chosen = check_device(wiring.pick_device(settings, device), settings)
@@ -131,8 +131,8 @@ def compare_stored(
     backend: base.Backend, db: Database, first: int, second: int, device: str | None, *, as_json: bool
 ) -> None:
     """Compare two submissions of this machine's database, without a queue."""
-    from kernelcup.services.boards import boards
-    from kernelcup.services.results import standings
+    from kernelcup.app.boards import boards
+    from kernelcup.app.results import standings
 
     views = [backend.submission(number) for number in (first, second)]
     names = {view.leaderboard for view in views}
@@ -206,9 +206,9 @@ def measure(
 
     Where that is not possible each is measured by itself, and the intervals of their times are compared.
     """
+    from kernelcup.app.results.final_order import by_scores
     from kernelcup.cli.show import render
     from kernelcup.scoring import score
-    from kernelcup.services.results.final_order import by_scores
     from kernelcup.tasks.job_spec import build_job_spec, placed
 
     spec = build_job_spec(

@@ -16,8 +16,8 @@ from kernelcup.errors import InvalidValue, NotFound
 from kernelcup_harness.protocol import JobSpec, RunReport, StageName, from_json, to_json
 
 if TYPE_CHECKING:
+    from kernelcup.app.results.replay import FoundRun
     from kernelcup.client.api import Api
-    from kernelcup.services.results.replay import FoundRun
 
 STAGES = ("test", "benchmark", "ranked")
 
@@ -66,8 +66,8 @@ def replay(
 
     Exit codes as for `kernelcup run`.
     """
+    from kernelcup.app.results.replay import find_run, replay_job
     from kernelcup.cli.show.working import working
-    from kernelcup.services.results.replay import find_run, replay_job
 
     if twin and input_number is None:
         raise InvalidValue("--twin: name its input with --input")
@@ -101,8 +101,8 @@ def replay(
 
 def find_there(api: Api, run_id: int) -> FoundRun:
     """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
+    from kernelcup.app.results.replay import FoundRun
     from kernelcup.client.requests import path_of
-    from kernelcup.services.results.replay import FoundRun
 
     report, name, task_hash, submission, device = api.ask(
         lambda body: (

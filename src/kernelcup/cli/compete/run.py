@@ -78,7 +78,7 @@ def run(
 
     The exit code is that of the verdict, 0 for accepted; `kernelcup --help` lists all.
     """
-    from kernelcup.services.submissions.submit import read_tree
+    from kernelcup.app.submissions.submit import read_tree
 
     settings = wiring.load_config(config)
     chosen = wiring.pick_device(settings, device)
@@ -150,8 +150,8 @@ def judge(
 
 def check_as_submitted(code: SourceTree, task: Task, harness: HarnessKind | None = None) -> None:
     """Raise the error for which any leaderboard with that task would refuse the files."""
-    from kernelcup.services.submissions.admission import check_file_type
-    from kernelcup.services.submissions.directives import parse_directives
+    from kernelcup.app.submissions.admission import check_file_type
+    from kernelcup.app.submissions.directives import parse_directives
 
     parse_directives(code.code)
     check_file_type(code.entry, task.accepted(harness or task.harness))

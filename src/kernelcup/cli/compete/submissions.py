@@ -324,7 +324,7 @@ def listed_job(backend: Backend, number: int, device: str | None) -> tuple[JobIn
 
 def content(backend: Backend, job: JobInfo, name: str) -> bytes:
     """Return a file of a run."""
-    from kernelcup.services.results import profile_files
+    from kernelcup.app.results import profile_files
 
     report, run = job.report, job.run
     assert report is not None

@@ -58,7 +58,7 @@ def submit(
     server this machine judges it now, or, with --no-wait, `kernelcup serve` does. Exit codes as for
     `kernelcup run`; with several devices, that of the first verdict that is not accepted.
     """
-    from kernelcup.services.submissions.submit import read_tree
+    from kernelcup.app.submissions.submit import read_tree
 
     name, content = wiring.read_submission(file)
     warn_near_misses(read_tree(name, content).code)
@@ -96,7 +96,7 @@ def submit(
 
 def warn_near_misses(code: str) -> None:
     """Warn on stderr about comments that look like a directive but are not read as one."""
-    from kernelcup.services.submissions.directives import near_misses
+    from kernelcup.app.submissions.directives import near_misses
 
     for text in near_misses(code):
         typer.echo(plain(f"warning: {text}"), err=True)

@@ -16,7 +16,7 @@ from kernelcup.errors import ConfigError, Conflict, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 app = typer.Typer(help="Bring the database up to date, back it up, restore it.", no_args_is_help=True)
 
@@ -27,7 +27,7 @@ def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 
     Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
     """
-    from kernelcup.storage.engine import migrate
+    from kernelcup.engine import migrate
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
         before = migrate.current_revision(db)
@@ -72,7 +72,7 @@ def state_of(settings: Config) -> str:
         ConfigError, StorageUnavailable: `kernelcup serve` could not use it.
     """
 
-    from kernelcup.storage.engine import migrate
+    from kernelcup.engine import migrate
 
     missing = missing_file(settings.database_url)
     if missing is not None:
@@ -99,7 +99,7 @@ def backup(
     config: ConfigOption = None,
 ) -> None:
     """Write a copy of the database to FILE. The service may keep running."""
-    from kernelcup.storage.engine import backups
+    from kernelcup.engine import backups
 
     settings = wiring.load_config(config)
     check_is_there(settings.database_url)
@@ -123,7 +123,7 @@ def restore(
     The command refuses while a server uses the database: what it stores would be lost or mixed in. A
     database that is not empty is replaced only with --yes.
     """
-    from kernelcup.storage.engine import backups, migrate
+    from kernelcup.engine import backups, migrate
 
     with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
         check_idle(db)
@@ -139,8 +139,8 @@ def restore(
 def check_idle(db: Database) -> None:
     """Raise ``Conflict`` while a server works with the database."""
 
-    from kernelcup.services.machines import dispatchers
-    from kernelcup.storage.engine import migrate
+    from kernelcup.app.machines import dispatchers
+    from kernelcup.engine import migrate
 
     if migrate.current_revision(db) != migrate.newest_revision():
         return  # another version's, or empty: no server of this version uses it

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelcup.config.settings import Config
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
 # Leaderboard, user, and one of the task's files; GPU-only submissions are too slow to interpret.
 ENTRIES = (
@@ -84,10 +84,10 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
 
     import structlog
 
+    from kernelcup.app.people import tokens
+    from kernelcup.app.submissions.submissions import list_submissions
     from kernelcup.http.state import Platform
     from kernelcup.http.static_site import write_site
-    from kernelcup.services.people import tokens
-    from kernelcup.services.submissions.submissions import list_submissions
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     platform = Platform(db=db, config=settings, secret=secrets.token_hex())
@@ -145,7 +145,7 @@ def clear(folder: Path) -> None:
 
 def make_boards(db: Database, settings: Config, device: Device) -> None:
     """Make both leaderboards."""
-    from kernelcup.services.boards.boards import create_board
+    from kernelcup.app.boards.boards import create_board
 
     for name in BOARDS:
         create_board(
@@ -161,9 +161,9 @@ def make_boards(db: Database, settings: Config, device: Device) -> None:
 
 def compete(out: Console, db: Database, settings: Config, device: Device) -> Submission:
     """Submit and judge everything; return a submission that is wrong."""
+    from kernelcup.app.queue.progress import JobFinished, JobProgress, JobStarted, Progress
+    from kernelcup.app.submissions.submit import submit
     from kernelcup.cli.show import render
-    from kernelcup.services.queue.progress import JobFinished, JobProgress, JobStarted, Progress
-    from kernelcup.services.submissions.submit import submit
     from kernelcup.tasks.shipped import shipped_tasks
 
     entries = [entry for entry in ENTRIES if device.backend is Backend.CUDA or not entry[3]]
@@ -206,10 +206,10 @@ def title(submission: Submission) -> str:
 
 def show_results(out: Console, db: Database, device: Device, wrong: Submission) -> None:
     """Print both standings and the report of the wrong submission."""
+    from kernelcup.app.boards.boards import get_board
+    from kernelcup.app.results.standings import standings
+    from kernelcup.app.submissions.submissions import show_submission
     from kernelcup.cli.show import ranking, render
-    from kernelcup.services.boards.boards import get_board
-    from kernelcup.services.results.standings import standings
-    from kernelcup.services.submissions.submissions import show_submission
 
     for name in BOARDS:
         out.print()

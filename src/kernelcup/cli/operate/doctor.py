@@ -161,7 +161,7 @@ def gpu(config: Config) -> CheckResult:
 
 def clocks(config: Config) -> CheckResult:
     """By which clock each device times what the standard harness judges."""
-    from kernelcup.services.machines.device_clocks import misnamed
+    from kernelcup.app.machines.device_clocks import misnamed
 
     with suppress(KernelCupError, OSError), wiring.open_database(config) as db:
         if faults := misnamed(db, config.devices):
@@ -232,7 +232,7 @@ def sandbox() -> CheckResult:
 
 def database(config: Config) -> CheckResult:
     """The database and its schema."""
-    from kernelcup.storage.engine.migrate import current_revision
+    from kernelcup.engine.migrate import current_revision
 
     try:
         with wiring.open_database(config) as db:
@@ -244,7 +244,7 @@ def database(config: Config) -> CheckResult:
 
 def levels(config: Config) -> CheckResult:
     """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
-    from kernelcup.services.boards.boards import list_boards, without_gpu_of
+    from kernelcup.app.boards.boards import list_boards, without_gpu_of
 
     try:
         with wiring.open_database(config) as db:
@@ -266,7 +266,7 @@ def levels(config: Config) -> CheckResult:
 
 def out_of_service(config: Config) -> CheckResult:
     """The GPUs that failed their checks, on all machines of this database."""
-    from kernelcup.services.machines.outages import outage_text, outages
+    from kernelcup.app.machines.outages import outage_text, outages
 
     try:
         with wiring.open_database(config) as db:

@@ -57,11 +57,11 @@ def agent(
     from kernelcup.agent.calibration_book import PUBLISH_EVERY, ServiceBook
     from kernelcup.agent.connection import Connection
     from kernelcup.agent.harnesses import Harnesses
+    from kernelcup.app.machines.calibrations import Calibrations
+    from kernelcup.app.queue.dispatcher import utc_now
     from kernelcup.client.transport import Client
     from kernelcup.launchers.bundle import harness_hash
     from kernelcup.launchers.machine_facts import facts_here
-    from kernelcup.services.machines.calibrations import Calibrations
-    from kernelcup.services.queue.dispatcher import utc_now
 
     if not token:
         raise InvalidValue(f"--token (or {TOKEN}): expected the machine's token")

@@ -22,11 +22,11 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue, KernelCupError, StorageUnavailable
 
 if TYPE_CHECKING:
+    from kernelcup.app.queue.progress import Progress
     from kernelcup.config.settings import Config
+    from kernelcup.engine.database import Database
     from kernelcup.http.server import WebServer, Workers
     from kernelcup.http.state import Platform
-    from kernelcup.services.queue.progress import Progress
-    from kernelcup.storage.engine.database import Database
 
 WATCH_S = 1.0
 CHECK_IN_S = 15.0
@@ -135,8 +135,8 @@ class Service:
 
     def _check_in_until_stopped(self) -> None:
         """Record that a server without a judge uses the database, so that no backup is restored meanwhile."""
-        from kernelcup.services.machines import dispatchers
-        from kernelcup.services.machines.process_identity import current_owner
+        from kernelcup.app.machines import dispatchers
+        from kernelcup.app.machines.process_identity import current_owner
 
         owner, began = current_owner(), datetime.now(UTC)
         while not self._stop.is_set():
@@ -179,10 +179,10 @@ class Service:
 
     def _open_newsroom(self, parts: contextlib.ExitStack) -> None:
 
+        from kernelcup.app.news.delivery import Postman
+        from kernelcup.app.news.newsroom import Newsroom
+        from kernelcup.app.queue.dispatcher import utc_now
         from kernelcup.http.outgoing import HttpSender
-        from kernelcup.services.news.delivery import Postman
-        from kernelcup.services.news.newsroom import Newsroom
-        from kernelcup.services.queue.dispatcher import utc_now
 
         postman = Postman(
             db=self._db,
@@ -241,7 +241,7 @@ class Service:
 
 def open_for_http(settings: Config) -> Database:
     """Return the database for HTTP requests."""
-    from kernelcup.storage.engine.database import Database
+    from kernelcup.engine.database import Database
 
     files = wiring.files_of(settings)
     return Database.open(settings.database_url, patience_s=HTTP_PATIENCE_S, files=files)
@@ -294,7 +294,7 @@ def offer_sign_in(settings: Config, db: Database, url: str) -> None:
 
     Where others reach the server too, say which command prints it: what is printed here may go to a log.
     """
-    from kernelcup.services.people import login_links
+    from kernelcup.app.people import login_links
 
     if settings.signin:
         return
@@ -334,7 +334,7 @@ def log(progress: Progress) -> None:
 
 def step_text(progress: Progress) -> str | None:
     """Describe a step; None if it is not worth a line."""
-    from kernelcup.services.queue import progress as steps
+    from kernelcup.app.queue import progress as steps
 
     match progress:
         case steps.JobStarted():

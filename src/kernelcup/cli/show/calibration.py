@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernelcup_harness.protocol import to_json
 
 if TYPE_CHECKING:
-    from kernelcup.storage.machines.calibrations import CalibrationRecord
+    from kernelcup.app.machines.queries.calibrations import CalibrationRecord
 
 RIGHT = ("copy GB/s", "read GB/s", "launch us", "canary us", "C")
 

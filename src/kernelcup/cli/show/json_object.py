@@ -8,7 +8,7 @@ from typing import Any
 
 def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
     """Return a value's attributes and extra fields as the object that ``--json`` prints."""
-    from kernelcup.services.boards.changes import as_json
+    from kernelcup.app.boards.changes import as_json
 
     facts = {name: getattr(value, name) for name in names} | more
     return {name: dict(each) if isinstance(each, Mapping) else as_json(each) for name, each in facts.items()}

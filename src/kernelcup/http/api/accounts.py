@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
+from kernelcup.app.people import accounts, audit_log, login_links, tokens
+from kernelcup.app.people.accounts import User
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
 from kernelcup.http.api.forms import Done, Form, Page, Reason, Shown
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.people import accounts, audit_log, login_links, tokens
-from kernelcup.services.people.accounts import User
 
 router = APIRouter(route_class=ApiRoute)
 

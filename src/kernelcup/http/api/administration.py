@@ -8,15 +8,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from kernelcup.app import stats
+from kernelcup.app.boards.changes import KEEP
+from kernelcup.app.boards.problem_sync import SyncOptions
+from kernelcup.app.results import rejudge, reviews
 from kernelcup.http.api.forms import Form, Moment, Page
 from kernelcup.http.api.leaderboards import Ending
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.syncing import sync_aside
-from kernelcup.services import stats
-from kernelcup.services.boards.changes import KEEP
-from kernelcup.services.boards.problem_sync import SyncOptions
-from kernelcup.services.results import rejudge, reviews
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(tags=["administration"], route_class=ApiRoute)

@@ -14,6 +14,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.responses import FileResponse
 
+from kernelcup.app.machines import agents
+from kernelcup.app.machines.agents import Machine
 from kernelcup.errors import InvalidValue, NotFound, SignInNeeded
 from kernelcup.http.api.forms import Form, Shown
 from kernelcup.http.auth import bearer
@@ -23,8 +25,6 @@ from kernelcup.http.middleware import API, allow_body
 from kernelcup.http.state import Platform
 from kernelcup.launchers.bundle import kept_bundle
 from kernelcup.launchers.outcomes import LARGEST_REPORT_BYTES
-from kernelcup.services.machines import agents
-from kernelcup.services.machines.agents import Machine
 from kernelcup_harness.protocol import ProtocolError, from_json, to_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
+from kernelcup.app.results import comparisons
+from kernelcup.app.results.comparisons import Comparison
 from kernelcup.http.api.forms import Form
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.results import comparisons
-from kernelcup.services.results.comparisons import Comparison
 from kernelcup_harness.protocol import to_json
 
 router = APIRouter(prefix="/compare", tags=["comparisons"], route_class=ApiRoute)

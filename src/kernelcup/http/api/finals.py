@@ -8,13 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from kernelcup.app.results import finals
 from kernelcup.domain import Compared, Final
 from kernelcup.errors import NotFound
 from kernelcup.http.api.forms import Form
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.route import ApiRoute
 from kernelcup.reporting.finals import as_object
-from kernelcup.services.results import finals
 
 router = APIRouter(prefix="/leaderboards/{name}/final", tags=["finals"], route_class=ApiRoute)
 

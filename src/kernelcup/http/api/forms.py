@@ -17,12 +17,12 @@ from pydantic import (
     model_validator,
 )
 
+from kernelcup.app.boards.boards import VisibleTask
+from kernelcup.app.submissions.handout import HandedOut, templates_of
+from kernelcup.app.submissions.queries.events import Event
 from kernelcup.domain import SETTING_TYPES
 from kernelcup.errors import InvalidFiles, InvalidValue
 from kernelcup.http.api.profile_form import ProfileIn
-from kernelcup.services.boards.boards import VisibleTask
-from kernelcup.services.submissions.handout import HandedOut, templates_of
-from kernelcup.storage.submissions.events import Event
 from kernelcup.tasks.sources.submitted import ZIP_NAME, pack_texts
 from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 

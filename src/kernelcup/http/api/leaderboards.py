@@ -11,6 +11,13 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from pydantic import BeforeValidator, Field, Json, create_model
 
+from kernelcup.app import access
+from kernelcup.app.boards import boards, changes
+from kernelcup.app.boards.changes import BoardChanges
+from kernelcup.app.boards.deadlines import parse_end, parse_opening
+from kernelcup.app.boards.judging import MadeBoard
+from kernelcup.app.boards.upload import load_upload
+from kernelcup.app.results import freezes, rejudge
 from kernelcup.domain import SETTING_TYPES, Actor, BoardSettings, Role, Scope, Task
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import forms
@@ -18,13 +25,6 @@ from kernelcup.http.api.forms import CreatedOut, Done, LeaderboardOut, Moment, P
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.state import Platform
-from kernelcup.services import access
-from kernelcup.services.boards import boards, changes
-from kernelcup.services.boards.changes import BoardChanges
-from kernelcup.services.boards.deadlines import parse_end, parse_opening
-from kernelcup.services.boards.judging import MadeBoard
-from kernelcup.services.boards.upload import load_upload
-from kernelcup.services.results import freezes, rejudge
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/leaderboards", tags=["leaderboards"], route_class=ApiRoute)

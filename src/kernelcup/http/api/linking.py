@@ -7,6 +7,9 @@ from datetime import datetime
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from kernelcup.app import access
+from kernelcup.app.people import account_linking
+from kernelcup.app.people.queries.identities import Identity
 from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
@@ -14,9 +17,6 @@ from kernelcup.http.api.forms import Done, Form
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.throttle import throttled_by
-from kernelcup.services import access
-from kernelcup.services.people import account_linking
-from kernelcup.storage.people.identities import Identity
 
 router = APIRouter(tags=["account"], route_class=ApiRoute)
 

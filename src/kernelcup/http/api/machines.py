@@ -7,10 +7,10 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from kernelcup.app.machines import agreement, machines, reservations
 from kernelcup.http.api.forms import Form, Moment, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.machines import agreement, machines, reservations
 
 router = APIRouter(tags=["machines"], route_class=ApiRoute)
 

@@ -8,14 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from kernelcup.app.news import stream, webhooks
+from kernelcup.app.news.queries.news import NewsKind
+from kernelcup.app.news.stream import Addressed
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http.api import forms
 from kernelcup.http.api.forms import Done, Page, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.news import stream, webhooks
-from kernelcup.services.news.stream import Addressed
-from kernelcup.storage.news.news import NewsKind
 
 router = APIRouter(tags=["news"], route_class=ApiRoute)
 

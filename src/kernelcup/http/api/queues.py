@@ -6,13 +6,13 @@ from datetime import datetime
 
 from fastapi import APIRouter
 
+from kernelcup.app import access
+from kernelcup.app.machines import outages
+from kernelcup.app.queue.estimates import queue_status
 from kernelcup.domain import Role, Scope
 from kernelcup.http.api.forms import QueueOut, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services import access
-from kernelcup.services.machines import outages
-from kernelcup.services.queue.estimates import queue_status
 
 router = APIRouter(tags=["queue"], route_class=ApiRoute)
 

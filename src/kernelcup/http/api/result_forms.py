@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from kernelcup import scoring
+from kernelcup.app.queue.estimates import Waiting
+from kernelcup.app.results.leader import Beside
+from kernelcup.app.results.runs import ShownRun
+from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.domain import DuelOutcome, RankedBy, Standing, Submission
 from kernelcup.http.api.forms import Shown
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import as_objects
-from kernelcup.services.queue.estimates import Waiting
-from kernelcup.services.results.leader import Beside
-from kernelcup.services.results.runs import ShownRun
-from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Mode, to_json
 
 

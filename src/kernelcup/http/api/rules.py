@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from kernelcup.app.boards import late_exceptions, membership
+from kernelcup.app.rules import limits, pauses
 from kernelcup.http.api.forms import Done, Form, Reason, Until
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.boards import late_exceptions, membership
-from kernelcup.services.rules import limits, pauses
 
 router = APIRouter(tags=["rules"], route_class=ApiRoute)
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
+from kernelcup.app.results import profile_files
+from kernelcup.app.results.runs import show_run
 from kernelcup.domain import Run
 from kernelcup.errors import NotFound
 from kernelcup.http.api.result_forms import RunOut
 from kernelcup.http.dependencies import ActorDep, Db, Number
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.results import profile_files
-from kernelcup.services.results.runs import show_run
 from kernelcup_harness.protocol import dumps
 
 BINARY = "application/octet-stream"

@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from kernelcup.app.results import finals, freezes, standings
 from kernelcup.http.api.finals import FinalOut
 from kernelcup.http.api.forms import Page
 from kernelcup.http.api.result_forms import StandingOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.results import finals, freezes, standings
 
 router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"], route_class=ApiRoute)
 

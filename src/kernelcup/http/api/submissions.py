@@ -9,6 +9,11 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
+from kernelcup.app.queue import estimates
+from kernelcup.app.results.leader import beside
+from kernelcup.app.submissions import events, withdrawal
+from kernelcup.app.submissions import submissions as service
+from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http import auth
 from kernelcup.http.api.forms import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
@@ -17,11 +22,6 @@ from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number,
 from kernelcup.http.events import stream as live
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.throttle import watcher_of
-from kernelcup.services.queue import estimates
-from kernelcup.services.results.leader import beside
-from kernelcup.services.submissions import events, withdrawal
-from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions.submit import submit
 from kernelcup.tasks.sources.submitted import pack_texts
 
 router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=ApiRoute)

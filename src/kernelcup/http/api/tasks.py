@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
+from kernelcup.app.boards import boards
+from kernelcup.app.submissions.handout import hand_out
 from kernelcup.domain import Language
 from kernelcup.errors import NotFound
 from kernelcup.http.api.forms import TEXT, DefinitionOut, FileOut, TaskOut
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.boards import boards
-from kernelcup.services.submissions.handout import hand_out
 from kernelcup.tasks.public_code import judging_code, our_code
 from kernelcup.tasks.starter import find_template
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BeforeValidator, Field
 
+from kernelcup.app.results import docket
+from kernelcup.app.status import DeviceState, IncidentKind, read_status
 from kernelcup.http.api.forms import Page, QueueOut, Shown
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.results import docket
-from kernelcup.services.status import DeviceState, IncidentKind, read_status
 
 router = APIRouter(tags=["trust"], route_class=ApiRoute)
 

@@ -11,8 +11,8 @@ from functools import partial
 
 from anyio import to_thread
 
-from kernelcup.services.machines.agents import Errand, Waiting
-from kernelcup.services.machines.call_watch import CallWatch
+from kernelcup.app.machines.agents import Errand, Waiting
+from kernelcup.app.machines.call_watch import CallWatch
 
 LONGEST_WAIT_S = 25.0
 """Shorter than the patience of usual proxies, and than the time after which a silent machine is down."""

@@ -12,10 +12,10 @@ from datetime import datetime
 
 from anyio import to_thread
 
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.queries.events import Event
+from kernelcup.engine.database import Database
 from kernelcup.errors import RateLimited, StorageUnavailable
-from kernelcup.services.submissions import events
-from kernelcup.storage.engine.database import Database
-from kernelcup.storage.submissions.events import Event
 
 POLL_S = 0.25
 PAGE = 2000

@@ -10,14 +10,14 @@ from typing import Any
 
 from anyio import to_thread
 
+from kernelcup.app.queue import estimates
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.queries.events import Event
+from kernelcup.app.submissions.submissions import has_ended
 from kernelcup.errors import UserError
 from kernelcup.http.api.forms import EventOut
 from kernelcup.http.api.result_forms import WaitingOut
 from kernelcup.http.state import Platform
-from kernelcup.services.queue import estimates
-from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import has_ended
-from kernelcup.storage.submissions.events import Event
 
 PING_S = 15
 """Interval of keep-alive messages: proxies close silent streams."""

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.boards import membership
+from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue, SignInNeeded, UserError
 from kernelcup.http import auth
@@ -16,8 +18,6 @@ from kernelcup.http.pages import csrf
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
-from kernelcup.services.boards import membership
-from kernelcup.services.people import account_linking, accounts, login_links, tokens
 
 router = APIRouter(route_class=PageRoute)
 

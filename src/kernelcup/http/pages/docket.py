@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from kernelcup.app.results import docket
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.results import docket
 
 router = APIRouter(route_class=PageRoute)
 

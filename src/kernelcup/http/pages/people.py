@@ -7,15 +7,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kernelcup.app.boards import boards, visibility
+from kernelcup.app.results.profile import show_profile
+from kernelcup.app.submissions.submissions import JobView, SubmissionView, list_views
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import remark
-from kernelcup.services.boards import boards, visibility
-from kernelcup.services.results.profile import show_profile
-from kernelcup.services.submissions.submissions import JobView, SubmissionView, list_views
 
 router = APIRouter(route_class=PageRoute)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from kernelcup.app.queue.estimates import DeviceQueue, queue_status
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.queue.estimates import DeviceQueue, queue_status
 
 router = APIRouter(route_class=PageRoute)
 

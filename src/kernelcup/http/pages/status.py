@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from kernelcup.app.status import LOOKS_BACK, read_status
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.status import LOOKS_BACK, read_status
 
 router = APIRouter(route_class=PageRoute)
 

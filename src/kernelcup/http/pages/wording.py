@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from kernelcup.app.results.duel_list import ShownDuel
+from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.config.sign_in import title_of
 from kernelcup.domain import (
     JobState,
@@ -17,8 +19,6 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.reporting.phrases import code_rule, cpu_rule, duel_remark, duel_sentence, remark, trust_text
-from kernelcup.services.results.duel_list import ShownDuel
-from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
 
 ERROR_TITLES = {

@@ -9,6 +9,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field
 
+from kernelcup.app import stats
+from kernelcup.app.boards import boards
+from kernelcup.app.boards import changes as board_changes
+from kernelcup.app.boards.changes import BoardChanges
+from kernelcup.app.people import accounts
+from kernelcup.app.rules import limits, pauses
+from kernelcup.app.rules.queries.limits import Limit
+from kernelcup.app.submissions import submissions as service
+from kernelcup.app.submissions import withdrawal
 from kernelcup.domain import Actor, Visibility
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.api.forms import Body
@@ -17,15 +26,6 @@ from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.figures import figures
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
-from kernelcup.services import stats
-from kernelcup.services.boards import boards
-from kernelcup.services.boards import changes as board_changes
-from kernelcup.services.boards.changes import BoardChanges
-from kernelcup.services.people import accounts
-from kernelcup.services.rules import limits, pauses
-from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions import withdrawal
-from kernelcup.storage.rules.limits import Limit
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 

@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import Depends, Header, HTTPException, Request
 from fastapi.dependencies.models import Dependant
 
+from kernelcup.app import access
+from kernelcup.app.people import tokens
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.state import Platform
-from kernelcup.services import access
-from kernelcup.services.people import tokens
 
 HOW = "run `kernelcup login --popcorn`, which writes it to ~/.popcorn.yaml"
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from kernelcup.app.submissions.submissions import JobView
 from kernelcup.domain import JobState, Run
-from kernelcup.services.submissions.submissions import JobView
 from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
 
 LONGEST_MESSAGE = 2000

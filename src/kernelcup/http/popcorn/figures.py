@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kernelcup.services.stats import Stats
+from kernelcup.app.stats import Stats
 
 _DURATION = TypeAdapter(timedelta)
 

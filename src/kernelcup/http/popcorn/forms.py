@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from kernelcup.app.queue.estimates import Waiting
+from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.domain import PUT_ASIDE, Job, JobState, Run
 from kernelcup.http.popcorn.failures import summary
-from kernelcup.services.queue.estimates import Waiting
-from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Mode, StageName, Verdict
 
 SERVICE = "KernelCup"

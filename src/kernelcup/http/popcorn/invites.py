@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
+from kernelcup.app.boards import boards, membership
+from kernelcup.app.boards.queries.invites import Invite
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.services.boards import boards, membership
-from kernelcup.storage.boards.invites import Invite
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from kernelcup.app.boards import boards
+from kernelcup.app.boards.boards import VisibleTask
+from kernelcup.app.results import standings
 from kernelcup.domain import Leaderboard, RankedBy, Standing
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn import forms
@@ -13,9 +16,6 @@ from kernelcup.http.popcorn.auth import Visitor
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page
 from kernelcup.reporting.phrases import UNTIMED, UPPER_END, trust_text, unranked
-from kernelcup.services.boards import boards
-from kernelcup.services.boards.boards import VisibleTask
-from kernelcup.services.results import standings
 
 router = APIRouter(route_class=PopcornRoute)
 

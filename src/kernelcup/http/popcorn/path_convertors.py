@@ -6,7 +6,7 @@ import re
 
 from starlette.convertors import Convertor, register_url_convertor
 
-from kernelcup.services.boards.boards import RESERVED_NAMES
+from kernelcup.app.boards.boards import RESERVED_NAMES
 
 
 class BoardConvertor(Convertor[str]):

@@ -10,6 +10,11 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
+from kernelcup.app.boards import boards
+from kernelcup.app.boards import changes as board_changes
+from kernelcup.app.boards.changes import BoardChanges
+from kernelcup.app.boards.judging import MadeBoard
+from kernelcup.app.boards.problem_sync import SyncOptions
 from kernelcup.domain import Actor, BoardSettings, Task, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.forms import Body
@@ -18,11 +23,6 @@ from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.state import Platform
 from kernelcup.http.syncing import sync_aside
-from kernelcup.services.boards import boards
-from kernelcup.services.boards import changes as board_changes
-from kernelcup.services.boards.changes import BoardChanges
-from kernelcup.services.boards.judging import MadeBoard
-from kernelcup.services.boards.problem_sync import SyncOptions
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import HarnessKind
 

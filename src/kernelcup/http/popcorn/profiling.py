@@ -10,6 +10,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from sse_starlette import EventSourceResponse
 
+from kernelcup.app.boards.boards import get_board
+from kernelcup.app.queue import estimates
+from kernelcup.app.submissions.submissions import SubmissionView, show_submission
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
 from kernelcup.http.popcorn.auth import Caller
@@ -21,9 +24,6 @@ from kernelcup.http.popcorn.streaming import followed
 from kernelcup.http.popcorn.submitting import take
 from kernelcup.http.throttle import watcher_of
 from kernelcup.reporting.bottlenecks import explain
-from kernelcup.services.boards.boards import get_board
-from kernelcup.services.queue import estimates
-from kernelcup.services.submissions.submissions import SubmissionView, show_submission
 from kernelcup_harness.protocol import CaseResult, Mode, ProfileOptions, RunReport, StageName
 
 router = APIRouter(route_class=PopcornRoute)

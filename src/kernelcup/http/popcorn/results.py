@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from kernelcup.app.results import profile_files
+from kernelcup.app.submissions.redaction import was_ranked
+from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.domain import JobState, Run
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import Db
@@ -21,9 +24,6 @@ from kernelcup.reporting import columns
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import lessons
 from kernelcup.reporting.phrases import trust_text
-from kernelcup.services.results import profile_files
-from kernelcup.services.submissions.redaction import was_ranked
-from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import (
     CaseResult,
     HarnessKind,

@@ -20,6 +20,8 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import Scope
 
+from kernelcup.app.results.leader import beside
+from kernelcup.app.submissions.submissions import SubmissionView, check_follows, show_submission
 from kernelcup.domain import Actor
 from kernelcup.errors import KernelCupError
 from kernelcup.http.dependencies import Db, Now, PlatformDep
@@ -32,8 +34,6 @@ from kernelcup.http.popcorn.results import full_result, is_result, report_text
 from kernelcup.http.popcorn.submitting import take
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
-from kernelcup.services.results.leader import beside
-from kernelcup.services.submissions.submissions import SubmissionView, check_follows, show_submission
 from kernelcup_harness.protocol import Mode
 
 

@@ -7,6 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field
 
+from kernelcup.app import access
+from kernelcup.app.boards import membership
+from kernelcup.app.queue import estimates
+from kernelcup.app.submissions import submissions as service
+from kernelcup.app.submissions import withdrawal
 from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
 from kernelcup.http.api.forms import Body
@@ -14,11 +19,6 @@ from kernelcup.http.dependencies import Db, Now, Number
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Caller
 from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.services import access
-from kernelcup.services.boards import membership
-from kernelcup.services.queue import estimates
-from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions import withdrawal
 
 router = APIRouter(prefix="/user", route_class=PopcornRoute)
 

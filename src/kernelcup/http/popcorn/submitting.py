@@ -6,6 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter, Response, UploadFile
 
+from kernelcup.app import access
+from kernelcup.app.queue import estimates
+from kernelcup.app.submissions.submissions import SubmissionView, show_submission
+from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import Actor, Scope, Submission
 from kernelcup.http.dependencies import Now, PlatformDep
 from kernelcup.http.popcorn import forms
@@ -13,10 +17,6 @@ from kernelcup.http.popcorn.auth import Caller, WebId
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
 from kernelcup.http.state import Platform
-from kernelcup.services import access
-from kernelcup.services.queue import estimates
-from kernelcup.services.submissions.submissions import SubmissionView, show_submission
-from kernelcup.services.submissions.submit import submit
 from kernelcup_harness.protocol import Mode, ProfileOptions
 
 router = APIRouter(route_class=PopcornRoute)

@@ -7,12 +7,12 @@ from typing import Literal
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
+from kernelcup.app.people import device_login
 from kernelcup.domain import Scope
 from kernelcup.errors import SignInDenied, SignInExpired, SignInPending, SlowDown, UserError
 from kernelcup.http.api.forms import Form
 from kernelcup.http.dependencies import PlatformDep
 from kernelcup.http.throttle import address_of, throttled
-from kernelcup.services.people import device_login
 
 router = APIRouter(prefix="/auth/device", tags=["sign-in"])
 

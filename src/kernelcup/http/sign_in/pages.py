@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.boards import membership
+from kernelcup.app.people import accounts, device_login, login_links, tokens
 from kernelcup.config.sign_in import SignInProvider
 from kernelcup.domain import NOBODY, Actor, Role
 from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded, UserError
@@ -24,8 +26,6 @@ from kernelcup.http.sign_in import device_flow as sign_in_api
 from kernelcup.http.sign_in import oauth
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import throttled
-from kernelcup.services.boards import membership
-from kernelcup.services.people import accounts, device_login, login_links, tokens
 
 HOME = "/auth/login"
 NEXT, LINKING = "next", "linking"

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kernelcup.app.people import audit_log
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.people import audit_log
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

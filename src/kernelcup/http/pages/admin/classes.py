@@ -10,7 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.boards import boards, membership
+from kernelcup.app.results.class_progress import MemberProgress, progress_of
 from kernelcup.domain import Actor
+from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
@@ -18,9 +21,6 @@ from kernelcup.http.pages.admin.forms import Fields, list_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.boards import boards, membership
-from kernelcup.services.results.class_progress import MemberProgress, progress_of
-from kernelcup.storage.engine.database import Database
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 

@@ -7,17 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app import access
+from kernelcup.app.machines import calibrations, machines, outages, reservations
+from kernelcup.app.queue.estimates import queue_status
+from kernelcup.app.rules import pauses
+from kernelcup.app.rules.queries.pauses import PauseScope
 from kernelcup.domain import Role, Scope
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access
-from kernelcup.services.machines import calibrations, machines, outages, reservations
-from kernelcup.services.queue.estimates import queue_status
-from kernelcup.services.rules import pauses
-from kernelcup.storage.rules.pauses import PauseScope
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kernelcup.app.stats import stats
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.stats import stats
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

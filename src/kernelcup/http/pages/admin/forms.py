@@ -13,12 +13,12 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
+from kernelcup.app.boards.changes import BoardChanges
+from kernelcup.app.boards.deadlines import parse_opening
+from kernelcup.app.boards.upload import load_upload
 from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.leaderboards import MAY_BE_ABSENT, SettingsIn
-from kernelcup.services.boards.changes import BoardChanges
-from kernelcup.services.boards.deadlines import parse_opening
-from kernelcup.services.boards.upload import load_upload
 from kernelcup_harness.protocol import HarnessKind
 
 CHOICES: Mapping[str, tuple[str, ...]] = {

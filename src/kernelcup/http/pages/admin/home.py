@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from kernelcup.app import access
+from kernelcup.app.boards import boards
+from kernelcup.app.results import reviews
+from kernelcup.app.rules import pauses
 from kernelcup.domain import Role, Scope
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.admin.new_boards import shipped_choices
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access
-from kernelcup.services.boards import boards
-from kernelcup.services.results import reviews
-from kernelcup.services.rules import pauses
 
 router = APIRouter(route_class=PageRoute)
 

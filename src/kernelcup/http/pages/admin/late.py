@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.boards import boards, late_exceptions
+from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.boards import boards, late_exceptions
-from kernelcup.services.boards.deadlines import parse_deadline
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 

@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.boards import boards
+from kernelcup.app.rules import limits
+from kernelcup.app.rules.queries.limits import ModeGroup
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.boards import boards
-from kernelcup.services.rules import limits
-from kernelcup.storage.rules.limits import ModeGroup
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

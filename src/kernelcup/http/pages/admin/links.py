@@ -10,6 +10,10 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app import access
+from kernelcup.app.boards import boards, membership
+from kernelcup.app.people import login_links
+from kernelcup.app.people.login_links import LoginLink
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http import auth
@@ -18,10 +22,6 @@ from kernelcup.http.pages.admin.forms import Fields, list_of, text_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
-from kernelcup.services import access
-from kernelcup.services.boards import boards, membership
-from kernelcup.services.people import login_links
-from kernelcup.services.people.login_links import LoginLink
 
 router = APIRouter(prefix="/admin/links", route_class=PageRoute)
 

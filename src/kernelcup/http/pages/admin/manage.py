@@ -8,6 +8,14 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app import access
+from kernelcup.app.boards import boards, changes
+from kernelcup.app.boards.changes import UpdatePreview, as_json
+from kernelcup.app.boards.rank_changes import RankChanges, rank_changes
+from kernelcup.app.boards.renaming import rename_board
+from kernelcup.app.results import finals, freezes, rejudge
+from kernelcup.app.rules import pauses
+from kernelcup.app.rules.queries.pauses import PauseScope
 from kernelcup.domain import Actor, Leaderboard, Scope
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, LeaderboardOpen, UnknownDevice, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
@@ -29,14 +37,6 @@ from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.wording import phase, value_text
 from kernelcup.http.state import Platform
 from kernelcup.reporting.finals import state_text
-from kernelcup.services import access
-from kernelcup.services.boards import boards, changes
-from kernelcup.services.boards.changes import UpdatePreview, as_json
-from kernelcup.services.boards.rank_changes import RankChanges, rank_changes
-from kernelcup.services.boards.renaming import rename_board
-from kernelcup.services.results import finals, freezes, rejudge
-from kernelcup.services.rules import pauses
-from kernelcup.storage.rules.pauses import PauseScope
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 

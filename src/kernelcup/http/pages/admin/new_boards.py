@@ -10,6 +10,12 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from kernelcup.app import access
+from kernelcup.app.boards.changes import KEEP, Keep
+from kernelcup.app.boards.deadlines import parse_deadline
+from kernelcup.app.boards.judgeable import lacks_environment, why_not
+from kernelcup.app.boards.judging import MadeBoard
+from kernelcup.app.boards.problem_sync import SyncOptions
 from kernelcup.domain import Actor, Role, Scope, Task, Visibility
 from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.http.api import leaderboards
@@ -30,12 +36,6 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
 from kernelcup.http.syncing import sync_aside
-from kernelcup.services import access
-from kernelcup.services.boards.changes import KEEP, Keep
-from kernelcup.services.boards.deadlines import parse_deadline
-from kernelcup.services.boards.judgeable import lacks_environment, why_not
-from kernelcup.services.boards.judging import MadeBoard
-from kernelcup.services.boards.problem_sync import SyncOptions
 from kernelcup.tasks.shipped import load_shipped, title_of
 from kernelcup_harness.protocol import HarnessKind
 

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.results import reviews
+from kernelcup.app.submissions.submissions import get_code, show_submission
 from kernelcup.domain import LARGEST_ID
 from kernelcup.errors import InvalidValue
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.results import reviews
-from kernelcup.services.submissions.submissions import get_code, show_submission
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

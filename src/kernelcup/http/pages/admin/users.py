@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app import access
+from kernelcup.app.people import accounts, tokens
 from kernelcup.domain import LARGEST_ID, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.api.accounts import AnyRole
@@ -14,8 +16,6 @@ from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access
-from kernelcup.services.people import accounts, tokens
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

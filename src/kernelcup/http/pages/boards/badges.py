@@ -12,6 +12,8 @@ from xml.sax.saxutils import escape, quoteattr
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from kernelcup.app.boards import boards
+from kernelcup.app.results import freezes, standings
 from kernelcup.domain import NOBODY, Standing
 from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.pages.boards.cards import Card, Line, draw_card
@@ -19,8 +21,6 @@ from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import CORRECT, place_time, rank_text
-from kernelcup.services.boards import boards
-from kernelcup.services.results import freezes, standings
 
 router = APIRouter(route_class=PageRoute)
 

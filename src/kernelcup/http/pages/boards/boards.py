@@ -11,7 +11,15 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kernelcup.app import access
+from kernelcup.app.boards import visibility
+from kernelcup.app.machines.placement import is_lent_only
+from kernelcup.app.results import duel_list, finals, overview, standings
+from kernelcup.app.results.facts import facts_of
+from kernelcup.app.results.overview import BoardSummary
+from kernelcup.app.submissions.submissions import list_views
 from kernelcup.domain import Actor, Leaderboard, Standing
+from kernelcup.engine.database import Database
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards.live import state_name
@@ -29,14 +37,6 @@ from kernelcup.reporting.phrases import (
     rejudge_command,
     waiting_text,
 )
-from kernelcup.services import access
-from kernelcup.services.boards import visibility
-from kernelcup.services.machines.placement import is_lent_only
-from kernelcup.services.results import duel_list, finals, overview, standings
-from kernelcup.services.results.facts import facts_of
-from kernelcup.services.results.overview import BoardSummary
-from kernelcup.services.submissions.submissions import list_views
-from kernelcup.storage.engine.database import Database
 
 PAGE = 50
 MOST_IN_CSV = 100_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from kernelcup.app.boards.board_events import boards_of_event
+from kernelcup.app.machines.placement import is_lent_only
+from kernelcup.app.results import standings
+from kernelcup.app.results.costs import costs
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import classes_text
-from kernelcup.services.boards.board_events import boards_of_event
-from kernelcup.services.machines.placement import is_lent_only
-from kernelcup.services.results import standings
-from kernelcup.services.results.costs import costs
 
 router = APIRouter(route_class=PageRoute)
 

@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from kernelcup.app.boards import boards
+from kernelcup.app.news import stream
+from kernelcup.app.news.stream import Item
 from kernelcup.clean_text import clean_text
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import machine_time
 from kernelcup.http.pages.files import PRIVATE, absolute, file_of
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.boards import boards
-from kernelcup.services.news import stream
-from kernelcup.services.news.stream import Item
 
 router = APIRouter(route_class=PageRoute)
 

@@ -13,6 +13,9 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse
 
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.results import standings
+from kernelcup.app.results.queries.standings import State
 from kernelcup.domain import Actor, Role
 from kernelcup.errors import UserError
 from kernelcup.http import auth
@@ -20,9 +23,6 @@ from kernelcup.http.dependencies import ActorDep, PlatformDep
 from kernelcup.http.events.stream import PING_S, Message
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
-from kernelcup.services.boards.boards import find_board
-from kernelcup.services.results import standings
-from kernelcup.storage.results.standings import State
 
 POLL_S = 2.0
 """A change is told at most so much later; one look serves all who watch a ranking."""

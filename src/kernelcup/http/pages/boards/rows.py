@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from kernelcup.app.results.facts import NOTHING, ResultFacts
 from kernelcup.domain import DuelOutcome, RankedBy, Standing
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.reporting.phrases import UNTIMED, UPPER_END, level_mark
-from kernelcup.services.results.facts import NOTHING, ResultFacts
 
 SHARED = "Ranks without a number share the one above: the difference is within its 95 % margin."
 

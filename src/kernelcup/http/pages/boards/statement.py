@@ -7,6 +7,7 @@ import zipfile
 
 from fastapi import APIRouter, Request, Response
 
+from kernelcup.app.submissions.handout import hand_out
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now
@@ -14,7 +15,6 @@ from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.submissions.handout import hand_out
 from kernelcup.tasks.starter import find_template
 from kernelcup.tasks.writer import files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work

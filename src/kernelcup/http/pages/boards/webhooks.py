@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app.boards import boards
+from kernelcup.app.news import webhooks
 from kernelcup.domain import Actor
+from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.boards import boards
-from kernelcup.services.news import webhooks
-from kernelcup.storage.engine.database import Database
 
 router = APIRouter(route_class=PageRoute)
 

@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
+from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.clean_text import plain
 from kernelcup.domain import Run
 from kernelcup.http.pages.figures import NS, TimeScale
@@ -15,7 +16,6 @@ from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
 from kernelcup.reporting import phrases
 from kernelcup.reporting.insights import Insight, lessons
-from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup_harness.protocol import CaseResult, SourceTree, StageName
 
 MOST_LINES = 3000

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from kernelcup.app.submissions.events import Event
 from kernelcup.http.pages.submissions import report_plots
 from kernelcup.http.pages.submissions.report_words import stage_text
-from kernelcup.services.submissions.events import Event
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

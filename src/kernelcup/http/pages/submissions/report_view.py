@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from kernelcup.app.queue.estimates import Waiting
+from kernelcup.app.results.leader import Beside
+from kernelcup.app.submissions.submissions import JobView
 from kernelcup.domain import Job, JobState, Run, Standing
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
@@ -17,9 +20,6 @@ from kernelcup.reporting import columns, timeline
 from kernelcup.reporting.bottlenecks import explain, roofline
 from kernelcup.reporting.insights import Insight, lessons
 from kernelcup.reporting.phrases import binaries_text, duel_sentence, times_as_fast, trust_text
-from kernelcup.services.queue.estimates import Waiting
-from kernelcup.services.results.leader import Beside
-from kernelcup.services.submissions.submissions import JobView
 from kernelcup_harness.protocol import (
     CaseResult,
     Counters,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelcup.app.results.comparisons import ComparedCase
 from kernelcup.domain import JobState
 from kernelcup.reporting.bottlenecks.explain import demangled
 from kernelcup.reporting.phrases import change_text
-from kernelcup.services.results.comparisons import ComparedCase
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,

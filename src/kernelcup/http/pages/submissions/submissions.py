@@ -13,7 +13,17 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 
+from kernelcup.app import access
+from kernelcup.app.boards import boards
+from kernelcup.app.queue import estimates
+from kernelcup.app.results import comparisons, profile_files, standings
+from kernelcup.app.results.leader import beside
+from kernelcup.app.submissions import events, withdrawal
+from kernelcup.app.submissions import submissions as service
+from kernelcup.app.submissions.events import Event
+from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission, Visibility
+from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
@@ -23,16 +33,6 @@ from kernelcup.http.pages.submissions.progress import steps_of
 from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.reporting.made_of import by_time, made_of
-from kernelcup.services import access
-from kernelcup.services.boards import boards
-from kernelcup.services.queue import estimates
-from kernelcup.services.results import comparisons, profile_files, standings
-from kernelcup.services.results.leader import beside
-from kernelcup.services.submissions import events, withdrawal
-from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions.events import Event
-from kernelcup.services.submissions.submissions import SubmissionView
-from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import SASS, Mode, SourceTree
 
 EARLIER = 6

@@ -11,18 +11,18 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 
+from kernelcup.app.boards import boards
+from kernelcup.app.submissions import handout
+from kernelcup.app.submissions import submissions as service
+from kernelcup.app.submissions.submit import check_may_submit, submit
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Task
+from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, UserError
 from kernelcup.http import errors
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, followed
-from kernelcup.services.boards import boards
-from kernelcup.services.submissions import handout
-from kernelcup.services.submissions import submissions as service
-from kernelcup.services.submissions.submit import check_may_submit, submit
-from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES, SUFFIXES, ZIP_NAME, is_zip, pack
 from kernelcup.tasks.starter import find_template
 from kernelcup_harness.protocol import Mode, SourceTree, canonical_hash

@@ -1,0 +1,389 @@
+"""Create, find and delete leaderboards."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.board_events import check_event
+from kernelcup.app.boards.judgeable import check_judgeable
+from kernelcup.app.boards.judging import MadeBoard, choose_judging, counters_notes
+from kernelcup.app.boards.queries import boards, task_versions
+from kernelcup.app.boards.trial import TaskTrial
+from kernelcup.app.people.queries import audit_log, users
+from kernelcup.app.people.user_names import check_user_name
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.domain import (
+    OPERATOR,
+    SETTING_TYPES,
+    Actor,
+    BoardSettings,
+    Device,
+    Leaderboard,
+    Role,
+    Scope,
+    Task,
+    TrustRule,
+)
+from kernelcup.engine.database import Database
+from kernelcup.errors import Conflict, InvalidValue
+from kernelcup_harness.protocol import Backend, HarnessKind
+
+LONGEST_NAME = 64
+LARGEST_SIZE_LIMIT = 16 << 20
+SMALLEST_SHARE, LARGEST_SHARE = 0.01, 100.0
+MOST_REVIEW_TAGS = 50
+
+# First path segments of the web site's addresses: the existing client puts leaderboard names there too.
+RESERVED_NAMES = frozenset(
+    {
+        "account",
+        "admin",
+        "api",
+        "assets",
+        "auth",
+        "b",
+        "boards",
+        "device",
+        "docket",
+        "docs",
+        "e",
+        "events",
+        "favicon.ico",
+        "feed.atom",
+        "gpus",
+        "health",
+        "healthz",
+        "invites",
+        "jobs",
+        "join",
+        "leaderboards",
+        "livez",
+        "login",
+        "logout",
+        "mcp",
+        "metrics",
+        "new",
+        "openapi.json",
+        "profile",
+        "queue",
+        "readyz",
+        "redoc",
+        "robots.txt",
+        "s",
+        "signin",
+        "signout",
+        "start",
+        "static",
+        "status",
+        "submission",
+        "submission_count",
+        "submissions",
+        "tokens",
+        "u",
+        "user",
+        "users",
+    }
+)
+
+
+def create_board(db: Database, **given: Any) -> Leaderboard:
+    """Create a leaderboard as :func:`make_board` does, with its settings among the arguments, and return it."""
+    settings = BoardSettings(**{name: given.pop(name) for name in SETTING_TYPES if name in given})
+    return make_board(db, settings=settings, **given).board
+
+
+def make_board(
+    db: Database,
+    *,
+    name: str,
+    task: Task,
+    devices: Sequence[str],
+    creator: str | Actor,
+    now: datetime,
+    settings: BoardSettings,
+    harness: HarnessKind | None = None,
+    known_devices: Sequence[Device] | None = None,
+    trial: TaskTrial | None = None,
+) -> MadeBoard:
+    """Create a leaderboard for a snapshot of the task.
+
+    Args:
+        creator: The actor who creates it, or the name of the user for whom the operator creates it.
+        harness: The harness that judges. None chooses the standard harness if the task's own solutions pass
+            under it; the task's own harness must be asked for.
+        known_devices: The configured devices; others are refused. None accepts any name.
+        trial: Tries the task; None if that cannot be done here.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not create leaderboards.
+        OwnHarnessNeeded: Only the task's own harness can judge it, and ``harness`` does not ask for it.
+        TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
+        InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
+        Conflict: The name is taken.
+    """
+    if isinstance(creator, Actor):
+        access.require(creator, Scope.MANAGE, role=Role.CREATOR)
+        if settings.share != BoardSettings().share:
+            access.require(creator, Scope.ADMIN, role=Role.ADMIN)
+    check_board_name(name)
+    chosen = choose_devices(devices, known_devices)
+    check_judgeable(task, chosen, known_devices)
+    check_ahead(settings.deadline, now=now)
+    check_settings(settings)
+    check_event(settings.event)
+    check_free(db, name)
+    judged = choose_judging(task, harness, chosen, trial)
+    check_proofs(judged.harness, settings, devices=chosen, known=known_devices)
+    task = dataclasses.replace(task, reference_s=list(judged.reference_s))
+    with db.write(durable=True) as session:
+        board_id = boards.insert(
+            session,
+            name=name,
+            task_hash=task_versions.save(session, task, now=now),
+            devices=chosen,
+            harness=judged.harness,
+            creator_id=_creator_id(session, creator, now=now),
+            now=now,
+            settings=settings,
+            judging=task.judging(judged.harness),
+            seeds_below=judged.seeds_below,
+        )
+        actor = creator if isinstance(creator, Actor) else OPERATOR
+        detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
+        audit_log.record(session, actor, "board.create", f"board:{name}", detail, now)
+        about = counters_notes(session, chosen, judged.harness)
+        return MadeBoard(board=find_board(session, name), notes=(*judged.notes, *about))
+
+
+def notes_of(db: Database, board: Leaderboard) -> tuple[str, ...]:
+    """Return what a leaderboard's creator should know of the machines that judge it."""
+    with db.read() as session:
+        return counters_notes(session, board.devices, board.harness)
+
+
+def list_boards(
+    db: Database, viewer: Actor = OPERATOR, *, after_id: int | None = None, limit: int | None = None
+) -> list[Leaderboard]:
+    """Return the leaderboards that exist for the viewer, oldest first."""
+    with db.read() as session:
+        return access.visible_boards(session, viewer, after_id=after_id, limit=limit)
+
+
+def get_board(db: Database, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
+    """Return a leaderboard. Raise ``NotFound`` if none of that name exists for the viewer."""
+    with db.read() as session:
+        return find_board(session, name, viewer)
+
+
+def get_task(db: Database, name: str, viewer: Actor = OPERATOR) -> Task:
+    """Return the task version of a leaderboard, with hidden cases only if the viewer may inspect it."""
+    return visible_task(db, name, viewer).task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisibleTask:
+    """A leaderboard's task as the viewer may see it."""
+
+    board: Leaderboard
+    task: Task
+    """Without the hidden cases, unless the viewer may inspect the leaderboard."""
+    hidden_tests: int
+    hidden_benchmarks: int
+
+
+def visible_task(db: Database, name: str, viewer: Actor = OPERATOR) -> VisibleTask:
+    """Return a leaderboard with its task. Raise ``NotFound`` if it does not exist for the viewer."""
+    with db.read() as session:
+        board = find_board(session, name, viewer)
+        task = task_versions.load(session, board.task_hash)
+    # Times of another machine, those of hidden cases among them.
+    shown = dataclasses.replace(task, reference_s=[])
+    if not access.inspects_board(viewer, board):
+        shown = dataclasses.replace(shown, hidden_tests=[], hidden_benchmarks=[])
+    return VisibleTask(
+        board=board,
+        task=shown,
+        hidden_tests=len(task.hidden_tests),
+        hidden_benchmarks=len(task.hidden_benchmarks),
+    )
+
+
+def delete_board(
+    db: Database, name: str, actor: Actor = OPERATOR, *, now: datetime, confirm: str | None = None
+) -> None:
+    """Delete a leaderboard for good, with its submissions and their runs.
+
+    Args:
+        confirm: The leaderboard's exact name; only the operator's command line, which asks for
+            confirmation itself, may leave it out.
+
+    Raises:
+        InvalidValue: The name was not confirmed; nothing was deleted.
+    """
+    with db.write(durable=True) as session:
+        boards.lock_with_jobs(session, name)
+        board = find_managed(session, name, actor)
+        if confirm != board.name and not (confirm is None and access.is_operator(actor)):
+            given = "nothing" if confirm is None else repr(confirm)
+            raise InvalidValue(
+                f"To delete it for good, confirm with its name {board.name!r}; {given} was given. "
+                "Nothing was deleted."
+            )
+        detail = {
+            "id": board.id,
+            "creator": board.creator,
+            "submissions": boards.count_submissions(session, board.id),
+        }
+        versions = boards.task_hashes(session, board.id)
+        boards.delete_board(session, board.id)
+        submissions.delete_unused_code(session)
+        for version in sorted(versions):
+            task_versions.delete_unused(session, version)
+        audit_log.record(session, actor, "board.delete", f"board:{board.name}", detail, now)
+
+
+def find_board(session: Session, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
+    """Return a leaderboard inside a transaction. Raise ``NotFound`` if it does not exist for the viewer."""
+    board = boards.find(session, name)
+    if board is None or not access.sees_board(session, viewer, board):
+        raise access.no_board(name)
+    return board
+
+
+def find_managed(session: Session, name: str, actor: Actor) -> Leaderboard:
+    """Return a leaderboard that the actor may change.
+
+    Raises:
+        NotFound: It does not exist for them.
+        SignInNeeded, Forbidden, ScopeMissing: They see it but may not change it.
+    """
+    board = find_board(session, name, actor)
+    access.check_manages_board(session, actor, board)
+    return board
+
+
+def check_manages(db: Database, actor: Actor, name: str) -> None:
+    """Raise the errors of :func:`find_managed`, before anything costly is done for the actor."""
+    with db.read() as session:
+        find_managed(session, name, actor)
+
+
+def check_board_name(name: str) -> None:
+    """Raise ``InvalidValue`` if a leaderboard cannot have this name."""
+    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", name):
+        raise InvalidValue(
+            f"Leaderboard name {name!r}: expected at most {LONGEST_NAME} letters, digits, '-', '_' and '.', "
+            "the first a letter or digit."
+        )
+    if name.lower() in RESERVED_NAMES:
+        raise InvalidValue(f"Leaderboard name {name!r} is reserved for an address of the web site.")
+
+
+def check_free(db: Database, name: str) -> None:
+    """Raise ``Conflict`` if the name is taken, before anything costly is done for it."""
+    with db.read() as session:
+        if boards.find(session, name) is not None:
+            raise Conflict(f"There already is a leaderboard {name!r}.")
+
+
+def choose_devices(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+    """Return each device once, in its configured spelling. Raise ``InvalidValue`` for an unknown one."""
+    spelling = {device.name.lower(): device.name for device in known or ()}
+    chosen: dict[str, str] = {}
+    for name in names:
+        if known is not None and name.lower() not in spelling:
+            allowed = ", ".join(spelling.values()) or "none"
+            raise InvalidValue(f"Device {name!r} is not configured here; there are: {allowed}.")
+        chosen.setdefault(name.lower(), spelling.get(name.lower(), name))
+    if not chosen:
+        here = f" There are: {', '.join(spelling.values())}." if spelling else ""
+        raise InvalidValue(f"A leaderboard needs at least one device.{here}")
+    return list(chosen.values())
+
+
+def check_settings(settings: BoardSettings) -> None:
+    """Raise ``InvalidValue`` if settings are invalid or contradict each other."""
+    opens_at, deadline, freeze_at = settings.opens_at, settings.deadline, settings.freeze_at
+    if deadline is not None and opens_at is not None and deadline <= opens_at:
+        raise InvalidValue("The deadline is not after the opening.")
+    if freeze_at is not None and opens_at is not None and freeze_at < opens_at:
+        raise InvalidValue("The freeze is before the opening.")
+    if settings.max_file_bytes is not None and not 1 <= settings.max_file_bytes <= LARGEST_SIZE_LIMIT:
+        raise InvalidValue(f"max_file_bytes {settings.max_file_bytes}: expected 1 to {LARGEST_SIZE_LIMIT:,}.")
+    if not SMALLEST_SHARE <= settings.share <= LARGEST_SHARE:
+        raise InvalidValue(f"share {settings.share:g}: expected {SMALLEST_SHARE:g} to {LARGEST_SHARE:g}.")
+    if len(settings.review_tags) > MOST_REVIEW_TAGS:
+        raise InvalidValue(f"review_tags: at most {MOST_REVIEW_TAGS}.")
+    for tag in settings.review_tags:
+        if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", tag):
+            raise InvalidValue(f"Review tag {tag!r}: expected letters, digits, '_', '.', ':' and '-'.")
+
+
+def emulated_of(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+    """Return those of the named devices that are known to be emulated."""
+    backends = {device.name: device.backend for device in known or ()}
+    return [name for name in names if backends.get(name) is Backend.EMULATED]
+
+
+def without_gpu_of(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+    """Return those of the named devices that are known to have no GPU and so are timed by the wall clock."""
+    backends = {device.name: device.backend for device in known or ()}
+    return [name for name in names if backends.get(name, Backend.CUDA) is not Backend.CUDA]
+
+
+def check_proofs(
+    harness: HarnessKind,
+    settings: BoardSettings,
+    *,
+    devices: Sequence[str] = (),
+    known: Sequence[Device] | None = None,
+) -> None:
+    """Raise ``InvalidValue`` if a harness or a device cannot give what a leaderboard asks for.
+
+    Args:
+        devices: Names of the leaderboard's devices.
+        known: The devices of this service, None if they are not known.
+    """
+    if settings.duel and (emulated := emulated_of(devices, known)):
+        raise InvalidValue(
+            f"duel: the emulated device {emulated[0]!r} cannot measure two submissions in turns; "
+            "leave out `duel` or the device."
+        )
+    if settings.trust is not TrustRule.ANY and (without := without_gpu_of(devices, known)):
+        raise InvalidValue(
+            f"trust: {without[0]!r} has no GPU, so its times come from the wall clock, and none is replayed; "
+            "leave out `trust` or the device."
+        )
+    if harness is HarnessKind.STANDARD:
+        return
+    if settings.trust is not TrustRule.ANY:
+        raise InvalidValue(
+            "trust: times of a task's own harness are self-measured, so none of them could rank where only "
+            f"{settings.trust.value} times do. Use the standard harness, or 'any'."
+        )
+    if settings.duel:
+        raise InvalidValue("duel: only the standard harness measures two submissions in turns.")
+
+
+def check_ahead(deadline: datetime | None, *, now: datetime) -> None:
+    """Raise ``InvalidValue`` if a deadline has already passed."""
+    if deadline is not None and deadline <= now:
+        raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} has already passed.")
+
+
+def _creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int:
+    if not isinstance(creator, Actor):
+        creator_id = users.get_or_create(session, check_user_name(creator), now=now)
+        users.raise_to_creator(session, creator_id)
+        return creator_id
+    if creator.user_id is None:
+        raise InvalidValue("The creator of a leaderboard needs an account.")
+    return creator.user_id

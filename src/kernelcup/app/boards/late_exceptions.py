@@ -1,0 +1,84 @@
+"""Late exceptions: users who may submit to a leaderboard after its deadline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app.boards.boards import find_managed
+from kernelcup.app.boards.queries import late_exceptions as exception_rows
+from kernelcup.app.boards.queries import members
+from kernelcup.app.people.queries import audit_log, users
+from kernelcup.domain import Actor, Leaderboard, Visibility
+from kernelcup.engine.database import Database
+from kernelcup.errors import InvalidValue, NotFound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LateException:
+    """A user's own deadline, which replaces the leaderboard's."""
+
+    user: str
+    until: datetime
+
+
+def grant_late(
+    db: Database, actor: Actor, board: str, user: str, until: datetime, *, now: datetime
+) -> LateException:
+    """Let a user submit to a leaderboard until a given time, even after its deadline.
+
+    Raises:
+        NotFound: There is no such leaderboard or user.
+        InvalidValue: The moment has already passed, the user may submit until then anyway, or is not a member.
+    """
+    if until <= now:
+        raise InvalidValue(f"{until:%Y-%m-%d %H:%M:%S} UTC has already passed.")
+    with db.write() as session:
+        found = find_managed(session, board, actor)
+        user_id, name = find_user(session, user)
+        _check_of_use(session, found, user_id, name, until)
+        exception_rows.put(session, board_id=found.id, user_id=user_id, until=until)
+        detail = {"user": name, "until": until.isoformat()}
+        audit_log.record(session, actor, "board.late", f"board:{found.name}", detail, now)
+    return LateException(user=name, until=until)
+
+
+def _check_of_use(session: Session, board: Leaderboard, user_id: int, name: str, until: datetime) -> None:
+    """Raise ``InvalidValue`` for an exception that would allow nothing."""
+    if board.deadline is not None and until <= board.deadline:
+        raise InvalidValue(
+            f"Leaderboard {board.name!r} is open until {board.deadline:%Y-%m-%d %H:%M:%S} UTC for all; "
+            "an exception has to end later."
+        )
+    if board.visibility is not Visibility.PUBLIC and not members.is_member(session, board.id, user_id):
+        raise InvalidValue(f"{name} is not a member of leaderboard {board.name!r}; add them first.")
+
+
+def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
+    """Revoke an exception. Raise ``NotFound`` if there is none."""
+    with db.write() as session:
+        found = find_managed(session, board, actor)
+        user_id, name = find_user(session, user)
+        if not exception_rows.remove(session, board_id=found.id, user_id=user_id):
+            raise NotFound(f"{name} has no exception for leaderboard {found.name!r}.")
+        audit_log.record(session, actor, "board.late_revoke", f"board:{found.name}", {"user": name}, now)
+
+
+def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateException]:
+    """Return a leaderboard's exceptions, sorted by user."""
+    with db.read() as session:
+        found = find_managed(session, board, actor)
+        return [
+            LateException(user=user, until=until)
+            for user, until in exception_rows.of_board(session, found.id)
+        ]
+
+
+def find_user(session: Session, name: str) -> tuple[int, str]:
+    """Return a user's id and the stored spelling of the name. Raise ``NotFound``."""
+    found = users.find_name(session, name)
+    if found is None:
+        raise NotFound(f"There is no user {name!r}.")
+    return found

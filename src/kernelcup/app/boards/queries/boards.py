@@ -1,0 +1,349 @@
+"""Leaderboards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from kernelcup.app.people.queries.users import name_key
+from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
+from kernelcup.engine.rows import made_of
+from kernelcup.errors import Conflict
+from kernelcup.tables import (
+    BestRow,
+    ComparisonRow,
+    JobRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    MemberRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+    table_of,
+)
+from kernelcup_harness.protocol import HarnessKind, Mode
+
+
+def insert(
+    session: Session,
+    *,
+    name: str,
+    task_hash: str,
+    devices: Sequence[str],
+    harness: HarnessKind,
+    creator_id: int,
+    now: datetime,
+    settings: BoardSettings,
+    judging: str = "",
+    seeds_below: int | None = None,
+) -> int:
+    """Store a leaderboard and return its id. Raise ``Conflict`` if the name is taken."""
+    row = LeaderboardRow(
+        name=name,
+        name_key=name_key(name),
+        task_hash=task_hash,
+        harness=harness.value,
+        creator_id=creator_id,
+        created_at=now,
+        judging=judging,
+        seeds_below=seeds_below,
+        **_columns(settings),
+    )
+    session.add(row)
+    try:
+        session.flush()
+    except IntegrityError as error:
+        raise Conflict(f"There already is a leaderboard {name!r}.") from error
+    _insert_devices(session, row.id, devices)
+    return row.id
+
+
+def replace(session: Session, board: Leaderboard, now: datetime) -> None:
+    """Replace all settings of a leaderboard except name, creator and time of creation."""
+    since = case((LeaderboardRow.judging == board.judging, LeaderboardRow.judging_since), else_=now)
+    session.execute(
+        update(LeaderboardRow)
+        .where(LeaderboardRow.id == board.id)
+        .values(
+            task_hash=board.task_hash,
+            harness=board.harness.value,
+            judging=board.judging,
+            judging_since=since,
+            seeds_below=board.seeds_below,
+            **_columns(board),
+        )
+    )
+    session.execute(delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id))
+    _insert_devices(session, board.id, board.devices)
+
+
+def _columns(settings: BoardSettings) -> dict[str, Any]:
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES}
+
+
+def _column(value: object) -> object:
+    """Return a setting as it is stored: a choice as its word, texts separated by blanks."""
+    if isinstance(value, Enum):
+        return value.value
+    return " ".join(value) if isinstance(value, tuple | list) else value
+
+
+def _setting(kind: Any, column: Any) -> Any:
+    """Return the setting of this type from its column."""
+    if kind == Sequence[str]:
+        return tuple(column.split())
+    return kind(column) if isinstance(kind, type) and issubclass(kind, Enum) else column
+
+
+def add_notice(session: Session, board_id: int, text: str) -> None:
+    """Append a notice for participants to a leaderboard."""
+    mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
+    session.execute(mine.values(notice=func.trim(LeaderboardRow.notice + " " + text)))
+
+
+def rename(session: Session, board_id: int, name: str) -> None:
+    """Give a leaderboard a name that no other one has."""
+    mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
+    session.execute(mine.values(name=name, name_key=name_key(name)))
+
+
+def find(session: Session, name: str) -> Leaderboard | None:
+    """Return the leaderboard with this name, ignoring case, None if there is none."""
+    rows = session.execute(_by_name(), {"name_key": name_key(name)}).all()
+    return _leaderboard(rows[0], [row.device for row in rows if row.device is not None]) if rows else None
+
+
+@cache
+def _by_name() -> Select[Any]:
+    # Cached, because nearly every request needs it: building the query takes longer than running it.
+    devices = table_of(LeaderboardDeviceRow)
+    return (
+        _boards()
+        .add_columns(devices.c.device)
+        .outerjoin(devices, devices.c.leaderboard_id == _BOARDS.c.id)
+        .where(_BOARDS.c.name_key == bindparam("name_key"))
+        .order_by(devices.c.position)
+    )
+
+
+def some(session: Session, board_ids: Collection[int]) -> dict[int, Leaderboard]:
+    """Return leaderboards by their ids."""
+    found = _load(session, _boards().where(_BOARDS.c.id.in_(board_ids)))
+    return {board.id: board for board in found}
+
+
+def lock(session: Session, name: str) -> None:
+    """Lock a leaderboard against changes until the transaction ends; read it only after this."""
+    query = select(LeaderboardRow.id).where(LeaderboardRow.name_key == name_key(name))
+    session.execute(query.with_for_update())
+
+
+def lock_with_jobs(session: Session, name: str) -> None:
+    """Lock a leaderboard for a change that may end its jobs.
+
+    The jobs are locked first: a transaction that stores a result holds its job and then waits for the leaderboard,
+    so the other order could deadlock.
+    """
+    query = (
+        select(JobRow.id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .where(LeaderboardRow.name_key == name_key(name))
+        .where(JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]))
+        .order_by(JobRow.id)
+    )
+    session.execute(query.with_for_update(of=JobRow))
+    lock(session, name)
+
+
+def every(session: Session, *, after_id: int | None = None, limit: int | None = None) -> list[Leaderboard]:
+    """Return all leaderboards, oldest first."""
+    return _load(session, _page(after_id, limit))
+
+
+def seen_by(
+    session: Session,
+    user_id: int | None,
+    *,
+    manages_own: bool,
+    after_id: int | None = None,
+    limit: int | None = None,
+) -> list[Leaderboard]:
+    """Return the public leaderboards, and the closed ones that a user is a member of or created."""
+    seen: list[ColumnElement[bool]] = [_BOARDS.c.visibility == Visibility.PUBLIC.value]
+    if user_id is not None:
+        members = table_of(MemberRow)
+        seen.append(_BOARDS.c.id.in_(select(members.c.leaderboard_id).where(members.c.user_id == user_id)))
+    if user_id is not None and manages_own:
+        seen.append(_BOARDS.c.creator_id == user_id)
+    return _load(session, _page(after_id, limit).where(or_(*seen)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Door:
+    """The settings that decide who sees a leaderboard, in addition to its members."""
+
+    id: int
+    creator_id: int
+    visibility: Visibility
+    pseudonymous: bool
+
+
+def doors(session: Session) -> list[Door]:
+    """Return the visibility settings of all leaderboards, without reading everything else."""
+    return [made_of(row, Door) for row in session.execute(_DOORS)]
+
+
+_DOORS = select(*(table_of(LeaderboardRow).c[name] for name in Door.__slots__))
+
+
+def count_submissions(session: Session, board_id: int) -> int:
+    """Return how many submissions a leaderboard has."""
+    query = select(func.count()).select_from(SubmissionRow).where(SubmissionRow.leaderboard_id == board_id)
+    return session.execute(query).scalar_one()
+
+
+def count_entries(session: Session, board_id: int) -> dict[str, int]:
+    """Return how many users have a standing on each device."""
+    query = (
+        select(BestRow.device, func.count())
+        .where(BestRow.leaderboard_id == board_id)
+        .group_by(BestRow.device)
+        .order_by(BestRow.device)
+    )
+    return dict(session.execute(query).all())
+
+
+def count_ranked_jobs(session: Session, board_id: int) -> dict[str, int]:
+    """Return how many ranked jobs were judged on each device; a rejudge would repeat these."""
+    query = (
+        select(JobRow.device, func.count())
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(
+            SubmissionRow.leaderboard_id == board_id,
+            JobRow.mode == Mode.LEADERBOARD.value,
+            JobRow.state == JobState.DONE.value,
+        )
+        .group_by(JobRow.device)
+        .order_by(JobRow.device)
+    )
+    return dict(session.execute(query).all())
+
+
+def used_devices(session: Session, board_id: int, devices: Sequence[str]) -> list[str]:
+    """Return those of the devices on which a leaderboard has submissions."""
+    query = (
+        select(JobRow.device)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(SubmissionRow.leaderboard_id == board_id, JobRow.device.in_(devices))
+        .distinct()
+    )
+    used = set(session.scalars(query))
+    return [device for device in devices if device in used]
+
+
+def open_jobs(session: Session, board_id: int, devices: Sequence[str]) -> list[tuple[int, int]]:
+    """Return (job, submission) of the waiting and running jobs of a leaderboard on some devices."""
+    query = (
+        select(JobRow.id, JobRow.submission_id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(
+            SubmissionRow.leaderboard_id == board_id,
+            JobRow.device.in_(devices),
+            JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]),
+        )
+        .order_by(JobRow.id)
+    )
+    return [(job_id, submission_id) for job_id, submission_id in session.execute(query)]
+
+
+def move_queued_jobs(session: Session, board_id: int, task_hash: str) -> int:
+    """Move the waiting jobs of a leaderboard to another task version; return how many."""
+    own = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id == board_id)
+    moved = session.execute(
+        update(JobRow)
+        .where(JobRow.submission_id.in_(own), JobRow.state == JobState.QUEUED.value)
+        .where(JobRow.task_hash != task_hash)
+        .values(task_hash=task_hash)
+        .returning(JobRow.id)
+        .execution_options(synchronize_session=False)
+    )
+    return len(moved.all())
+
+
+def task_hashes(session: Session, board_id: int) -> set[str]:
+    """Return all task versions that a leaderboard, its jobs and its runs refer to."""
+    own = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id == board_id)
+    judged = select(JobRow.task_hash).where(JobRow.submission_id.in_(own)).distinct()
+    run = (
+        select(RunRow.task_hash)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .where(JobRow.submission_id.in_(own))
+        .distinct()
+    )
+    current = select(LeaderboardRow.task_hash).where(LeaderboardRow.id == board_id)
+    return {*session.scalars(current), *session.scalars(judged), *session.scalars(run)}
+
+
+def delete_board(session: Session, board_id: int) -> None:
+    """Delete a leaderboard with everything that belongs to it."""
+    # Comparisons go first: otherwise PostgreSQL sets both submissions of a comparison to null before it
+    # deletes it, and then misses its job.
+    own = (
+        select(JobRow.id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(SubmissionRow.leaderboard_id == board_id)
+    )
+    session.execute(delete(ComparisonRow).where(ComparisonRow.job_id.in_(own)))
+    session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
+
+
+def _insert_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
+    session.add_all(
+        LeaderboardDeviceRow(leaderboard_id=board_id, device=device, position=position)
+        for position, device in enumerate(devices)
+    )
+    session.flush()
+
+
+# Columns instead of mapped objects, because each request reads leaderboards, and only reads them.
+_BOARDS = table_of(LeaderboardRow)
+
+
+def _page(after_id: int | None, limit: int | None) -> Select[Any]:
+    query = _boards().order_by(_BOARDS.c.id).limit(limit)
+    return query if after_id is None else query.where(_BOARDS.c.id > after_id)
+
+
+def _boards() -> Select[Any]:
+    people = table_of(UserRow)
+    return select(*_BOARDS.c, people.c.name.label("creator")).join(
+        people, people.c.id == _BOARDS.c.creator_id
+    )
+
+
+def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
+    rows = session.execute(query).all()
+    devices: dict[int, list[str]] = {row.id: [] for row in rows}
+    accepted = table_of(LeaderboardDeviceRow)
+    found = (
+        select(accepted.c.leaderboard_id, accepted.c.device)
+        .where(accepted.c.leaderboard_id.in_(devices))
+        .order_by(accepted.c.position)
+    )
+    for board_id, device in session.execute(found):
+        devices[board_id].append(device)
+    return [_leaderboard(row, devices[row.id]) for row in rows]
+
+
+def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
+    settings = {name: _setting(kind, getattr(board, name)) for name, kind in SETTING_TYPES.items()}
+    return made_of(board, Leaderboard, devices=tuple(devices), **settings)

@@ -1,0 +1,52 @@
+"""Late exceptions: users who may submit to a leaderboard after its deadline."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from kernelcup.engine.database import upsert
+from kernelcup.tables import DeadlineExceptionRow, UserRow
+
+
+def put(session: Session, *, board_id: int, user_id: int, until: datetime) -> None:
+    """Let a user submit until a given time, which replaces an earlier exception."""
+    insert = upsert(session, DeadlineExceptionRow).values(
+        leaderboard_id=board_id, user_id=user_id, until=until
+    )
+    key = ["leaderboard_id", "user_id"]
+    session.execute(insert.on_conflict_do_update(index_elements=key, set_={"until": insert.excluded.until}))
+
+
+def remove(session: Session, *, board_id: int, user_id: int) -> bool:
+    """Delete an exception and return whether there was one."""
+    of_user = (DeadlineExceptionRow.leaderboard_id == board_id, DeadlineExceptionRow.user_id == user_id)
+    gone = delete(DeadlineExceptionRow).where(*of_user).returning(DeadlineExceptionRow.user_id)
+    return session.execute(gone).first() is not None
+
+
+def until(session: Session, *, board_id: int, user_id: int) -> datetime | None:
+    """Return the time until which a user may submit, None without an exception."""
+    row = session.get(DeadlineExceptionRow, (board_id, user_id))
+    return None if row is None else row.until
+
+
+def latest(session: Session, board_id: int) -> datetime | None:
+    """Return when the last exception of a leaderboard ends, None if there are none."""
+    newest = select(func.max(DeadlineExceptionRow.until)).where(
+        DeadlineExceptionRow.leaderboard_id == board_id
+    )
+    return session.execute(newest).scalar_one()
+
+
+def of_board(session: Session, board_id: int) -> list[tuple[str, datetime]]:
+    """Return users with the end of their exceptions, sorted by name."""
+    query = (
+        select(UserRow.name, DeadlineExceptionRow.until)
+        .join(DeadlineExceptionRow, DeadlineExceptionRow.user_id == UserRow.id)
+        .where(DeadlineExceptionRow.leaderboard_id == board_id)
+        .order_by(UserRow.name_key)
+    )
+    return [(name, moment) for name, moment in session.execute(query)]

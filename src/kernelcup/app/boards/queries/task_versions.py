@@ -1,0 +1,78 @@
+"""Task versions, stored once by their content."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import TypeVar
+
+from sqlalchemy import Select, bindparam, delete, exists, select, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from kernelcup.domain import Language, RankingBy, Task
+from kernelcup.engine.database import insert_if_absent
+from kernelcup.errors import NotFound
+from kernelcup.tables import JobRow, LeaderboardRow, RunRow, TaskVersionRow
+from kernelcup_harness.protocol import HarnessKind
+
+T = TypeVar("T")
+
+
+def save(session: Session, task: Task, *, now: datetime) -> str:
+    """Store a task unless an equal one exists, and return its hash; newer times of its reference replace older ones."""
+    insert_if_absent(
+        session,
+        TaskVersionRow,
+        hash=task.content_hash,
+        name=task.name,
+        lang=task.lang.value,
+        ranking_by=task.ranking_by.value,
+        body=dict(task.to_json()),
+        created_at=now,
+    )
+    if task.reference_s:
+        mine = TaskVersionRow.hash == task.content_hash
+        session.execute(update(TaskVersionRow).where(mine).values(body=dict(task.to_json())))
+    return task.content_hash
+
+
+def load(session: Session, task_hash: str) -> Task:
+    return Task.from_json(_column(session, TaskVersionRow.body, task_hash))
+
+
+def accepted(session: Session, task_hash: str, harness: HarnessKind) -> tuple[Language, ...]:
+    """Return the languages of a task's submissions under a harness; the task is read once."""
+    known = _LANGUAGES.get((task_hash, harness))
+    if known is None:
+        known = _LANGUAGES[task_hash, harness] = load(session, task_hash).accepted(harness)
+    return known
+
+
+_LANGUAGES: dict[tuple[str, HarnessKind], tuple[Language, ...]] = {}
+"""A cache, because each submission needs it; a version never changes, since its hash covers its content."""
+
+
+def ranking_by(session: Session, task_hash: str) -> RankingBy:
+    """Return how a task is scored, without reading the task."""
+    return RankingBy(_column(session, TaskVersionRow.ranking_by, task_hash))
+
+
+def delete_unused(session: Session, task_hash: str) -> None:
+    """Delete a task version that no leaderboard and no job refers to any more."""
+    used = exists().where(LeaderboardRow.task_hash == task_hash)
+    waiting = exists().where(JobRow.task_hash == task_hash)
+    judged = exists().where(RunRow.task_hash == task_hash)
+    unused = (TaskVersionRow.hash == task_hash, ~used, ~waiting, ~judged)
+    session.execute(delete(TaskVersionRow).where(*unused))
+
+
+@cache
+def _by_hash(column: InstrumentedAttribute[T]) -> Select[T]:
+    return select(column).where(TaskVersionRow.hash == bindparam("hash"))
+
+
+def _column(session: Session, column: InstrumentedAttribute[T], task_hash: str) -> T:
+    value: T | None = session.scalar(_by_hash(column), {"hash": task_hash})
+    if value is None:
+        raise NotFound(f"There is no task version {task_hash}.")
+    return value

@@ -1,0 +1,64 @@
+"""What a viewer sees of other users on a leaderboard: the names, and up to which time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.queries import members
+from kernelcup.app.people.queries import users
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
+
+UNNAMED = "participant"
+"""A user without a pseudonym is ``participant 7``, after the number of their first submission to the board."""
+
+_UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,10}})", re.IGNORECASE | re.ASCII)
+
+
+def is_masked(board: Leaderboard, viewer: Actor) -> bool:
+    """Return whether the viewer sees others under their pseudonyms only."""
+    return board.pseudonymous and not access.inspects_board(viewer, board)
+
+
+def shown_names(
+    session: Session, board: Leaderboard, names: Mapping[int, str], viewer: Actor
+) -> dict[int, str]:
+    """Return the name under which the viewer sees each user, by user id; ``names`` has the true ones."""
+    if not is_masked(board, viewer):
+        return dict(names)
+    others = [user_id for user_id in names if user_id != viewer.user_id]
+    chosen = members.pseudonyms(session, board.id, others)
+    first = submissions.firsts(session, board.id, [each for each in others if each not in chosen])
+    shown = {user_id: chosen.get(user_id) or _unnamed(first.get(user_id)) for user_id in others}
+    return {user_id: shown.get(user_id, name) for user_id, name in names.items()}
+
+
+def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -> int | None:
+    """Return the id of the user whom the viewer sees under a name, None if there is none."""
+    found = users.find_name(session, name)
+    if not is_masked(board, viewer) or (found is not None and found[0] == viewer.user_id):
+        return None if found is None else found[0]
+    chosen = members.with_pseudonym(session, board.id, name)
+    if chosen is not None:
+        return chosen
+    match = _UNNAMED.fullmatch(name)
+    number = LARGEST_ID + 1 if match is None else int(match[1])
+    first = submissions.find(session, number) if number <= LARGEST_ID else None
+    if first is None or first.leaderboard_id != board.id:
+        return None
+    shown = shown_names(session, board, {first.user_id: first.user}, viewer)
+    return first.user_id if shown[first.user_id].lower() == name.lower() else None
+
+
+def hidden_since(board: Leaderboard, viewer: Actor) -> datetime | None:
+    """Return the time of the freeze after which others' results are hidden from the viewer, None without one."""
+    return None if access.inspects_board(viewer, board) else board.freeze_at
+
+
+def _unnamed(first: int | None) -> str:
+    return UNNAMED if first is None else f"{UNNAMED} {first}"

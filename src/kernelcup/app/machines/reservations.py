@@ -1,0 +1,100 @@
+"""Reserve machines for a leaderboard, or for their maintenance.
+
+While a reservation lasts, its machines begin no jobs of other leaderboards; jobs that run when it begins end first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kernelcup.app import access
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.machines.queries import machines
+from kernelcup.app.machines.queries import reservations as rows
+from kernelcup.app.machines.queries.reservations import Reservation
+from kernelcup.app.people.queries import audit_log
+from kernelcup.domain import OPERATOR, Actor, Role, Scope
+from kernelcup.engine.database import Database
+from kernelcup.errors import InvalidValue, NotFound
+
+__all__ = ["Reservation", "cancel", "list_reservations", "reserve", "reserved_now"]
+
+LONGEST_REASON = 500
+
+
+def reserve(
+    db: Database,
+    names: Sequence[str],
+    *,
+    board: str | None,
+    begins_at: datetime,
+    ends_at: datetime,
+    reason: str = "",
+    actor: Actor = OPERATOR,
+    now: datetime,
+) -> list[int]:
+    """Reserve machines, and return the numbers of the reservations.
+
+    Args:
+        db: The database.
+        names: The machines.
+        board: The leaderboard that has them alone; None for maintenance.
+        begins_at: When it begins.
+        ends_at: When it ends, later than now and than its beginning.
+        reason: What users are told.
+        actor: Who does it.
+        now: When.
+
+    Raises:
+        NotFound: There is no such machine or leaderboard.
+        InvalidValue: No machine is named, the reason is too long, or it would end before it begins.
+    """
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if not names or len(reason) > LONGEST_REASON:
+        raise InvalidValue(f"Name a machine, and a reason of at most {LONGEST_REASON} characters.")
+    if ends_at <= max(begins_at, now):
+        raise InvalidValue(
+            f"A reservation from {begins_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC has no time left."
+        )
+    with db.write(durable=True) as session:
+        found = None if board is None else boards.find(session, board)
+        if board is not None and found is None:
+            raise NotFound(f"There is no leaderboard {board!r}.")
+        for name in names:
+            if machines.find(session, name) is None:
+                raise NotFound(f"There is no machine {name!r}.")
+        numbers = rows.add(
+            session,
+            sorted(set(names)),
+            board_id=None if found is None else found.id,
+            begins_at=begins_at,
+            ends_at=ends_at,
+            reason=reason.strip(),
+        )
+        detail = {"board": board, "begins_at": begins_at.isoformat(), "ends_at": ends_at.isoformat()}
+        for name in sorted(set(names)):
+            audit_log.record(session, actor, "machine.reserve", f"machine:{name}", detail, now)
+    return numbers
+
+
+def cancel(db: Database, reservation_id: int, *, actor: Actor = OPERATOR, now: datetime) -> None:
+    """End a reservation, or one that is to come. Raise ``NotFound``."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    with db.write(durable=True) as session:
+        if not rows.remove(session, reservation_id):
+            raise NotFound(f"There is no reservation {reservation_id}.")
+        audit_log.record(session, actor, "machine.release", f"reservation:{reservation_id}", {}, now)
+
+
+def reserved_now(db: Database, *, now: datetime) -> frozenset[str]:
+    """Return the machines that are reserved now, for whatever leaderboard."""
+    with db.read() as session:
+        return frozenset(each.machine for each in rows.since(session, now) if each.keeps_out(None, now))
+
+
+def list_reservations(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> list[Reservation]:
+    """Return the reservations that have not ended. Raise ``Forbidden`` unless the actor is an admin."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    with db.read() as session:
+        return rows.since(session, now)

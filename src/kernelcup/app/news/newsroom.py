@@ -1,0 +1,79 @@
+"""The loop in each server that records timed news, delivers news and deletes old ones.
+
+Several servers may share a database: a fact is stored once, and a delivery is leased.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from kernelcup.app.news import moments, pruning
+from kernelcup.app.news.delivery import Deliveries, Postman
+from kernelcup.app.results import profile_files
+from kernelcup.engine.database import Database
+from kernelcup.errors import StorageUnavailable
+
+EVERY_S = 3.0
+"""News are promised within 15 s, and a request that takes 10 s may come before."""
+
+GRACE_S = 2.0
+PRUNED_EVERY = timedelta(hours=1)
+
+logger = logging.getLogger(__name__)
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Run a function in the background of the loop."""
+    threading.Thread(target=work, name="webhook", daemon=True).start()
+
+
+class Newsroom:
+    """Works in a thread of its own until it is stopped."""
+
+    def __init__(
+        self,
+        db: Database,
+        postman: Postman,
+        *,
+        clock: Callable[[], datetime],
+        beside: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self._db = db
+        self._clock = clock
+        self._next_pruning: datetime | None = None
+        self._stop = threading.Event()
+        self._deliveries = Deliveries(postman, beside=beside)
+        self._thread = threading.Thread(target=self._run, name="newsroom", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread. Running deliveries get a moment to end; the next server sends the rest."""
+        self._stop.set()
+        self._thread.join()
+        self._deliveries.wait(GRACE_S)
+
+    def step(self) -> None:
+        """Record times that were reached, start due deliveries, and from time to time delete old news."""
+        now = self._clock()
+        moments.note_due(self._db, now)
+        self._deliveries.start_due()
+        if self._next_pruning is None or now >= self._next_pruning:
+            has_more = pruning.prune(self._db, now) == pruning.AT_ONCE
+            self._next_pruning = now if has_more else now + PRUNED_EVERY
+            if not has_more:  # to list all files takes long, and longer where they cannot be reached
+                profile_files.prune(self._db, now)
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_S):
+            try:
+                self.step()
+            except StorageUnavailable as error:
+                logger.warning("no news now: %s", error)
+            except Exception:  # a faulty news item must not hold back the others
+                logger.exception("news cannot be processed now")

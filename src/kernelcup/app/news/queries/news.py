@@ -1,0 +1,256 @@
+"""News of leaderboards, in the order in which they were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, insert, or_, select, text
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from kernelcup.app.results.queries.ruling import ASIDE, without
+from kernelcup.engine.database import insert_or_none
+from kernelcup.engine.rows import made_of
+from kernelcup.tables import (
+    JobRow,
+    LeaderboardRow,
+    NewsRow,
+    UserRow,
+    WebhookDeliveryRow,
+    WebhookRow,
+)
+
+ORDER_LOCK = 23_006
+"""The advisory lock of PostgreSQL under which news get their numbers, so that they become visible in that order."""
+
+
+class NewsKind(StrEnum):
+    """The kind of a news item."""
+
+    OPENED = "opened"
+    DEADLINE = "deadline"
+    FIRST_PLACE = "first_place"
+    OVERTAKEN = "overtaken"
+    RANK_LOST = "rank_lost"
+    """A change of the leaderboard took a user's place; only the user is told."""
+    UNVEILED = "unveiled"
+    FINAL = "final"
+    OFFICIAL = "official"
+    """A final has found the official order of a device."""
+
+    @property
+    def is_of_result(self) -> bool:
+        """Whether it reveals the state of a ranking, which a freeze hides."""
+        return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN, NewsKind.RANK_LOST)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fact:
+    """A fact to be recorded as news."""
+
+    key: str
+    """Identifies the fact, which is stored only once."""
+    kind: NewsKind
+    at: datetime
+    board_id: int
+    device: str = ""
+    submission_id: int | None = None
+    user_id: int | None = None
+    score_s: float | None = None
+    tied: bool = False
+    other_id: int | None = None
+    other_submission_id: int | None = None
+    recipient_id: int | None = None
+    moment: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    """A stored news item, with true names."""
+
+    id: int
+    kind: NewsKind
+    at: datetime
+    board_id: int
+    board: str
+    device: str
+    submission_id: int | None
+    user_id: int | None
+    user: str
+    score_s: float | None
+    tied: bool
+    other_id: int | None
+    other: str
+    recipient_id: int | None
+    moment: datetime | None
+
+
+def add(session: Session, fact: Fact, now: datetime) -> bool:
+    """Store a fact and queue it for the leaderboard's webhooks; return whether it is new.
+
+    Webhooks do not get lost ranks: one update may take all of them.
+
+    Take all other locks before: until the transaction ends, no other news get a number.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ORDER_LOCK})
+    values = {name: getattr(fact, name) for name in Fact.__slots__ if name not in ("board_id", "kind")}
+    made = insert_or_none(session, NewsRow, **values, kind=fact.kind.value, leaderboard_id=fact.board_id)
+    if made is None or fact.kind is NewsKind.RANK_LOST:
+        return made is not None
+    rows = [
+        {"webhook_id": webhook_id, "news_id": made.id, "next_at": now}
+        for webhook_id in session.scalars(_RECEIVERS, {"board_id": fact.board_id})
+    ]
+    if rows:
+        session.execute(insert(WebhookDeliveryRow), rows)
+    return True
+
+
+_RECEIVERS = select(WebhookRow.id).where(
+    WebhookRow.leaderboard_id == bindparam("board_id"), WebhookRow.disabled_at.is_(None)
+)
+
+
+def page(
+    session: Session,
+    *,
+    board_ids: Collection[int],
+    reader_id: int | None = None,
+    after_id: int | None = None,
+    limit: int,
+) -> list[News]:
+    """Return news of some leaderboards, oldest first: those after a given one, else the newest.
+
+    Args:
+        session: The transaction.
+        board_ids: The leaderboards.
+        reader_id: Include news that are addressed to this user.
+        after_id: Return only news after this one.
+        limit: The maximum number of items.
+    """
+    personal = NewsRow.recipient_id.is_(None)
+    whom = personal if reader_id is None else or_(personal, NewsRow.recipient_id == reader_id)
+    query = _shown().where(NewsRow.leaderboard_id.in_(board_ids), whom).limit(limit)
+    if after_id is not None:
+        return _load(session, query.where(NewsRow.id > after_id).order_by(NewsRow.id))
+    return _load(session, query.order_by(NewsRow.id.desc()))[::-1]
+
+
+def addressed(session: Session, *, after_id: int, limit: int) -> list[News]:
+    """Return news that are addressed to one user each, oldest first."""
+    query = _shown().where(NewsRow.recipient_id.is_not(None), NewsRow.id > after_id)
+    return _load(session, query.order_by(NewsRow.id).limit(limit))
+
+
+def find(session: Session, news_id: int) -> News | None:
+    """Return a news item if it may be shown now, else None."""
+    found = _load(session, _shown().where(NewsRow.id == news_id))
+    return found[0] if found else None
+
+
+def newest_id(session: Session) -> int:
+    """Return the number of the newest news item, 0 if there is none."""
+    return session.scalars(select(NewsRow.id).order_by(NewsRow.id.desc()).limit(1)).first() or 0
+
+
+def old_ids(session: Session, *, before: datetime, keep: int, limit: int) -> list[int]:
+    """Return news from before a given time that are no longer needed, at most ``limit``.
+
+    The newest ``keep`` of each leaderboard are kept for feeds, and so are news with a pending delivery.
+    """
+    is_open = NewsRow.recipient_id.is_(None)
+    newest = func.row_number().over(
+        partition_by=(NewsRow.leaderboard_id, is_open), order_by=NewsRow.id.desc()
+    )
+    numbered = select(NewsRow.id, NewsRow.at, is_open.label("is_open"), newest.label("number")).subquery()
+    waits = exists().where(WebhookDeliveryRow.news_id == numbered.c.id)
+    query = (
+        select(numbered.c.id)
+        .where(numbered.c.at < before, or_(~numbered.c.is_open, numbered.c.number > keep), ~waits)
+        .order_by(numbered.c.id)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def remove(session: Session, ids: Collection[int]) -> None:
+    """Delete news."""
+    session.execute(delete(NewsRow).where(NewsRow.id.in_(ids)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Times:
+    """The times when a leaderboard opens, closes and freezes."""
+
+    board_id: int
+    opens_at: datetime
+    """Its creation, if it has no opening."""
+    deadline: datetime | None
+    freeze_at: datetime | None
+
+
+def times(session: Session, *, since: datetime, until: datetime, ahead: datetime) -> list[Times]:
+    """Return leaderboards that opened from ``since`` to ``until``, or have a deadline from ``since`` to ``ahead``."""
+    board = LeaderboardRow
+    opening = or_(
+        and_(board.opens_at.is_(None), _between(board.created_at, since, until)),
+        _between(board.opens_at, since, until),
+    )
+    query = select(board.id, board.opens_at, board.created_at, board.deadline, board.freeze_at)
+    found = session.execute(
+        query.where(or_(opening, _between(board.deadline, since, ahead))).order_by(board.id)
+    )
+    return [
+        Times(
+            board_id=row.id,
+            opens_at=row.opens_at or row.created_at,
+            deadline=row.deadline,
+            freeze_at=row.freeze_at,
+        )
+        for row in found
+    ]
+
+
+def has_key(session: Session, key: str) -> bool:
+    """Return whether a fact is stored."""
+    return session.scalars(select(NewsRow.id).where(NewsRow.key == key)).first() is not None
+
+
+def _between(
+    column: InstrumentedAttribute[datetime] | InstrumentedAttribute[datetime | None],
+    since: datetime,
+    until: datetime,
+) -> ColumnElement[bool]:
+    return and_(column >= since, column <= until)
+
+
+def _shown() -> Select[NewsRow, str, str | None, str | None]:
+    """Return the query of news that may be shown: no results after a freeze or under review."""
+    user, other = aliased(UserRow), aliased(UserRow)
+    of_results = [kind.value for kind in NewsKind if kind.is_of_result]
+    is_job = and_(JobRow.submission_id == NewsRow.submission_id, JobRow.device == NewsRow.device)
+    return (
+        select(NewsRow, LeaderboardRow.name, user.name, other.name)
+        .join(LeaderboardRow, LeaderboardRow.id == NewsRow.leaderboard_id)
+        .outerjoin(user, user.id == NewsRow.user_id)
+        .outerjoin(other, other.id == NewsRow.other_id)
+        .outerjoin(JobRow, is_job)
+        .where(or_(JobRow.id.is_(None), without(*ASIDE)))
+        .where(
+            or_(
+                NewsRow.kind.not_in(of_results),
+                LeaderboardRow.freeze_at.is_(None),
+                NewsRow.at <= LeaderboardRow.freeze_at,
+            )
+        )
+    )
+
+
+def _load(session: Session, query: Select[NewsRow, str, str | None, str | None]) -> list[News]:
+    return [
+        made_of(row, News, board_id=row.leaderboard_id, board=board, user=user or "", other=other or "")
+        for row, board, user, other in session.execute(query)
+    ]

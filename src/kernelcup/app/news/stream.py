@@ -1,0 +1,214 @@
+"""The visibility of news: one rule for feeds, webhooks, the API and the bot.
+
+A leaderboard's news are visible to everyone who sees the leaderboard, with the names of its standings.
+Results after a freeze appear only once the leaderboard is unveiled, even for its managers, and a result that
+waits for a review or was rejected does not appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards import visibility
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.news.queries import news
+from kernelcup.app.news.queries.news import News, NewsKind
+from kernelcup.app.people.queries import identities, users
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
+from kernelcup.engine.database import Database
+from kernelcup.reporting.phrases import duration
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """A news item as the viewer sees it."""
+
+    id: int
+    kind: NewsKind
+    at: datetime
+    board: str
+    device: str
+    submission: int | None
+    user: str
+    """The submission's author; empty if the item is not about a submission."""
+    score_s: float | None
+    tied: bool
+    other: str
+    """The previous holder of the place; empty if there was none."""
+    personal: bool
+    """Whether it is addressed to one user."""
+    moment: datetime | None
+    text: str
+    """One sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Addressed:
+    """A news item for one person, and their account at a sign-in provider."""
+
+    item: Item
+    subject: str
+    login: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddressedPage:
+    """News for individual people, and the number up to which the news were searched."""
+
+    items: tuple[Addressed, ...]
+    newest: int
+
+
+def items(
+    db: Database,
+    viewer: Actor,
+    *,
+    board: str | None = None,
+    after_id: int | None = None,
+    limit: int = 50,
+) -> list[Item]:
+    """Return news, oldest first: those after a given one, else the newest.
+
+    Args:
+        board: Return only news of this leaderboard instead of all that the viewer sees.
+
+    Raises:
+        NotFound: The leaderboard does not exist for the viewer.
+    """
+    with db.read() as session:
+        seen = (
+            access.visible_boards(session, viewer) if board is None else [find_board(session, board, viewer)]
+        )
+        found = news.page(
+            session,
+            board_ids=[each.id for each in seen],
+            reader_id=viewer.user_id,
+            after_id=after_id,
+            limit=limit,
+        )
+        return _shown(session, found, seen, viewer)
+
+
+def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit: int = 50) -> AddressedPage:
+    """Return news that are addressed to one person each, with their account at a provider.
+
+    People without an account there, who want no direct messages, or who no longer see the leaderboard, are left
+    out.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not act for others.
+    """
+    access.require(actor, Scope.ACT, role=Role.ADMIN)
+    with db.read() as session:
+        found = news.addressed(session, after_id=after_id, limit=limit)
+        recipients = {each.recipient_id or 0 for each in found}
+        known = identities.of_users(session, recipients)
+        quiet = users.without_direct_messages(session, recipients)
+        told = []
+        for each in found:
+            if each.recipient_id in quiet:
+                continue
+            person = _member(each.recipient_id)
+            shown = _shown(session, [each], _seen_of(session, person, each.board_id), person)
+            told += [
+                Addressed(item=item, subject=account.subject, login=account.login)
+                for item in shown
+                for account in known[each.recipient_id or 0]
+                if account.provider == provider
+            ]
+        return AddressedPage(items=tuple(told), newest=found[-1].id if found else after_id)
+
+
+def newest_id(db: Database) -> int:
+    """Return the number of the newest news item, visible or not; 0 if there is none."""
+    with db.read() as session:
+        return news.newest_id(session)
+
+
+def for_webhook(session: Session, news_id: int) -> Item | None:
+    """Return a news item as members of its leaderboard see it, None if it no longer exists."""
+    found = news.find(session, news_id)
+    if found is None:
+        return None
+    board = find_board(session, found.board, OPERATOR)
+    return _shown(session, [found], [board], _member(None))[0]
+
+
+def _member(user_id: int | None) -> Actor:
+    """Return an actor who sees a leaderboard but does not manage it."""
+    return Actor(user_id=user_id, name="", role=Role.PARTICIPANT, scopes=frozenset({Scope.READ}))
+
+
+def _seen_of(session: Session, person: Actor, board_id: int) -> list[Leaderboard]:
+    return [
+        board
+        for board in boards.some(session, [board_id]).values()
+        if access.sees_board(session, person, board)
+    ]
+
+
+def _shown(
+    session: Session, found: Collection[News], seen: Collection[Leaderboard], viewer: Actor
+) -> list[Item]:
+    by_id = {board.id: board for board in seen}
+    names: dict[tuple[int, int], str] = {}
+    for board_id in {each.board_id for each in found if each.board_id in by_id}:
+        of_board = [each for each in found if each.board_id == board_id]
+        people = {each.user_id: each.user for each in of_board if each.user_id is not None}
+        people |= {each.other_id: each.other for each in of_board if each.other_id is not None}
+        shown = visibility.shown_names(session, by_id[board_id], people, viewer)
+        names |= {(board_id, user_id): name for user_id, name in shown.items()}
+    return [_item(each, names, viewer) for each in found if each.board_id in by_id]
+
+
+def _item(found: News, names: dict[tuple[int, int], str], viewer: Actor) -> Item:
+    user = names.get((found.board_id, found.user_id or 0), "")
+    other = names.get((found.board_id, found.other_id or 0), "")
+    is_own = found.recipient_id is not None and found.recipient_id == viewer.user_id
+    return Item(
+        id=found.id,
+        kind=found.kind,
+        at=found.at,
+        board=found.board,
+        device=found.device,
+        submission=found.submission_id,
+        user=user,
+        score_s=found.score_s,
+        tied=found.tied,
+        other=other,
+        personal=found.recipient_id is not None,
+        moment=found.moment,
+        text=_sentence(found, user, "Your" if is_own else f"{other}'s"),
+    )
+
+
+def _sentence(found: News, user: str, whose: str) -> str:
+    where = f"{found.board} on {found.device}"
+    time = "" if found.score_s is None else f" with {duration(found.score_s * 1e9)}"
+    closes = "" if found.moment is None else f"{found.moment:%Y-%m-%d %H:%M} UTC"
+    match found.kind:
+        case NewsKind.OPENED:
+            return f"{found.board} is open" + (f" until {closes}." if closes else ".")
+        case NewsKind.DEADLINE:
+            return f"{found.board} closes in 24 hours, at {closes}."
+        case NewsKind.FIRST_PLACE:
+            return f"{user} {'shares' if found.tied else 'takes'} the first place of {where}{time}."
+        case NewsKind.OVERTAKEN:
+            return f"{whose} result in {where} was overtaken by {user}{time}."
+        case NewsKind.RANK_LOST:
+            return f"{whose} result in {where} lost its rank when the leaderboard was changed."
+        case NewsKind.UNVEILED:
+            return f"The standings of {found.board} are shown again, with all results."
+        case NewsKind.FINAL:
+            return f"{found.board} has ended: the final standings are published."
+        case NewsKind.OFFICIAL if not user:
+            return f"The official order of {where} is published."
+        case NewsKind.OFFICIAL:
+            place = "shares the first place" if found.tied else "is first"
+            return f"The official order of {where} is published: {user} {place}."

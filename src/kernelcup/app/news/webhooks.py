@@ -1,0 +1,146 @@
+"""Webhooks of a leaderboard: its creator and admins register them."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app.boards.boards import check_manages, find_managed
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.news.queries import webhooks
+from kernelcup.app.news.queries.webhooks import Webhook
+from kernelcup.app.outgoing import Network, Resolve, addresses_of, is_inside
+from kernelcup.app.people.queries import audit_log
+from kernelcup.domain import Actor, Leaderboard
+from kernelcup.engine.database import Database
+from kernelcup.errors import Conflict, InvalidValue, NotFound
+
+MOST_OF_BOARD = 10
+LONGEST_URL = 500
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 32
+PORTS = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewWebhook:
+    """A new webhook, with its secret, which is shown only once."""
+
+    webhook: Webhook
+    secret: str
+
+
+def add_webhook(
+    db: Database,
+    actor: Actor,
+    board: str,
+    url: str,
+    *,
+    now: datetime,
+    own_networks: Sequence[Network] = (),
+    resolve: Resolve = socket.getaddrinfo,
+) -> NewWebhook:
+    """Register a URL that a leaderboard's news are sent to.
+
+    Raises:
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
+        InvalidValue: The URL cannot be used, or its host is not on the public internet.
+        Conflict: The leaderboard has the maximum number of webhooks, or already has this one.
+    """
+    check_manages(db, actor, board)
+    check_address(url, own_networks=own_networks, resolve=resolve)
+    secret = SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+    with db.write(durable=True) as session:
+        boards.lock(session, board)
+        found = find_managed(session, board, actor)
+        known = webhooks.of_board(session, found.id)
+        if len(known) >= MOST_OF_BOARD:
+            raise Conflict(f"Leaderboard {found.name!r} has {len(known)} webhooks already; remove one first.")
+        if any(each.url == url for each in known):
+            raise Conflict(f"Leaderboard {found.name!r} has a webhook for this address already.")
+        number = webhooks.add(
+            session, board_id=found.id, url=url, secret=secret, created_by=actor.name, now=now
+        )
+        _record(session, actor, found, "add", number, url, now)
+        return NewWebhook(webhook=_find(session, found, number), secret=secret)
+
+
+def list_webhooks(db: Database, actor: Actor, board: str) -> list[Webhook]:
+    """Return the webhooks of a leaderboard. Raise like :func:`add_webhook` unless the actor manages it."""
+    with db.read() as session:
+        return webhooks.of_board(session, find_managed(session, board, actor).id)
+
+
+def remove_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, now: datetime) -> None:
+    """Remove a webhook. Raise ``NotFound`` if the leaderboard does not have it."""
+    with db.write(durable=True) as session:
+        found = find_managed(session, board, actor)
+        old = _find(session, found, webhook_id)
+        webhooks.remove(session, webhook_id)
+        _record(session, actor, found, "remove", webhook_id, old.url, now)
+
+
+def enable_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, now: datetime) -> Webhook:
+    """Enable a disabled webhook, and send it the news that still wait for it. Raise ``NotFound``."""
+    with db.write(durable=True) as session:
+        found = find_managed(session, board, actor)
+        old = _find(session, found, webhook_id)
+        webhooks.enable(session, webhook_id, now)
+        _record(session, actor, found, "enable", webhook_id, old.url, now)
+        return _find(session, found, webhook_id)
+
+
+def check_address(
+    url: str, *, own_networks: Sequence[Network] = (), resolve: Resolve = socket.getaddrinfo
+) -> list[str]:
+    """Return the IP addresses that requests for a URL may go to. Raise ``InvalidValue``.
+
+    Only https on the ports 443 and 80 is allowed, except within ``own_networks``.
+    """
+    what = f"Webhook {url[:LONGEST_URL]!r}"
+    parts, port = _split(url, what)
+    host = parts.hostname or ""
+    found = addresses_of(host, port, what=what, resolve=resolve, own_networks=own_networks)
+    if not all(is_inside(ip_address(each), own_networks) for each in found):
+        if parts.scheme != "https":
+            raise InvalidValue(f"{what}: expected an https URL.")
+        if port not in PORTS.values():
+            raise InvalidValue(f"{what}: expected port 443 or 80; other ports are for configured networks.")
+    return found
+
+
+def _split(url: str, what: str) -> tuple[SplitResult, int]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS.get(parts.scheme, 0)
+    except ValueError:
+        raise InvalidValue(f"{what} is not a URL.") from None
+    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= LONGEST_URL
+    if not plain or parts.scheme not in PORTS or not parts.hostname:
+        raise InvalidValue(f"{what}: expected an https URL of at most {LONGEST_URL} characters.")
+    if parts.username or parts.password or parts.fragment:
+        raise InvalidValue(f"{what}: a user, password or fragment is not allowed; sign with the secret.")
+    return parts, port
+
+
+def _find(session: Session, board: Leaderboard, webhook_id: int) -> Webhook:
+    found = webhooks.find(session, board.id, webhook_id)
+    if found is None:
+        raise NotFound(f"Leaderboard {board.name!r} has no webhook {webhook_id}.")
+    return found
+
+
+def _record(
+    session: Session, actor: Actor, board: Leaderboard, what: str, number: int, url: str, now: datetime
+) -> None:
+    """Record the change in the audit log, without the path and query, which may hold a receiver's secret."""
+    detail = {"webhook": number, "host": urlsplit(url).hostname or ""}
+    audit_log.record(session, actor, f"webhook.{what}", f"board:{board.name}", detail, now)

@@ -1,0 +1,334 @@
+"""User accounts: identities, signing in, roles and bans."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.people.queries import audit_log, identities, users
+from kernelcup.app.people.queries.identities import Identity
+from kernelcup.app.people.queries.users import User
+from kernelcup.app.people.user_names import (
+    LONGEST_NAME,
+    as_account_name,
+    check_account_name,
+    is_account_name,
+)
+from kernelcup.domain import NOBODY, Actor, Role, Scope
+from kernelcup.engine.database import Database
+from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
+
+__all__ = [
+    "Identity",
+    "User",
+    "ban",
+    "change",
+    "get_user",
+    "list_users",
+    "make_user",
+    "rename",
+    "set_direct_messages",
+    "set_role",
+    "sign_in",
+    "unban",
+    "unlink",
+]
+
+LONGEST_REASON = 500
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_SUBJECT = re.compile(r"[!-~]{1,128}")
+
+
+def get_user(db: Database, actor: Actor, name: str) -> User:
+    """Return a user with their identities: the actor's own account, or any account for admins.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        Forbidden: The account belongs to another user.
+        NotFound: There is no such user.
+    """
+    access.require(actor, Scope.READ)
+    with db.read() as session:
+        user = users.find(session, name)
+    itself = user is not None and user.id == actor.user_id
+    if not itself and not _administers(actor):
+        raise Forbidden("You may see your own account only; admins may see all.")
+    if user is None:
+        raise _no_user(name)
+    return user
+
+
+def list_users(
+    db: Database, actor: Actor, *, after_id: int | None = None, limit: int = 50, query: str | None = None
+) -> list[User]:
+    """Return users by number, or only those whose names contain ``query``. For admins only."""
+    _require_admin(actor)
+    with db.read() as session:
+        return users.page(session, after_id=after_id, limit=limit, query=query)
+
+
+def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetime) -> User:
+    """Create a user without any identity yet.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin.
+        InvalidValue: The name or the role is invalid.
+        Conflict: The name is taken.
+    """
+    _require_admin(actor)
+    checked, wanted = check_account_name(name), _account_role(role)
+    with db.write() as session:
+        user_id = users.create(session, checked, role=wanted, now=now)
+        if user_id is None:
+            raise _taken(checked)
+        audit_log.record(session, actor, "user.create", f"user:{checked}", {"role": wanted.value}, now)
+        return _got(session, user_id)
+
+
+def set_role(db: Database, actor: Actor, name: str, role: Role, *, now: datetime) -> User:
+    """Give a user a role; their tokens lose at once every scope it does not allow. For admins only."""
+    return change(db, actor, name, role=role, now=now)
+
+
+def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) -> User:
+    """Restrict a user to reading, whichever identity they sign in with. For admins only.
+
+    Raises:
+        InvalidValue: The reason is missing or too long.
+        NotFound: There is no such user.
+    """
+    _require_admin(actor)
+    text = reason.strip()
+    if not 1 <= len(text) <= LONGEST_REASON:
+        raise InvalidValue(f"Reason for a ban: expected 1 to {LONGEST_REASON} characters.")
+    return _set_ban(db, actor, name, at=now, reason=text, action="user.ban", now=now)
+
+
+def unban(db: Database, actor: Actor, name: str, *, now: datetime) -> User:
+    """Lift a ban. For admins only."""
+    _require_admin(actor)
+    return _set_ban(db, actor, name, at=None, reason="", action="user.unban", now=now)
+
+
+def rename(db: Database, actor: Actor, name: str, new_name: str, *, now: datetime) -> User:
+    """Rename a user: the actor's own account unless banned, or any account for admins."""
+    return change(db, actor, name, new_name=new_name, now=now)
+
+
+def change(
+    db: Database,
+    actor: Actor,
+    name: str,
+    *,
+    new_name: str | None = None,
+    role: Role | None = None,
+    now: datetime,
+) -> User:
+    """Give a user another name, a role, or both; if either fails, change neither.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not do this.
+        InvalidValue: The name or the role is invalid.
+        NotFound: There is no user of that name.
+        Conflict: The name is taken, or the last admin would lose the role.
+    """
+    if role is not None:
+        _require_admin(actor)
+        role = _account_role(role)
+    if new_name is not None:
+        access.require(actor, Scope.SUBMIT)
+        new_name = check_account_name(new_name)
+    with db.write() as session:
+        user = users.find(session, name)
+        if role is None and not _administers(actor):
+            _check_own(actor, user)
+        if user is None:
+            raise _no_user(name)
+        if role is not None:
+            if role is not Role.ADMIN:
+                _check_not_last_admin(session, actor, user)
+            users.set_role(session, user.id, role)
+            detail = {"before": user.role.value, "role": role.value}
+            audit_log.record(session, actor, "user.role", f"user:{user.name}", detail, now)
+        if new_name is not None:
+            if not users.rename(session, user.id, new_name):
+                raise _taken(new_name)
+            audit_log.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
+        return _got(session, user.id)
+
+
+def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
+    """Store whether bots may message the actor when one of their results is overtaken or loses its rank.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        InvalidValue: The actor is not a user.
+    """
+    access.require(actor, Scope.SUBMIT)
+    if actor.user_id is None:
+        raise InvalidValue("Only a user gets direct messages; sign in as one.")
+    with db.write() as session:
+        users.set_direct_messages(session, actor.user_id, wanted)
+        return _got(session, actor.user_id)
+
+
+def sign_in(
+    db: Database, *, provider: str, subject: str, login: str, now: datetime, actor: Actor = NOBODY
+) -> int:
+    """Return the id of the user with an identity; create the user when it is first seen.
+
+    Args:
+        db: The database.
+        provider: The sign-in provider of the identity, for example ``github``.
+        subject: The provider's permanent id for the account.
+        login: The account's current name at the provider.
+        now: The time.
+        actor: If signed in, the identity is linked to this user.
+
+    Raises:
+        InvalidValue: The provider or the subject is invalid.
+        Conflict: The identity belongs to another user, or the actor already has one of this provider.
+    """
+    identity = _checked_identity(provider, subject, login)
+    with db.write() as session:
+        owner = identities.owner(session, provider, subject)
+        if owner is None and actor.user_id is not None:
+            owner = _link(session, actor.user_id, identity, now)
+        elif owner is None:
+            owner = _first_seen(session, identity, now)
+        if actor.user_id not in (None, owner):
+            raise Conflict(f"This {provider} account belongs to another user; sign out to sign in with it.")
+        identities.rename(session, identity)
+        return owner
+
+
+def unlink(db: Database, actor: Actor, provider: str, subject: str, *, now: datetime) -> None:
+    """Remove one of the actor's identities.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        NotFound: The actor has no such identity.
+        Conflict: It is the only one, and the user could not sign in any more.
+        Banned: A banned user keeps their identities, so that none of them can sign in as a new user.
+    """
+    access.require(actor, Scope.SUBMIT)
+    with db.write() as session:
+        user = users.get(session, actor.user_id) if actor.user_id is not None else None
+        if user is None or (provider, subject) not in {(i.provider, i.subject) for i in user.identities}:
+            raise NotFound(f"You have no {provider} account linked.")
+        _check_own(actor, user)
+        if len(user.identities) == 1:
+            raise Conflict("This is your only way to sign in; link another account first.")
+        identities.remove(session, user.id, provider, subject)
+        audit_log.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": provider}, now)
+
+
+def _administers(actor: Actor) -> bool:
+    return actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes
+
+
+def _require_admin(actor: Actor) -> None:
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+
+
+def _account_role(role: Role) -> Role:
+    if role is Role.NOBODY:
+        raise InvalidValue("Role 'nobody': expected participant, creator or admin.")
+    return role
+
+
+def _check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
+    """Raise ``Conflict`` if no admin would be left to undo the change; the operator always can."""
+    if access.is_operator(actor) or user.role is not Role.ADMIN or user.banned_at is not None:
+        return
+    if not users.has_other_admin(session, user.id):
+        raise Conflict(f"{user.name} is the last admin; make another user an admin first.")
+
+
+def _check_own(actor: Actor, user: User | None) -> None:
+    if user is None or user.id != actor.user_id:
+        raise Forbidden("You may change your own account only; admins may change all.")
+    if user.banned_at is not None:
+        raise Banned("You are banned and cannot change your account.")
+
+
+def _set_ban(
+    db: Database, actor: Actor, name: str, *, at: datetime | None, reason: str, action: str, now: datetime
+) -> User:
+    with db.write() as session:
+        user = _found(session, name)
+        if at is not None:
+            _check_not_last_admin(session, actor, user)
+        users.set_ban(session, user.id, at=at, reason=reason)
+        detail: dict[str, Any] = {"reason": reason} if reason else {}
+        audit_log.record(session, actor, action, f"user:{user.name}", detail, now)
+        return _got(session, user.id)
+
+
+def _checked_identity(provider: str, subject: str, login: str) -> Identity:
+    if not _PROVIDER.fullmatch(provider):
+        raise InvalidValue("Sign-in provider: expected 1 to 32 of a-z, 0-9, _ and -, starting with a letter.")
+    if not _SUBJECT.fullmatch(subject):
+        raise InvalidValue("Subject at a sign-in provider: expected 1 to 128 printable ASCII characters.")
+    shown = "".join(letter for letter in login if letter.isprintable()).strip()[:LONGEST_NAME]
+    return Identity(provider=provider, subject=subject, login=shown or f"{provider}-{subject}"[:LONGEST_NAME])
+
+
+def _link(session: Session, user_id: int, identity: Identity, now: datetime) -> int:
+    user = users.get(session, user_id)
+    if user is None:
+        raise SignInNeeded("Sign in first: your account is gone.")
+    if any(known.provider == identity.provider for known in user.identities):
+        raise Conflict(f"You have another {identity.provider} account linked; unlink it first.")
+    return identities.add(session, user_id, identity, now=now)
+
+
+def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
+    """Create a user; if the identity was added at the same time elsewhere, return its owner instead."""
+    made = _make_with_free_name(session, identity, now)
+    owner = identities.add(session, made, identity, now=now)
+    if owner != made:
+        users.delete_unused(session, made)
+    return owner
+
+
+def _make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
+    plain = as_account_name(identity.login)
+    stem = plain if is_account_name(plain) else f"{plain}-1"
+    if not is_account_name(stem):
+        stem = identity.provider
+    number = 1
+    while True:
+        ending = "" if number == 1 else f"-{number}"
+        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
+        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
+        if made is not None:
+            return made
+        number += 1
+
+
+def _found(session: Session, name: str) -> User:
+    user = users.find(session, name)
+    if user is None:
+        raise _no_user(name)
+    return user
+
+
+def _got(session: Session, user_id: int) -> User:
+    session.expire_all()
+    user = users.get(session, user_id)
+    if user is None:
+        raise NotFound("The user is gone.")
+    return user
+
+
+def _no_user(name: str) -> NotFound:
+    return NotFound(f"There is no user {name!r}.")
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"The name {name!r} is taken; choose another.")

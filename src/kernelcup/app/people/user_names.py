@@ -1,0 +1,110 @@
+"""User names."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime
+
+from kernelcup.app.people.queries import users
+from kernelcup.domain import Actor, Role, Scope
+from kernelcup.engine.database import Database
+from kernelcup.errors import InvalidValue
+
+LONGEST_NAME = 64
+
+# The audit log uses "nobody" and "operator" for fixed actors; the others are parts of URLs.
+_RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
+
+# Their letters look alike, so a name that mixes them could imitate another one.
+_LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
+
+
+# Letters, marks and signs that are invisible, at least by themselves, although Unicode counts them as printable.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def ensure_user(db: Database, name: str, *, now: datetime) -> str:
+    """Create the user unless it exists, and return the name in its first spelling."""
+    checked = check_user_name(name)
+    with db.write() as session:
+        users.get_or_create(session, checked, now=now)
+        found = users.find_name(session, checked)
+    return found[1] if found else checked
+
+
+def creator_here(db: Database, login: str) -> str:
+    """Return the name of the creator for a leaderboard that a machine's login creates without naming one.
+
+    That is the login if it is a user's name. Otherwise it is the only admin, since a login like ``root`` does not
+    compete; without a single admin it is the login, as the name of a new user.
+    """
+    with db.read() as session:
+        known = users.find_name(session, login)
+        return known[1] if known is not None else users.only_admin(session) or login
+
+
+def actor_of(db: Database, name: str) -> Actor:
+    """Return the actor of that name with all scopes, for entry points that need no token.
+
+    An unknown name gives a participant without submissions.
+    """
+    with db.read() as session:
+        return users.find_actor(session, name) or Actor(
+            user_id=None, name=name, role=Role.PARTICIPANT, scopes=frozenset(Scope)
+        )
+
+
+def check_user_name(name: str) -> str:
+    """Return the normalised name: letters, digits, ``-``, ``_`` and ``.``. Raise ``InvalidValue``."""
+    normal = unicodedata.normalize("NFC", name)
+    if not normal or len(normal) > LONGEST_NAME:
+        raise InvalidValue(f"User name {name!r}: expected 1 to {LONGEST_NAME} characters.")
+    if has_invisible(normal):
+        raise InvalidValue(f"User name {name!a}: it contains invisible characters; leave them out.")
+    if not all(map(_is_of_names, normal)):
+        raise InvalidValue(f"User name {name!r}: expected letters, digits, '-', '_' and '.'.")
+    return normal
+
+
+def check_account_name(name: str) -> str:
+    """Return the normalised name for a user who can sign in. Raise ``InvalidValue``.
+
+    In addition to the rules for all names, its letters are of one alphabet, and it is not reserved for the audit log.
+    """
+    normal = check_user_name(name)
+    if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
+        raise InvalidValue(f"User name {name!r}: it mixes letters of several alphabets, which look alike.")
+    if users.name_key(normal) in _RESERVED:
+        raise InvalidValue(f"User name {name!r} is reserved; choose another.")
+    return normal
+
+
+def as_account_name(text: str) -> str:
+    """Return a text with a ``-`` in place of each character that no account's name has."""
+    return "".join(letter if _is_of_names(letter) else "-" for letter in text)
+
+
+def has_invisible(name: str) -> bool:
+    """Return whether a name has invisible characters, with which it could look like another name."""
+    return _INVISIBLE.search(name) is not None
+
+
+def is_account_name(name: str) -> bool:
+    """Return whether :func:`check_account_name` accepts a name."""
+    try:
+        check_account_name(name)
+    except InvalidValue:
+        return False
+    return True
+
+
+def _is_of_names(letter: str) -> bool:
+    """Return whether a character may be in an account's name; marks are parts of the letters of many scripts."""
+    return letter.isalnum() or letter in "-_." or unicodedata.category(letter).startswith("M")
+
+
+def _scripts(name: str) -> set[str]:
+    return {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()}

@@ -1,0 +1,398 @@
+"""The life of a job: claim, renew, finish, hand back, retry.
+
+An accepted job ends in exactly one counted run, or is cancelled. Each change is guarded by the lease, so a
+holder that was taken for dead can come back without doing harm. Each change records its event in the same
+transaction.
+
+No jobs are claimed for a paused device. A pause of the service or of a leaderboard only stops new
+submissions: jobs that were accepted before are judged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.boards.queries import boards, task_versions
+from kernelcup.app.machines.machines import run_facts
+from kernelcup.app.machines.process_identity import is_gone
+from kernelcup.app.machines.queries import machines
+from kernelcup.app.queue import adoption
+from kernelcup.app.queue.queries import claims, comparisons, job_durations, jobs
+from kernelcup.app.queue.queries.jobs import Lease
+from kernelcup.app.results import duels, finals, reviews
+from kernelcup.app.results import news as news_of_results
+from kernelcup.app.results.duels import Settled
+from kernelcup.app.results.queries import runs
+from kernelcup.app.rules.queries import pauses
+from kernelcup.app.rules.queries.pauses import PauseScope
+from kernelcup.app.submissions.queries import events, screenings, submissions
+from kernelcup.app.submissions.review_evidence import Held
+from kernelcup.domain import Job, JobKind, JobState, Priority, Run, Score, split_count
+from kernelcup.engine.database import Database
+from kernelcup.errors import NotFound, StaleLease
+from kernelcup.scoring import score as score_of
+from kernelcup.screen.findings import Screening
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, Verdict
+
+MAX_ATTEMPTS = 3
+"""After this many failed launches a job is given up."""
+
+MAX_LOST_ATTEMPTS = 10
+"""A dispatcher's death is rarely the job's fault, but a job that kills each dispatcher must end too."""
+
+logger = logging.getLogger(__name__)
+
+
+def claim_next(
+    db: Database,
+    *,
+    owner: str,
+    lease_s: float,
+    devices: Sequence[str],
+    now: datetime,
+    up_to_submission: int | None = None,
+    but: Sequence[JobKind] = (),
+    only: Priority | None = None,
+    board_id: int | None = None,
+) -> Lease | None:
+    """Take the first waiting job for one of the devices, None if there is none.
+
+    Jobs of the kinds ``but`` wait on, and all that are not of the class ``only`` or of the leaderboard ``board_id``.
+    """
+    until = now + timedelta(seconds=lease_s)
+    # Look before writing: SQLite has only one writer, and most looks find nothing.
+    with db.read() as session:
+        some = [
+            device
+            for device in devices
+            if claims.has_waiting(session, device=device, up_to_submission=up_to_submission)
+        ]
+        stopped = paused_devices(session) if some else {}
+    some = [device for device in some if device.lower() not in stopped]
+    if not some:
+        return None
+    with db.write() as session:
+        lease = claims.claim(
+            session,
+            owner=owner,
+            until=until,
+            devices=some,
+            now=now,
+            up_to_submission=up_to_submission,
+            but=but,
+            only=only,
+            board_id=board_id,
+        )
+        if lease is not None:
+            job = lease.job
+            events.record(session, job.submission_id, "started", {"attempt": job.attempt}, job.id, now)
+        return lease
+
+
+def paused_devices(session: Session) -> dict[str, str]:
+    """Return the reasons of paused devices, by their names in lower case."""
+    found = pauses.every(session)
+    return {pause.key: pause.reason for pause in found if pause.scope is PauseScope.DEVICE}
+
+
+def renew(db: Database, lease: Lease, *, lease_s: float, now: datetime) -> Lease:
+    """Keep a job for longer. Raise ``StaleLease`` if it was cancelled, deleted or reclaimed."""
+    with db.write() as session:
+        return jobs.renew(session, lease, until=now + timedelta(seconds=lease_s))
+
+
+def renew_all(db: Database, *, owner: str, lease_s: float, now: datetime) -> set[str]:
+    """Keep all jobs of a holder for longer; return the tokens of the leases that it still has."""
+    with db.write() as session:
+        return jobs.renew_all(session, owner=owner, until=now + timedelta(seconds=lease_s))
+
+
+def finish(
+    db: Database,
+    lease: Lease,
+    *,
+    report: RunReport,
+    harness_hash: str,
+    machine: str,
+    now: datetime,
+    rival: int | None = None,
+    screening: Screening | None = None,
+) -> Run:
+    """Store the result of a job and mark it done.
+
+    Args:
+        rival: The submission that it was measured against.
+        screening: The findings of a second opinion. They are stored first, since a leaderboard may hold back
+            results with certain tags.
+
+    Raises:
+        StaleLease: The job is no longer ours.
+    """
+    with db.write(durable=True) as session:
+        if screening is not None:
+            # Lock in the same order as a deletion: the job, then the data of its submission.
+            jobs.lock(session, [lease.job.id])
+            _keep_screening(session, lease.job.submission_id, screening)
+        return _record(
+            session, lease, report, harness_hash=harness_hash, machine=machine, now=now, rival=rival
+        )
+
+
+def _keep_screening(session: Session, submission_id: int, screening: Screening) -> None:
+    """Store the findings of a second opinion, unless the submission was deleted: the lease check comes next."""
+    with suppress(IntegrityError), session.begin_nested():
+        screenings.insert_if_absent(session, submission_id, screening)
+
+
+def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
+    """Return a job to the queue without counting the attempt. Raise ``StaleLease``."""
+    with db.write() as session:
+        _requeue(session, lease, attempt=lease.job.attempt, reason=reason, now=now)
+
+
+def fail_attempt(
+    db: Database,
+    lease: Lease,
+    *,
+    reason: str,
+    now: datetime,
+    backend: Backend = Backend.CUDA,
+    max_attempts: int = MAX_ATTEMPTS,
+) -> Run | None:
+    """Try a job again after its machine failed, or give it up with an ``internal_error``.
+
+    Returns:
+        None if it waits again, or the run that ends it after the last attempt.
+
+    Raises:
+        StaleLease: The job is no longer ours.
+    """
+    with db.write(durable=True) as session:
+        if _attempts(lease.job) < max_attempts:
+            _requeue(session, lease, attempt=lease.job.attempt + 1, reason=reason, now=now)
+            return None
+        report = _internal_error(session, lease, reason=reason, backend=backend)
+        return _record(session, lease, report, harness_hash="", machine="", now=now, reason=reason)
+
+
+def reclaim(
+    db: Database,
+    *,
+    now: datetime,
+    backends: Mapping[str, Backend] | None = None,
+    max_attempts: int = MAX_LOST_ATTEMPTS,
+    gone: Callable[[str], bool] = is_gone,
+    owner: str = "",
+) -> list[int]:
+    """Fail the attempts of holders that went silent or whose process has ended, and return the jobs' ids.
+
+    ``owner`` is the holder who asks, and so has not ended.
+    """
+    with db.read() as session:
+        held = jobs.doubtful(session, owner=owner, now=now)
+    ended = {each: gone(each) for each in {lease.owner for lease in held}}
+    reclaimed = []
+    for lease in held:
+        if lease.call and lease.until + adoption.ADOPT_WITHIN >= now:
+            continue
+        if lease.until >= now and not ended[lease.owner]:
+            continue
+        backend = (backends or {}).get(lease.job.device, Backend.CUDA)
+        reason = f"attempt {lease.job.attempt} was lost with its dispatcher"
+        try:
+            fail_attempt(db, lease, reason=reason, now=now, backend=backend, max_attempts=max_attempts)
+        except StaleLease:
+            continue  # it was renewed, finished or reclaimed by another in the meantime
+        logger.warning("job %d reclaimed: %s", lease.job.id, reason)
+        reclaimed.append(lease.job.id)
+    return reclaimed
+
+
+def cancel(db: Database, job_id: int, *, now: datetime, reason: str = "cancelled") -> bool:
+    """Cancel a job and return whether it was waiting or running. Raise ``NotFound``."""
+    with db.write(durable=True) as session:
+        job = jobs.find(session, job_id)
+        if job is None:
+            raise NotFound(f"There is no job {job_id}.")
+        return cancel_jobs(session, job.submission_id, [job_id], now=now, reason=reason) == 1
+
+
+def cancel_jobs(
+    session: Session, submission_id: int, job_ids: Sequence[int], *, now: datetime, reason: str
+) -> int:
+    """Cancel those of a submission's jobs that are waiting or running, and return how many.
+
+    A dispatcher that works on one notices at its next heartbeat and ends the process. A job that is being
+    rejudged, or waits for it, becomes done again with the result that it had.
+    """
+    cancelled = [
+        job.id for job in jobs.lock(session, job_ids) if jobs.cancel(session, job.id, now=now, reason=reason)
+    ]
+    for job_id in cancelled:
+        events.record(session, submission_id, "cancelled", {"reason": reason}, job_id, now)
+        finals.go_on_after(session, job_id, now=now)
+    if cancelled:
+        events.record_end(session, submission_id, now)
+    return len(cancelled)
+
+
+def _requeue(session: Session, lease: Lease, *, attempt: int, reason: str, now: datetime) -> None:
+    job = jobs.requeue(session, lease, attempt=attempt, reason=reason)
+    events.record(session, job.submission_id, "queued", {"reason": reason}, job.id, now)
+
+
+def _attempts(job: Job) -> int:
+    """Return the number of launches for the current judgement of a job, without earlier judgements."""
+    return job.attempt - job.first_attempt + 1
+
+
+def _record(
+    session: Session,
+    lease: Lease,
+    report: RunReport,
+    *,
+    harness_hash: str,
+    machine: str,
+    now: datetime,
+    reason: str = "",
+    rival: int | None = None,
+) -> Run:
+    job = lease.job
+    is_comparison = comparisons.find(session, job.id) is not None
+    score = None if is_comparison else score_of(report, task_versions.ranking_by(session, job.task_hash))
+    _lock_ranking(session, job)
+    # Findings of an audit are reviewed however the run ended.
+    found = bool(report.quarantine)
+    # A failing machine must not replace the result of an earlier judgement.
+    counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or found
+    held = reviews.flags(session, job, report) if counted and (score is not None or found) else None
+    state, why = (JobState.DONE, reason) if held is None else (JobState.QUARANTINED, held.reason)
+    started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
+    judging = _judging(session, job, report)
+    host = run_facts(session, machine)
+    ranks, settled = _settle(session, job, score, report, rival, judging, host.host_class)
+    replaces = counted and runs.uncount(session, job.id)
+    run = runs.insert(
+        session,
+        job=job,
+        report=report,
+        score=score,
+        started_at=started_at,
+        finished_at=now,
+        harness_hash=harness_hash,
+        machine=machine,
+        **host._asdict(),
+        counted=counted,
+        rank_s=settled.rank_s,
+        duel=settled.outcome,
+        rival=settled.behind or rival,
+        judging=judging,
+    )
+    _note_end(session, job, run, held, counted=counted, now=now)
+    if job.mode is Mode.LEADERBOARD and (replaces or (ranks and held is None)):
+        _rank(session, job, run, replaces=replaces, now=now)
+    events.record_end(session, job.submission_id, now)
+    finals.go_on_after(session, job.id, now=now)
+    if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
+        _note_work(session, job, machine, (now - started_at).total_seconds())
+    return run
+
+
+def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:
+    machines.add_work(session, machine, took_s * split_count(job.device)[1])
+    job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
+
+
+def _note_end(
+    session: Session, job: Job, run: Run, held: Held | None, *, counted: bool, now: datetime
+) -> None:
+    told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
+    events.record(session, job.submission_id, "finished", told, job.id, now)
+    if held is not None:
+        reviews.hold(session, job, run, held, now=now)
+
+
+def _lock_ranking(session: Session, job: Job) -> None:
+    """Lock the job and its leaderboard's ranking until the result is stored, if it may rank."""
+    if job.mode is not Mode.LEADERBOARD:
+        return
+    jobs.lock(session, [job.id])
+    submission = submissions.find(session, job.submission_id)
+    if submission is not None:
+        boards.lock(session, submission.leaderboard)
+
+
+def _judging(session: Session, job: Job, report: RunReport) -> str:
+    """Return the hash of everything that judging a job depended on: the task version and the harness."""
+    if job.mode is not Mode.LEADERBOARD:
+        return ""
+    return task_versions.load(session, job.task_hash).judging(report.harness)
+
+
+def _settle(
+    session: Session,
+    job: Job,
+    score: Score | None,
+    report: RunReport,
+    rival: int | None,
+    judging: str,
+    host_class: str,
+) -> tuple[bool, Settled]:
+    """Return whether a result ranks on its leaderboard at all, and the outcome of its duel."""
+    if score is None:
+        return False, Settled()
+    submission = submissions.find(session, job.submission_id)
+    assert submission is not None
+    board = find_board(session, submission.leaderboard)
+    if judging != board.judging:  # the task changed while it was judged
+        return False, Settled()
+    settled = duels.settle(
+        session,
+        board=board,
+        submission=submission,
+        job=job,
+        score=score,
+        report=report,
+        rival=rival,
+        host_class=host_class,
+    )
+    return board.takes(report.trust), settled
+
+
+def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime) -> None:
+    """Enter a new result into the ranking; if it replaces another, its user's best may become worse."""
+    submission = submissions.find(session, job.submission_id)
+    assert submission is not None
+    if replaces:
+        board_id, user_id = submission.leaderboard_id, submission.user_id
+        runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+        return  # a rejudge of the same submission is not news
+    board = find_board(session, submission.leaderboard)
+    before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
+    if runs.offer(session, submission=submission, device=job.device, run=run, now=now):
+        news_of_results.note(session, before, now)
+
+
+def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Backend) -> RunReport:
+    submission = submissions.find(session, lease.job.submission_id)
+    board = None if submission is None else boards.find(session, submission.leaderboard)
+    return RunReport(
+        job_id=job_name(lease),
+        mode=lease.job.mode,
+        backend=backend,
+        harness=HarnessKind.STANDARD if board is None else board.harness,
+        verdict=Verdict.INTERNAL_ERROR,
+        message=f"No machine could judge this in {_attempts(lease.job)} attempts: {reason}",
+    )
+
+
+def job_name(lease: Lease) -> str:
+    """Return the name of an attempt for its machine; each attempt has its own, so old reports are recognized."""
+    return f"{lease.job.id}.{lease.job.attempt}"

@@ -1,0 +1,154 @@
+"""The docket: the public facts of every result that was flagged or reviewed.
+
+A leaderboard's entries are visible to everyone who sees the leaderboard. Users are named only after a
+decision and while the submission exists, under their names in the standings. Figures are of public cases
+only, and reviewers' notes stay private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards import visibility
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.results.queries import docket
+from kernelcup.app.results.queries.docket import Reviewed
+from kernelcup.app.results.reviews import RULE
+from kernelcup.app.submissions.review_evidence import OTHER, WHY
+from kernelcup.domain import Actor, Leaderboard
+from kernelcup.engine.database import Database
+
+MOST_CASES = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseFigures:
+    """The figures of a public case, in nanoseconds."""
+
+    case: int
+    counted_ns: float | None
+    floor_ns: float | None
+    """The least time that this device needs for the task."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A flagged or reviewed result."""
+
+    id: int
+    board: str
+    device: str
+    submission: int | None
+    """None while a decision is pending."""
+    user: str
+    """Empty while a decision is pending, and after the submission was deleted."""
+    score_s: float | None
+    opened_at: datetime
+    by_rule: bool
+    """Whether a rule flagged it, rather than a person."""
+    reason: str
+    findings: tuple[str, ...]
+    cases: tuple[CaseFigures, ...]
+    decision: str | None
+    """``released`` or ``rejected``; None while it is pending."""
+    decided_at: datetime | None
+    deleted_at: datetime | None
+
+
+def entries(
+    db: Database,
+    viewer: Actor,
+    *,
+    board: str | None = None,
+    before_id: int | None = None,
+    limit: int = 50,
+) -> list[Entry]:
+    """Return the docket of all leaderboards that the viewer sees, or of one of them, newest first.
+
+    Raise ``NotFound`` if the leaderboard does not exist for the viewer.
+    """
+    with db.read() as session:
+        seen = (
+            access.visible_boards(session, viewer) if board is None else [find_board(session, board, viewer)]
+        )
+        by_id = {each.id: each for each in seen}
+        found = docket.page(session, board_ids=list(by_id), before_id=before_id, limit=limit)
+        decided = [each.review_id for each in found if each.decision is not None and each.deleted_at is None]
+        proofs = docket.evidence(session, decided)
+        names = _names(session, found, by_id, viewer)
+    return [
+        _entry(
+            each,
+            by_id[each.leaderboard_id],
+            names.get((each.leaderboard_id, each.user_id), ""),
+            proofs.get(each.review_id, {}),
+        )
+        for each in found
+    ]
+
+
+def _names(
+    session: Session, found: Collection[Reviewed], boards: Mapping[int, Leaderboard], viewer: Actor
+) -> dict[tuple[int, int], str]:
+    names = {}
+    for board_id in {each.leaderboard_id for each in found}:
+        people = {each.user_id: each.user for each in found if each.leaderboard_id == board_id}
+        shown = visibility.shown_names(session, boards[board_id], people, viewer)
+        names.update({(board_id, user_id): name for user_id, name in shown.items()})
+    return names
+
+
+def _entry(found: Reviewed, board: Leaderboard, name: str, evidence: Mapping[str, Any]) -> Entry:
+    is_decided, is_there = found.decision is not None, found.deleted_at is None
+    by_rule = found.opened_by == RULE
+    return Entry(
+        id=found.review_id,
+        board=board.name,
+        device=found.device,
+        submission=found.submission_id if is_decided or not is_there else None,
+        user=name if is_decided and is_there else "",
+        score_s=found.score_s if is_decided else None,
+        opened_at=found.opened_at,
+        by_rule=by_rule,
+        reason=found.reason if by_rule or is_decided else "",
+        findings=tuple(_findings(evidence)),
+        cases=tuple(_cases(evidence)),
+        decision=found.decision,
+        decided_at=found.decided_at,
+        deleted_at=found.deleted_at,
+    )
+
+
+def _findings(evidence: Mapping[str, Any]) -> list[str]:
+    """Return what was found, in words without figures."""
+    found = evidence.get("findings")
+    codes = (
+        [str(each.get("code", "")) for each in found if isinstance(each, dict)]
+        if isinstance(found, list)
+        else []
+    )
+    return list(dict.fromkeys(WHY.get(code, OTHER) for code in codes))
+
+
+def _cases(evidence: Mapping[str, Any]) -> list[CaseFigures]:
+    found = evidence.get("cases")
+    cases = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [
+        CaseFigures(
+            case=int(each["case"]),
+            counted_ns=_number(each.get("score_ns")),
+            floor_ns=_number(each.get("floor_ns")),
+        )
+        for each in cases
+        if each.get("hidden") is False and isinstance(each.get("case"), int)
+    ][:MOST_CASES]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value else None

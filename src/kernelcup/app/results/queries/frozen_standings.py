@@ -1,0 +1,62 @@
+"""Standings as they were when their leaderboard froze."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from kernelcup.app.results.queries import ranking_query
+from kernelcup.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
+
+_COLUMNS = (*ranking_query.KEY, *ranking_query.COLUMNS)
+
+
+def keep(session: Session, board_id: int, now: datetime) -> bool:
+    """Copy the standings of a leaderboard whose freeze has begun; return whether they were copied now.
+
+    It must be called in each transaction that changes ``bests``, before the change and before any row of users or
+    bests is locked: the first call after the freeze copies the standings before anything has changed.
+    """
+    due = (
+        update(LeaderboardRow)
+        .where(LeaderboardRow.id == board_id)
+        .where(LeaderboardRow.freeze_at <= now, LeaderboardRow.frozen_at.is_(None))
+        .values(frozen_at=now)
+        .returning(LeaderboardRow.id)
+    )
+    if session.execute(due).first() is None:
+        return False
+    session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
+    old = select(*(getattr(BestRow, name) for name in _COLUMNS)).where(BestRow.leaderboard_id == board_id)
+    session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), old))
+    return True
+
+
+def ranked_s(session: Session, run_id: int) -> float | None:
+    """Return the time that a run was ranked by at the freeze, in seconds, None if it was not a user's best."""
+    query = select(FrozenBestRow.score_s).where(FrozenBestRow.run_id == run_id)
+    return session.execute(query).scalar_one_or_none()
+
+
+def is_kept(session: Session, board_id: int) -> bool:
+    """Return whether a leaderboard's standings were copied for its freeze."""
+    query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)
+    return session.execute(query).scalar_one_or_none() is not None
+
+
+def set_freeze(session: Session, board_id: int, at: datetime | None) -> None:
+    """Set or remove the freeze of a leaderboard, and drop the copy of its standings."""
+    values = {"freeze_at": at, "frozen_at": None}
+    session.execute(update(LeaderboardRow).where(LeaderboardRow.id == board_id).values(**values))
+    session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
+
+
+def choose_best(session: Session, *, board_id: int, device: str, user_id: int, until: datetime) -> None:
+    """Choose a user's frozen bests again, after a submission is gone."""
+    key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
+    session.execute(delete(FrozenBestRow).filter_by(**key))
+    mine = (SubmissionRow.user_id == user_id, JobRow.device == device, RunRow.finished_at <= until)
+    kept = ranking_query.bests(session, board_id, *mine)
+    session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), kept))

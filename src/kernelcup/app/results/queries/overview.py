@@ -1,0 +1,124 @@
+"""The heads of many rankings at once, and the times for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, bindparam, case, func, select
+from sqlalchemy.orm import Session
+
+from kernelcup.app.results.queries.ranking_query import RANKS_TIMES, order
+from kernelcup.app.results.queries.ruling import counts
+from kernelcup.domain import JobState
+from kernelcup.engine.rows import made_of
+from kernelcup.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+)
+from kernelcup_harness.protocol import Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """The first entry of a ranking, and the number of entries."""
+
+    board_id: int
+    device: str
+    entries: int
+    run_id: int
+    score_s: float | None
+    """None where times do not rank."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Time:
+    """A ranked time of a user."""
+
+    user_id: int
+    score_s: float
+    at: datetime
+
+
+def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list[Head]:
+    """Return the heads of all nonempty rankings of some leaderboards."""
+    if not board_ids:
+        return []
+    return [
+        made_of(row, Head, board_id=row.leaderboard_id)
+        for row in session.execute(_heads(frozen=frozen), {"board_ids": list(board_ids)})
+    ]
+
+
+@cache
+def _heads(*, frozen: bool) -> Select[Any]:
+    # Most pages ask: to build it takes longer than to run it for one leaderboard.
+    best = FrozenBestRow if frozen else BestRow
+    of = LeaderboardDeviceRow
+    mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
+    # One look into an index for each: grouped, all entries would be read.
+    count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
+    first = select(best.run_id).where(*mine).order_by(*order(best)).limit(1).correlate(of).scalar_subquery()
+    tops = (
+        select(of.leaderboard_id, of.device, count.label("entries"), first.label("run_id"))
+        .where(of.leaderboard_id.in_(bindparam("board_ids", expanding=True)))
+        .subquery()
+    )
+    time_s = case((RANKS_TIMES, RunRow.score_s)).label("score_s")
+    return (
+        select(tops, time_s)
+        .join(RunRow, RunRow.id == tops.c.run_id)
+        .join(LeaderboardRow, LeaderboardRow.id == tops.c.leaderboard_id)
+    )
+
+
+def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:
+    """Return the shortest time in a ranking's history before one of its records, None if that is the first."""
+    query = (
+        select(func.min(RunRow.score_s))
+        .join(RecordRow, RecordRow.run_id == RunRow.id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
+        .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
+        .where(counts(), RANKS_TIMES)
+    )
+    return session.scalar(query)
+
+
+def times(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    user_ids: Sequence[int],
+    until: datetime | None,
+    limit: int,
+) -> list[Time]:
+    """Return the newest ranked times of some users, whether or not they are bests."""
+    query = (
+        select(SubmissionRow.user_id, RunRow.score_s, SubmissionRow.created_at)
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .join(RunRow, RunRow.job_id == JobRow.id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
+        .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.state == JobState.DONE.value, counts(), RANKS_TIMES)
+        .order_by(SubmissionRow.id.desc())
+        .limit(limit)
+    )
+    if until is not None:
+        query = query.where(RunRow.finished_at <= until)
+    return [
+        Time(user_id=user_id, score_s=score_s, at=at)
+        for user_id, score_s, at in session.execute(query)
+        if score_s is not None
+    ]

@@ -1,0 +1,182 @@
+"""Reviews of results, and their decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from kernelcup.app.results.queries.ruling import ASIDE, Ruling, without
+from kernelcup.domain import JobState
+from kernelcup.engine.rows import made_of
+from kernelcup.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
+from kernelcup_harness.protocol import Mode
+
+SAME_CODE = "same_code_as"
+"""In the evidence of a review: the review of equal code whose decision it follows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Review:
+    """The review of a result, open or decided."""
+
+    id: int
+    job_id: int
+    run_id: int
+    submission_id: int
+    leaderboard: str
+    device: str
+    user: str
+    score_s: float | None
+    opened_at: datetime
+    opened_by: str
+    """A person, or ``kernelcup`` if a rule opened it."""
+    reason: str
+    evidence: dict[str, Any]
+    decision: str | None
+    """``released`` or ``rejected``; None while it is open."""
+    decided_at: datetime | None
+    decided_by: str | None
+    note: str
+
+
+def insert(
+    session: Session,
+    *,
+    job_id: int,
+    run_id: int,
+    opened_by: str,
+    reason: str,
+    evidence: Mapping[str, Any],
+    now: datetime,
+) -> int:
+    code = select(SubmissionRow.code_hash).join(JobRow, JobRow.submission_id == SubmissionRow.id)
+    row = ReviewRow(
+        job_id=job_id,
+        run_id=run_id,
+        code_hash=session.execute(code.where(JobRow.id == job_id)).scalar_one(),
+        opened_at=now,
+        opened_by=opened_by,
+        reason=reason,
+        evidence=dict(evidence),
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def find(session: Session, review_id: int) -> Review | None:
+    """Return a review, None if it does not exist."""
+    found = _load(session, _reviews().where(ReviewRow.id == review_id))
+    return found[0] if found else None
+
+
+def of_job(session: Session, job_id: int) -> list[Review]:
+    """Return the reviews of a job, oldest first."""
+    return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
+
+
+def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
+    """Return the last decided review of a code on a leaderboard, by any user, None if there is none."""
+    # Search the reviews instead of the submissions of a code: there may be many, and few were reviewed.
+    same = (ReviewRow.code_hash == code_hash, SubmissionRow.leaderboard_id == board_id)
+    query = _reviews().where(*same, ReviewRow.decision.is_not(None))
+    found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
+    return found[0] if found else None
+
+
+def copies(session: Session, review_id: int) -> list[Review]:
+    """Return the open reviews of results that are held because their code equals that of another review."""
+    same = ReviewRow.evidence[SAME_CODE].as_integer() == review_id
+    return _load(session, _reviews().where(same, ReviewRow.decision.is_(None)).order_by(ReviewRow.id))
+
+
+def shown_copies(session: Session, job_id: int) -> list[int]:
+    """Return the jobs whose results have the code of another job's on its leaderboard, and are not put aside."""
+    own = (
+        select(SubmissionRow.code_hash, SubmissionRow.leaderboard_id)
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .where(JobRow.id == job_id)
+        .subquery()
+    )
+    query = (
+        select(JobRow.id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(own, own.c.code_hash == SubmissionRow.code_hash)
+        .join(RunRow, RunRow.job_id == JobRow.id)
+        .where(SubmissionRow.leaderboard_id == own.c.leaderboard_id)
+        .where(JobRow.id != job_id, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.state == JobState.DONE.value, without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+        .order_by(JobRow.id)
+    )
+    return list(session.scalars(query))
+
+
+def page(
+    session: Session,
+    *,
+    board_id: int | None = None,
+    creator_id: int | None = None,
+    is_open: bool | None = None,
+    after_id: int | None = None,
+    limit: int,
+) -> list[Review]:
+    """Return reviews, oldest first.
+
+    Args:
+        board_id: Return only reviews of this leaderboard.
+        creator_id: Return only reviews of this user's leaderboards.
+        is_open: Return only open reviews, or only decided ones.
+        after_id: Return only reviews that are newer than this one.
+        limit: The maximum number of reviews.
+    """
+    query = _reviews().order_by(ReviewRow.id).limit(limit)
+    if board_id is not None:
+        query = query.where(SubmissionRow.leaderboard_id == board_id)
+    if creator_id is not None:
+        query = query.where(LeaderboardRow.creator_id == creator_id)
+    if is_open is not None:
+        query = query.where(ReviewRow.decision.is_(None) if is_open else ReviewRow.decision.is_not(None))
+    if after_id is not None:
+        query = query.where(ReviewRow.id > after_id)
+    return _load(session, query)
+
+
+def decide(session: Session, review_id: int, *, decision: str, by: str, note: str, now: datetime) -> None:
+    """Store a decision."""
+    row = session.get_one(ReviewRow, review_id)
+    row.decision, row.decided_by, row.decided_at, row.note = decision, by, now, note
+    session.flush()
+
+
+def _reviews() -> Select[ReviewRow, int, str, str, str, float | None]:
+    return (
+        select(
+            ReviewRow, JobRow.submission_id, LeaderboardRow.name, JobRow.device, UserRow.name, RunRow.score_s
+        )
+        .join(JobRow, JobRow.id == ReviewRow.job_id)
+        .join(RunRow, RunRow.id == ReviewRow.run_id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .join(UserRow, UserRow.id == SubmissionRow.user_id)
+        .execution_options(populate_existing=True)
+    )
+
+
+def _load(session: Session, query: Select[ReviewRow, int, str, str, str, float | None]) -> list[Review]:
+    return [
+        made_of(
+            row,
+            Review,
+            submission_id=submission_id,
+            leaderboard=board,
+            device=device,
+            user=user,
+            score_s=score_s,
+        )
+        for row, submission_id, board, device, user, score_s in session.execute(query)
+    ]

@@ -1,0 +1,336 @@
+"""Runs, and the best of each user.
+
+A run ranks while it counts for its job, has a score, and its job is not put aside. That alone keeps out
+results that wait for a review or were rejected: a rejected job stays rejected, its run stays as it
+was measured, and only finished jobs can be judged again.
+
+A transaction that changes ``bests`` locks the leaderboard, calls ``frozen_standings.keep``, then locks the user.
+Otherwise two results of one user that are stored at once would each choose the best without the other, and a
+change of the ranking rules would miss a concurrent quarantine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy import insert as insert_into
+from sqlalchemy.orm import Session
+
+from kernelcup.app.results.queries import duel_placement, frozen_standings, ranking_query
+from kernelcup.app.results.queries.ranking_query import score_of
+from kernelcup.app.results.queries.ruling import ASIDE, Ruling, without
+from kernelcup.clocks import clock_of
+from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission, split_count
+from kernelcup.engine import file_store
+from kernelcup.engine.database import files_of, upsert
+from kernelcup.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+    table_of,
+)
+from kernelcup_harness.protocol import (
+    Backend,
+    CapturedOutput,
+    HarnessKind,
+    Mode,
+    RunReport,
+    TrustLevel,
+    Verdict,
+    from_json,
+    to_json,
+)
+
+LARGEST_MESSAGE = 10_000
+"""Characters of a large report's message in its row."""
+
+
+def insert(
+    session: Session,
+    *,
+    job: Job,
+    report: RunReport,
+    score: Score | None,
+    started_at: datetime,
+    finished_at: datetime,
+    harness_hash: str,
+    machine: str,
+    counted: bool = True,
+    rank_s: float | None = None,
+    duel: DuelOutcome = DuelOutcome.NONE,
+    rival: int | None = None,
+    judging: str = "",
+    lent: bool = False,
+    host_class: str = "",
+    price_per_hour: float = 0.0,
+) -> Run:
+    """Store a run, by default the one that counts for its job.
+
+    A report that is too large for a row has to be in the file store already: nothing slow happens here.
+
+    Args:
+        score: Its score, None if it earns none.
+        rank_s: The time that it is ranked by after a duel that it did not win, in seconds.
+        duel: The outcome of the duel.
+        rival: The submission that it was measured against, or that it stands behind.
+        judging: The hash of everything that judging it depended on; it ranks only if its leaderboard's is equal.
+        lent: Whether the operator does not vouch for the machine.
+        host_class: The machine's hardware and driver.
+        price_per_hour: What one of its GPUs costs.
+    """
+    body = to_json(report)
+    whole = file_store.large_json(body)
+    gpu_hours = (finished_at - started_at).total_seconds() / 3600 * split_count(job.device)[1]
+    row = RunRow(
+        job_id=job.id,
+        attempt=job.attempt,
+        task_hash=job.task_hash,
+        counted=counted,
+        verdict=report.verdict.value,
+        **({} if score is None else dataclasses.asdict(score)),
+        rank_s=rank_s,
+        duel=duel.value,
+        rival_id=rival,
+        judging=judging,
+        clock=clock_of(report).value,
+        trust=report.trust.value,
+        backend=report.backend.value,
+        started_at=started_at,
+        finished_at=finished_at,
+        harness_hash=harness_hash,
+        machine=machine,
+        lent=lent,
+        host_class=host_class,
+        cost=max(gpu_hours, 0.0) * price_per_hour,
+        report=body if whole is None else to_json(_beginning(report)),
+        report_file=None if whole is None else hashlib.sha256(whole).hexdigest(),
+    )
+    session.add(row)
+    session.flush()
+    return _run(row, report)
+
+
+def uncount(session: Session, job_id: int) -> bool:
+    """Stop counting the run that counts for a job; return whether there was one."""
+    changed = update(RunRow).where(RunRow.job_id == job_id, RunRow.counted).values(counted=False)
+    return session.execute(changed.returning(RunRow.id)).first() is not None
+
+
+def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
+    """Return the counted run of each job that has one, by the job's id."""
+    rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
+    return {row.job_id: _run(row, report_of(session, row)) for row in rows}
+
+
+def report_of(session: Session, row: Any) -> RunReport:
+    """Return the report of a row with ``report`` and ``report_file``; its beginning if the file was deleted."""
+    whole = None if row.report_file is None else files_of(session).get(row.report_file)
+    return from_json(RunReport, row.report if whole is None else json.loads(whole))
+
+
+def report_files(session: Session, job_ids: Sequence[int]) -> list[str]:
+    """Return the hashes of the reports of jobs that are in files."""
+    query = select(RunRow.report_file).where(RunRow.job_id.in_(job_ids), RunRow.report_file.is_not(None))
+    return [each for each in session.scalars(query) if each is not None]
+
+
+def files_of_bests(session: Session) -> set[str]:
+    """Return the hashes of the files, and of the large reports, of all runs that stand in a ranking."""
+    bests = select(BestRow.run_id).union(select(FrozenBestRow.run_id))
+    query = select(RunRow.report["files"], RunRow.report_file).where(RunRow.id.in_(bests))
+    found = session.execute(query).all()
+    hashes = {each["sha256"] for files, _ in found for each in files or ()}
+    return hashes | {whole for _, whole in found if whole is not None}
+
+
+def ranked_of(session: Session, submission_id: int, device: str) -> Run | None:
+    """Return the run that counts for a submission's ranked job on a device.
+
+    None without one, while a review keeps it aside, and for one of a lent machine: its owner may have forged it.
+    """
+    query = (
+        select(RunRow)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .where(JobRow.submission_id == submission_id, JobRow.device == device)
+        .where(JobRow.mode == Mode.LEADERBOARD.value, RunRow.lent.is_(False))
+        .where(without(*ASIDE, Ruling.REPLACED))
+    )
+    row = session.scalars(query).first()
+    return None if row is None else _run(row, report_of(session, row))
+
+
+def _beginning(report: RunReport) -> RunReport:
+    """Return what is kept of a large report in its row."""
+    message = report.message[:LARGEST_MESSAGE]
+    return dataclasses.replace(
+        report,
+        message=message,
+        stages=[],
+        stdout=CapturedOutput(),
+        stderr=CapturedOutput(),
+        counters=None,
+        ran=[],
+        environment={},
+        extra={},
+    )
+
+
+def counted_without_reports(session: Session, job_ids: list[int]) -> dict[int, Run]:
+    """Return each job's counted run with only the identifying fields of its report."""
+    names = [each.key for each in RunRow.__mapper__.column_attrs if each.key != "report"]
+    query = (
+        select(*(getattr(RunRow, name) for name in names))
+        # Not as text: PostgreSQL would read the whole report for that, and older reports may contain a NUL.
+        .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
+        .where(RunRow.job_id.in_(job_ids), RunRow.counted)
+    )
+    return {row.job_id: _run(row, _identity(row)) for row in session.execute(query)}
+
+
+_KEPT = ("job_id", "mode", "backend", "harness")
+
+
+def _identity(row: Any) -> RunReport:
+    return RunReport(
+        job_id=row.its_job_id,
+        mode=Mode(row.its_mode),
+        backend=Backend(row.its_backend),
+        harness=HarnessKind(row.its_harness),
+        verdict=Verdict(row.verdict),
+        trust=TrustLevel(row.trust),
+        comparable=row.backend != Backend.EMULATED,
+    )
+
+
+def scores(session: Session, submission_ids: Sequence[int], device: str) -> dict[int, Score]:
+    """Return the scores of finished submissions on one device, as measured."""
+    query = (
+        select(JobRow.submission_id, *(getattr(RunRow, name) for name in ranking_query.SCORE))
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .where(JobRow.submission_id.in_(submission_ids), JobRow.device == device)
+        .where(JobRow.state == JobState.DONE.value, without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+    )
+    return {row.submission_id: score_of(row) for row in session.execute(query)}
+
+
+def find(session: Session, run_id: int) -> Run | None:
+    """Return one run, counted or not."""
+    row = session.get(RunRow, run_id)
+    return None if row is None else _run(row, report_of(session, row))
+
+
+def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
+    """Make a ranking run its user's best if it is better; return whether it is."""
+    before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
+    mine = ranking_query.ranking(submission.leaderboard_id).where(RunRow.id == run.id)
+    best = session.execute(mine).one()._asdict()
+    key = _key(submission.leaderboard_id, device, submission.user_id)
+    key["host_class"] = ranking_query.class_of(session, run.host_class, device)
+    row = upsert(session, BestRow).values(**key, **best)
+    better = tuple_(*ranking_query.order(row.excluded)) < tuple_(*ranking_query.order(BestRow))
+    kept = {name: row.excluded[name] for name in best}
+    improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
+    if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:
+        return False
+    _record(session, _key(submission.leaderboard_id, device, submission.user_id), best, now)
+    return True
+
+
+def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
+    """Choose a user's bests again, after one of their runs stopped ranking or was replaced. They may be worse."""
+    before_change(session, board_id=board_id, user_id=user_id, now=now)
+    _choose(session, _key(board_id, device, user_id), now)
+    _choose_moved(
+        session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
+    )
+
+
+def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], now: datetime) -> None:
+    """Choose the bests again of users whose results moved. The users need no lock, since the board is locked."""
+    for device, user_id in sorted(moved):
+        _choose(session, _key(board_id, device, user_id), now)
+
+
+def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
+    session.execute(delete(BestRow).filter_by(**key))
+    mine = (SubmissionRow.user_id == key["user_id"], JobRow.device == key["device"])
+    for row in session.execute(ranking_query.bests(session, key["leaderboard_id"], *mine)).all():
+        best = row._asdict()
+        session.execute(insert_into(BestRow).values(**best))
+        # It may have been slower than a result that does not rank any more, so that no record was made of it.
+        has_record = select(RecordRow.id).where(RecordRow.run_id == best["run_id"]).limit(1)
+        if session.execute(has_record).first() is None:
+            _record(session, key, best, now)
+
+
+def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
+    """Choose all bests of a leaderboard again, after its ranking rules changed."""
+    frozen_standings.keep(session, board_id, now)
+    duel_placement.place_again(session, board_id=board_id)
+    session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
+    names = [*ranking_query.KEY, *ranking_query.COLUMNS]
+    session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(session, board_id)))
+
+
+def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
+    """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
+    frozen_standings.keep(session, board_id, now)
+    session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
+
+
+def offer_remaining(
+    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
+) -> None:
+    """Choose a user's bests again, after the submission that was the best is gone.
+
+    :func:`before_change` has to be called before its deletion.
+    """
+    for device in devices:
+        _choose(session, _key(board_id, device, user_id), now)
+        _choose_moved(
+            session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
+        )
+
+
+_NO_SYNC = {"synchronize_session": False}
+
+
+def _record(session: Session, key: dict[str, Any], best: dict[str, Any], now: datetime) -> None:
+    kept = {name: best[name] for name in ("run_id", "submission_id", "score_s")}
+    session.add(RecordRow(**key, **kept, at=now))
+    session.flush()
+
+
+def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
+    return {"leaderboard_id": board_id, "device": device, "user_id": user_id}
+
+
+def _run(row: Any, report: RunReport) -> Run:
+    return Run(
+        id=row.id,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        task_hash=row.task_hash,
+        verdict=Verdict(row.verdict),
+        score=None if row.score_s is None else score_of(row),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        harness_hash=row.harness_hash,
+        machine=row.machine,
+        host_class=row.host_class,
+        report=report,
+        rank_s=row.rank_s,
+        duel=DuelOutcome(row.duel),
+        rival=row.rival_id,
+        judging=row.judging,
+    )

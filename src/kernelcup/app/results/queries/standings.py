@@ -1,0 +1,400 @@
+"""Standings by page, live or frozen, and their history."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from kernelcup.app.machines.queries import agreements
+from kernelcup.app.results.queries import standings_queries
+from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
+from kernelcup.app.results.queries.ruling import Ruling, counts, only
+from kernelcup.app.results.queries.standings_queries import entry_of
+from kernelcup.clocks import Clock
+from kernelcup.domain import DuelOutcome
+from kernelcup.scoring import Entry, Order, Placed
+from kernelcup.tables import (
+    BestRow,
+    JobRow,
+    LeaderboardRow,
+    RecordRow,
+    RunRow,
+    UserRow,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """An entry with its user's id."""
+
+    user_id: int
+    entry: Entry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Best:
+    """The submission that is a user's best, and the values that decide its rank."""
+
+    user_id: int
+    host_class: str
+    submission_id: int
+    score_s: float
+    placed: Placed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leader:
+    """The first place of a ranking."""
+
+    user_id: int
+    order: Order
+    """Of its result."""
+
+    @property
+    def ranked_s(self) -> float:
+        """The seconds that give its result the place."""
+        return self.order[0]
+
+    @property
+    def submission_id(self) -> int:
+        """Its submission."""
+        return self.order[-1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a ranking, as a range of the times that entries are ranked by."""
+
+    at_least_s: float | None = None
+    below_s: float | None = None
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """A value that changes whenever a ranking does, computed from its index."""
+
+    entries: int
+    scores: float
+    levels: int
+    submissions: int
+    newest: int
+    classes: tuple[str, str]
+    """The first and the last class: rankings may be joined or split with the same results."""
+    letters: int
+    """The length of the classes of all places: of two between others that join, neither is the first or the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """An improvement of a user's best."""
+
+    id: int
+    user_id: int
+    user: str
+    submission_id: int
+    score_s: float
+    """The measured score; after a duel that was not won, the result ranks by another time."""
+    at: datetime
+
+
+class Key(TypedDict):
+    """What identifies a ranking."""
+
+    board_id: int
+    device: str
+    host_class: str
+
+
+def entries(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    host_class: str | None = None,
+    frozen: bool = False,
+    user_id: int | None = None,
+    submission_id: int | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[Ranked]:
+    """Return the bests of one (leaderboard, device, class), or only one user's or one submission's, fastest first.
+
+    Without a class they are the bests of all classes, one after the other.
+    """
+    wanted = {"board_id": board_id, "device": device, "user_id": user_id, "submission_id": submission_id}
+    page = {"limit": standings_queries.ALL if limit is None else limit, "offset": offset}
+    query = standings_queries.entries(
+        frozen,
+        of_class=host_class is not None,
+        of_user=user_id is not None,
+        of_one=submission_id is not None,
+    )
+    wanted["host_class"] = host_class
+    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query, wanted | page)]
+
+
+def classes(session: Session, *, board_id: int, device: str, frozen: bool = False) -> list[str]:
+    """Return the classes of machines that have a ranking of their own, in their order; none without a result."""
+    wanted = {"board_id": board_id, "device": device}
+    first, last = session.execute(standings_queries.ends_of_classes(frozen), wanted).one()
+    if first == last:
+        return [] if first is None else [first]
+    return list(session.scalars(standings_queries.classes(frozen), wanted))
+
+
+def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], list[Ranked]]:
+    """Return a user's current bests, one for each class, by leaderboard and device."""
+    found: dict[tuple[int, str], list[Ranked]] = {}
+    for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id}):
+        its = found.setdefault((row.leaderboard_id, row.device), [])
+        its.append(Ranked(user_id=row.user_id, entry=entry_of(row)))
+    return found
+
+
+def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
+    """Return each user's best in each class among results of a level that the leaderboard does not rank."""
+    query = standings_queries.unranked(board_id, device, agreements.groups(session)).limit(limit)
+    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
+
+
+def count_waiting(session: Session, *, board_id: int, device: str) -> int:
+    """Return how many users have no place although a result from before the task or harness changed would rank.
+
+    It reads the history of the ranking only where something changed.
+    """
+    query = (
+        select(func.count(RecordRow.user_id.distinct()))
+        .join(RunRow, RunRow.id == RecordRow.run_id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
+        .outerjoin(
+            BestRow,
+            and_(
+                BestRow.leaderboard_id == RecordRow.leaderboard_id,
+                BestRow.device == RecordRow.device,
+                BestRow.user_id == RecordRow.user_id,
+            ),
+        )
+        .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
+        .where(RecordRow.at <= LeaderboardRow.judging_since, BestRow.user_id.is_(None))
+        .where(only(Ruling.OUTDATED))
+    )
+    return session.execute(query).scalar_one()
+
+
+def scores(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    host_class: str,
+    frozen: bool = False,
+    part: Part = WHOLE,
+    limit: int | None = None,
+) -> list[Placed]:
+    """Return the scores that decide about ties of a ranking, in its order.
+
+    Args:
+        session: The transaction.
+        board_id: The leaderboard.
+        device: The device, as the leaderboard writes it.
+        host_class: The class of machines.
+        frozen: As it was when the leaderboard froze.
+        part: Only this part of it.
+        limit: At most that many.
+    """
+    wanted = {
+        "board_id": board_id,
+        "device": device,
+        "host_class": host_class,
+        "limit": standings_queries.ALL if limit is None else limit,
+    }
+    found = session.execute(standings_queries.scores(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
+    return [_placed(row) for row in found]
+
+
+def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
+    """Return the current bests of users of one (leaderboard, device): class by class, in the order of the ranking."""
+    query = (
+        select(BestRow, RunRow.score_s)
+        .join(RunRow, RunRow.id == BestRow.run_id)
+        .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
+        .order_by(BestRow.host_class, *order(BestRow))
+    )
+    return [
+        Best(
+            user_id=row.user_id,
+            host_class=row.host_class,
+            submission_id=row.submission_id,
+            score_s=score_s or row.score_s,
+            placed=_placed(row),
+        )
+        for row, score_s in session.execute(query)
+    ]
+
+
+def count(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    host_class: str | None = None,
+    frozen: bool = False,
+    above: Order | None = None,
+) -> int:
+    """Return how many places a ranking has, or without a class all rankings of the device.
+
+    Args:
+        session: The transaction.
+        board_id: The leaderboard.
+        device: The device, as the leaderboard writes it.
+        host_class: The class of machines.
+        frozen: As it was when the leaderboard froze.
+        above: Count only places above the one of this order.
+    """
+    wanted: dict[str, Any] = {"board_id": board_id, "device": device, "host_class": host_class}
+    if above is not None:
+        wanted |= zip(ORDER, above, strict=True)
+    query = standings_queries.count(frozen, host_class is not None, above is not None)
+    found: int = session.execute(query, wanted).scalar_one()
+    return found
+
+
+def state(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    host_class: str | None = None,
+    frozen: bool = False,
+    part: Part = WHOLE,
+) -> State:
+    """Return the state of a ranking or of a part of it, from sums that the database computes quickly.
+
+    Without a class it is the state of all rankings of the device.
+    """
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class} | dataclasses.asdict(part)
+    entries, scores, levels, total, newest, first, last, letters = session.execute(
+        standings_queries.state(frozen, host_class is not None, *_ends(part)), wanted
+    ).one()
+    return State(
+        entries=entries,
+        scores=scores or 0.0,
+        levels=int(levels or 0),
+        submissions=int(total or 0),
+        newest=newest or 0,
+        classes=(first or "", last or ""),
+        letters=int(letters or 0),
+    )
+
+
+def _ends(part: Part) -> tuple[bool, bool]:
+    """Return whether a part has a lower and an upper end."""
+    return part.at_least_s is not None, part.below_s is not None
+
+
+def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
+    """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
+    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id).distinct()
+    found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
+    return [(row.leaderboard_id, row.device) for row in found]
+
+
+def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
+    """Return the leaderboards that rank results of a clock on a device of that name."""
+    query = (
+        select(LeaderboardRow.name)
+        .join(BestRow, BestRow.leaderboard_id == LeaderboardRow.id)
+        .join(RunRow, RunRow.id == BestRow.run_id)
+        .where(func.lower(BestRow.device) == device.lower(), RunRow.clock == clock.value)
+        .distinct()
+        .order_by(LeaderboardRow.name)
+    )
+    return list(session.scalars(query))
+
+
+def _placed(row: Any) -> Placed:
+    is_below = DuelOutcome(row.duel).is_below
+    return Placed(score_s=row.score_s, low_s=row.low_s, high_s=row.high_s, is_below=is_below)
+
+
+def leader(session: Session, *, board_id: int, device: str, host_class: str) -> Leader | None:
+    """Return the current leader of one (leaderboard, device, class), None while no result is ranked."""
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class}
+    found = session.execute(standings_queries.leader(), wanted).first()
+    return None if found is None else Leader(user_id=found[0], order=tuple(found[1:]))
+
+
+def leaders(
+    session: Session, *, board_id: int, device: str, among: Collection[str] | None = None
+) -> list[Leader]:
+    """Return the current leaders of one (leaderboard, device), one for each class of machines, or of some classes."""
+    every = classes(session, board_id=board_id, device=device)
+    every = [each for each in every if among is None or each in among]
+    found = [leader(session, board_id=board_id, device=device, host_class=each) for each in every]
+    return [each for each in found if each is not None]
+
+
+def history(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    user_id: int | None = None,
+    before_id: int | None = None,
+    limit: int = 100,
+    until: datetime | None = None,
+    always: int | None = None,
+) -> list[Record]:
+    """Return the improvements of the bests of one (leaderboard, device), newest first.
+
+    Only runs that rank now, by their time, are included: a result that was put aside leaves the history with the
+    ranking.
+
+    Args:
+        session: The transaction.
+        board_id: The leaderboard.
+        device: The device, as the leaderboard writes it.
+        user_id: Return only records of this user.
+        before_id: Return only records that are older than this one.
+        limit: The maximum number of records.
+        until: Return no records after this time.
+        always: Include all records of this user, even after ``until``.
+    """
+    query = (
+        select(RecordRow, UserRow.name, RunRow.score_s)
+        .join(UserRow, UserRow.id == RecordRow.user_id)
+        .join(RunRow, RunRow.id == RecordRow.run_id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
+        .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
+        .where(counts(), RANKS_TIMES)
+        .order_by(RecordRow.id.desc())
+        .limit(limit)
+    )
+    if user_id is not None:
+        query = query.where(RecordRow.user_id == user_id)
+    if before_id is not None:
+        query = query.where(RecordRow.id < before_id)
+    if until is not None:
+        query = query.where(or_(RecordRow.at <= until, RecordRow.user_id == always))
+    return [
+        Record(
+            id=row.id,
+            user_id=row.user_id,
+            user=name,
+            submission_id=row.submission_id,
+            score_s=score_s or row.score_s,
+            at=row.at,
+        )
+        for row, name, score_s in session.execute(query)
+    ]

@@ -1,0 +1,188 @@
+"""The queries of rankings, each built once: most pages ask them, and to build one takes longer than to run it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    Subquery,
+    Table,
+    bindparam,
+    func,
+    select,
+    tuple_,
+)
+
+from kernelcup.app.machines.queries.agreements import Groups
+from kernelcup.app.results.queries import ranking_query
+from kernelcup.domain import DuelOutcome
+from kernelcup.scoring import Entry
+from kernelcup.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+    table_of,
+)
+from kernelcup_harness.protocol import Backend
+
+ALL = 2**31 - 1
+"""A limit that is none."""
+
+
+@cache
+def entries(frozen: bool, *, of_class: bool, of_user: bool, of_one: bool) -> Select[Any]:
+    """Return the query of a page of a ranking, or of one user's or one submission's entries."""
+    best, sent = _bests(frozen).c, table_of(SubmissionRow).c
+    page = select(_bests(frozen)).where(*(_in_one(frozen) if of_class else _on_device(frozen)))
+    if of_user:
+        page = page.where(best.user_id == bindparam("user_id"))
+    if of_one:
+        # Filter by its user, who is part of the key: no index has submissions.
+        owner = select(sent.user_id).where(sent.id == bindparam("submission_id")).scalar_subquery()
+        page = page.where(best.user_id == owner, best.submission_id == bindparam("submission_id"))
+    page = page.order_by(best.host_class, *ranking_query.order(best))
+    # Select the page first: joining at once would read all rows above it, too.
+    top = page.limit(bindparam("limit", type_=Integer)).offset(bindparam("offset", type_=Integer)).subquery()
+    return _with_runs(top).order_by(top.c.host_class, *ranking_query.order(top.c))
+
+
+@cache
+def entries_of_user() -> Select[Any]:
+    """Return the query of a user's current bests."""
+    best = _bests(frozen=False)
+    top = select(best).where(best.c.user_id == bindparam("user_id")).subquery()
+    return _with_runs(top).add_columns(top.c.leaderboard_id, top.c.device)
+
+
+def _with_runs(top: Subquery) -> Select[Any]:
+    """Return the query of bests with columns of their users, submissions and runs."""
+    users, submissions, runs = table_of(UserRow), table_of(SubmissionRow), table_of(RunRow)
+    whose: list[Any] = [top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, users.c.name]
+    return (
+        select(*whose)
+        .add_columns(top.c.host_class)
+        .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.backend)
+        .add_columns(*(runs.c[name] for name in ranking_query.SCORE), runs.c.lent, top.c.duel)
+        .join(users, users.c.id == top.c.user_id)
+        .join(submissions, submissions.c.id == top.c.submission_id)
+        .join(runs, runs.c.id == top.c.run_id)
+    )
+
+
+def unranked(board_id: int, device: str, groups: Groups) -> Select[Any]:
+    """Return the query of each user's best among results of a level that the leaderboard does not rank, with the same
+    columns, class by class, fastest first."""
+    mine = SubmissionRow.user_id
+    order = tuple(ranking_query.ORDER.values())
+    its_class = ranking_query.host_class(groups)
+    place = func.row_number().over(partition_by=(mine, its_class), order_by=order).label("place")
+    each = ranking_query.ranking(board_id, taken=False).where(JobRow.device == device)
+    best = each.add_columns(mine.label("user_id"), its_class.label("host_class"), place).subquery()
+    top = select(best).where(best.c.place == 1).subquery()
+    return _with_runs(top).order_by(top.c.host_class, *ranking_query.order(top.c))
+
+
+def entry_of(row: Any) -> Entry:
+    """Return the entry in a row of these queries."""
+    return Entry(
+        user=row.name,
+        score=ranking_query.score_of(row),
+        submission_id=row.submission_id,
+        submitted_at=row.created_at,
+        file_name=row.file_name,
+        trust=row.trust,
+        comparable=row.backend != Backend.EMULATED,
+        lent=row.lent,
+        host_class=row.host_class,
+        rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
+        duel=DuelOutcome(row.duel),
+    )
+
+
+@cache
+def scores(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of what decides about ties, the fastest first."""
+    best = _bests(frozen).c
+    return (
+        select(best.score_s, best.low_s, best.high_s, best.duel)
+        .where(*_in_one(frozen), *_inside(frozen, from_below, from_above))
+        .order_by(*ranking_query.order(best))
+        .limit(bindparam("limit", type_=Integer))
+    )
+
+
+@cache
+def count(frozen: bool, of_class: bool, is_above: bool) -> Select[Any]:
+    """Return the query of how many entries there are on a device, or above a place of a ranking."""
+    best = _bests(frozen)
+    where = _in_one(frozen) if of_class else _on_device(frozen)
+    query = select(func.count()).select_from(best).where(*where)
+    if not is_above:
+        return query
+    columns = ranking_query.order(best.c)
+    return query.where(tuple_(*columns) < tuple_(*(bindparam(each.key, type_=each.type) for each in columns)))
+
+
+@cache
+def state(frozen: bool, of_class: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of the sums that tell the state of a ranking, or of all of a device."""
+    best = _bests(frozen)
+    its, host_class = best.c.submission_id, best.c.host_class
+    mine = _in_one(frozen) if of_class else _on_device(frozen)
+    mine = [*mine, *_inside(frozen, from_below, from_above)]
+    sums: list[Any] = [func.count(), *map(func.sum, ranking_query.order(best.c)), func.max(its)]
+    sums += [func.min(host_class), func.max(host_class), func.sum(func.length(host_class))]
+    return select(*sums).select_from(best).where(*mine)
+
+
+@cache
+def ends_of_classes(frozen: bool) -> Select[Any]:
+    """Return the query of the first and the last class of a device's rankings, each one look into an index."""
+    of = _bests(frozen).c.host_class
+    mine = select(of).where(*_on_device(frozen)).limit(1)
+    return select(mine.order_by(of).scalar_subquery(), mine.order_by(of.desc()).scalar_subquery())
+
+
+@cache
+def classes(frozen: bool) -> Select[Any]:
+    """Return the query of the classes that have a ranking on a device."""
+    of = _bests(frozen).c.host_class
+    return select(of).where(*_on_device(frozen)).distinct().order_by(of)
+
+
+@cache
+def leader() -> Select[Any]:
+    """Return the query of who is first."""
+    best = _bests(frozen=False).c
+    query = select(best.user_id, *ranking_query.order(best)).where(*_in_one(frozen=False))
+    return query.order_by(*ranking_query.order(best)).limit(1)
+
+
+def _bests(frozen: bool) -> Table:
+    return table_of(FrozenBestRow if frozen else BestRow)
+
+
+def _in_one(frozen: bool) -> list[ColumnElement[bool]]:
+    return [*_on_device(frozen), _bests(frozen).c.host_class == bindparam("host_class")]
+
+
+def _on_device(frozen: bool) -> list[ColumnElement[bool]]:
+    best = _bests(frozen).c
+    return [best.leaderboard_id == bindparam("board_id"), best.device == bindparam("device")]
+
+
+def _inside(frozen: bool, from_below: bool, from_above: bool) -> list[ColumnElement[bool]]:
+    score = _bests(frozen).c.score_s
+    ends = []
+    if from_below:
+        ends.append(score >= bindparam("at_least_s"))
+    if from_above:
+        ends.append(score < bindparam("below_s"))
+    return ends

@@ -1,0 +1,296 @@
+"""Reviews of quarantined results: opened with evidence, and decided by a person.
+
+A quarantined job's result is kept and does not rank. A released result counts as if it had never been
+quarantined; a rejected one stays out, and no rejudge brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.people.queries import audit_log
+from kernelcup.app.queue.queries import jobs
+from kernelcup.app.results import news as news_of_results
+from kernelcup.app.results.queries import reviews, runs
+from kernelcup.app.results.queries.reviews import Review
+from kernelcup.app.submissions import review_evidence as evidence_of
+from kernelcup.app.submissions.queries import events, screenings, submissions
+from kernelcup.app.submissions.review_evidence import Held
+from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
+from kernelcup.engine.database import Database
+from kernelcup.errors import Conflict, InvalidValue, NotFound
+from kernelcup.screen.findings import NO_ANSWER, Remark
+from kernelcup_harness.protocol import RunReport
+
+__all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "quarantine"]
+
+RELEASED = "released"
+REJECTED = "rejected"
+SAME_CODE = reviews.SAME_CODE
+RULE = "kernelcup"
+"""The opener of a review that a rule opened."""
+
+_OPEN = (JobState.QUEUED, JobState.RUNNING)
+
+
+def quarantine(
+    db: Database,
+    actor: Actor,
+    job_id: int,
+    *,
+    reason: str,
+    evidence: Mapping[str, Any] | None = None,
+    now: datetime,
+) -> Review:
+    """Take a job's result out of the ranking until a person decides. A rejudge of it ends.
+
+    Raises:
+        NotFound: The job does not exist for the actor.
+        SignInNeeded, Forbidden, ScopeMissing: The actor does not manage its leaderboard.
+        Conflict: It has no result, or a review of it is already open.
+    """
+    with db.write(durable=True) as session:
+        job, submission, board = _find_job(session, actor, job_id)
+        run = runs.counted(session, [job_id]).get(job_id)
+        if run is None:
+            raise Conflict(f"Job {job_id} has no result yet to review.")
+        if any(review.decision is None for review in reviews.of_job(session, job_id)):
+            raise Conflict(f"A review of job {job_id} is open already.")
+        copied = reviews.shown_copies(session, job_id)
+        jobs.lock(session, copied)
+        boards.lock(session, board.name)
+        review_id = _hold(
+            session, job, run, submission, by=actor.name, reason=reason, evidence=evidence or {}, now=now
+        )
+        _hold_copies(session, _find(session, review_id), copied, now=now)
+        detail = {"review": review_id, "job": job_id, "submission": submission.id, "reason": reason}
+        audit_log.record(session, actor, "review.open", f"board:{board.name}", detail, now)
+        return _find(session, review_id)
+
+
+def open_reviews(
+    db: Database,
+    actor: Actor,
+    board: str | None = None,
+    *,
+    decided: bool = False,
+    after_id: int | None = None,
+    limit: int = 50,
+) -> list[Review]:
+    """Return open reviews, oldest first: all of them for admins, those of their own boards for creators.
+
+    Args:
+        board: Return only reviews of this leaderboard.
+        decided: Return decided reviews instead.
+        after_id: Return only reviews that are newer than this one.
+    """
+    access.require(actor, Scope.INSPECT, role=Role.CREATOR)
+    with db.read() as session:
+        board_id = None
+        if board is not None:
+            found = find_board(session, board)
+            access.check_inspects_board(session, actor, found)
+            board_id = found.id
+        return reviews.page(
+            session,
+            board_id=board_id,
+            creator_id=None if actor.role is Role.ADMIN else actor.user_id,
+            is_open=not decided,
+            after_id=after_id,
+            limit=limit,
+        )
+
+
+def get_review(db: Database, actor: Actor, review_id: int) -> Review:
+    """Return a review. Raise ``NotFound`` if it does not exist for the actor."""
+    with db.read() as session:
+        review = _find(session, review_id)
+        _check_inspects(session, actor, review)
+        return review
+
+
+def decide(
+    db: Database, actor: Actor, review_id: int, *, decision: str, note: str = "", now: datetime
+) -> Review:
+    """Release a result into the ranking, or reject it for good.
+
+    Raises:
+        NotFound: The review does not exist for the actor.
+        SignInNeeded, Forbidden, ScopeMissing: The actor does not manage its leaderboard.
+        InvalidValue: The decision is unknown.
+        Conflict: It was already decided. A rejected result can be quarantined again, for another review.
+    """
+    if decision not in (RELEASED, REJECTED):
+        raise InvalidValue(f"Decision {decision!r}: expected {RELEASED!r} or {REJECTED!r}.")
+    with db.write(durable=True) as session:
+        job_id = _find(session, review_id).job_id
+        board = _check_inspects(session, actor, _find(session, review_id))
+        access.require(actor, Scope.MANAGE)
+        copied = reviews.shown_copies(session, job_id)
+        (job,) = (each for each in jobs.lock(session, [job_id, *copied]) if each.id == job_id)
+        boards.lock(session, board.name)
+        review = _find(session, review_id)  # read again: another person may have decided meanwhile
+        if review.decision is not None:
+            raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
+        reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
+        events.record(session, job.submission_id, decision, {}, job_id, now)
+        _settle(session, board, review, decision, now=now)
+        if decision == REJECTED:
+            _hold_copies(session, review, copied, now=now)
+        copies = reviews.copies(session, review_id)
+        for each in copies:
+            reviews.decide(session, each.id, decision=decision, by=actor.name, note=note, now=now)
+            events.record(session, each.submission_id, decision, {}, each.job_id, now)
+            _settle(session, board, each, decision, now=now)
+        detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}
+        detail |= {"copies": [each.submission_id for each in copies]} if copies else {}
+        audit_log.record(
+            session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now
+        )
+        return _find(session, review_id)
+
+
+def flags(session: Session, job: Job, report: RunReport) -> Held | None:
+    """Return why a result must be reviewed before it counts, None if it need not.
+
+    The reasons are findings of its measurement, tags in its code that the leaderboard wants to review, and an
+    earlier rejection of the same code there. Code that a person has released before is not held again for its
+    tags; each measurement is judged separately.
+    """
+    looks = (evidence_of.of_report(report), _screened(session, job), _rejected_before(session, job))
+    found = [each for each in looks if each is not None]
+    if not found:
+        return None
+    evidence = {name: value for each in found for name, value in each.evidence.items()}
+    return Held(reason="; ".join(each.reason for each in found), evidence=evidence)
+
+
+def hold(session: Session, job: Job, run: Run, held: Held, *, now: datetime) -> None:
+    """Open the review of a result that a rule quarantined."""
+    _open(session, job, run, by=RULE, reason=held.reason, evidence=held.evidence, now=now)
+
+
+def _hold(
+    session: Session,
+    job: Job,
+    run: Run,
+    submission: Submission,
+    *,
+    by: str,
+    reason: str,
+    evidence: Mapping[str, Any],
+    now: datetime,
+) -> int:
+    """Put a result aside until a person decides, and return the number of its review."""
+    jobs.quarantine(session, job.id, reason=reason)
+    review_id = _open(session, job, run, by=by, reason=reason, evidence=evidence, now=now)
+    _choose_best(session, job, submission, now=now)
+    if job.state in _OPEN:
+        events.record_end(session, submission.id, now)
+    return review_id
+
+
+def _hold_copies(session: Session, review: Review, job_ids: Sequence[int], *, now: datetime) -> None:
+    """Put other results of equal code aside, which one decision is about; their jobs are locked.
+
+    A rule's doubt is about one measurement, a person's about the code.
+    """
+    done = runs.counted(session, job_ids)
+    for each in jobs.lock(session, job_ids):
+        author, run = submissions.find(session, each.submission_id), done.get(each.id)
+        if author is None or run is None:
+            continue
+        reason = f"equal code is under review: submission {review.submission_id}"
+        _hold(session, each, run, author, by=RULE, reason=reason, evidence={SAME_CODE: review.id}, now=now)
+
+
+def _settle(session: Session, board: Leaderboard, review: Review, decision: str, *, now: datetime) -> None:
+    """Do with a result what was decided about it."""
+    if decision == REJECTED:
+        jobs.reject(session, review.job_id)
+        return
+    jobs.release(session, review.job_id)
+    submission, run = submissions.find(session, review.submission_id), runs.find(session, review.run_id)
+    (job,) = jobs.lock(session, [review.job_id])
+    assert submission is not None
+    assert run is not None
+    before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
+    _choose_best(session, job, submission, now=now)
+    news_of_results.note(session, before, now)
+
+
+def _screened(session: Session, job: Job) -> Held | None:
+    submission = submissions.find(session, job.submission_id)
+    review_tags = () if submission is None else find_board(session, submission.leaderboard).review_tags
+    if not review_tags:
+        return None
+    screening = screenings.find(session, job.submission_id)
+    # Code that was not screened may have any of the tags.
+    unseen = (Remark(tag=NO_ANSWER, line=0, column=0, source="", explanation=""),)
+    findings = unseen if screening is None else screening.findings
+    found = [finding for finding in findings if finding.tag in (*review_tags, NO_ANSWER)]
+    if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):
+        return None
+    tags = sorted({str(finding.tag) for finding in found})
+    lines = sorted({finding.line for finding in found})
+    reason = f"a second opinion found {', '.join(tags)}"
+    return Held(reason=reason, evidence={"tags": tags, "lines": lines})
+
+
+def _rejected_before(session: Session, job: Job) -> Held | None:
+    submission = submissions.find(session, job.submission_id)
+    if submission is None:
+        return None
+    last = reviews.last_of_code(session, board_id=submission.leaderboard_id, code_hash=submission.code_hash)
+    if last is None or last.decision != REJECTED:
+        return None
+    return Held(reason="a person rejected the same code before", evidence={"rejected_in_review": last.id})
+
+
+def _open(
+    session: Session, job: Job, run: Run, *, by: str, reason: str, evidence: Mapping[str, Any], now: datetime
+) -> int:
+    review_id = reviews.insert(
+        session, job_id=job.id, run_id=run.id, opened_by=by, reason=reason, evidence=evidence, now=now
+    )
+    events.record(session, job.submission_id, "quarantined", {"reason": reason}, job.id, now)
+    return review_id
+
+
+def _choose_best(session: Session, job: Job, submission: Submission, *, now: datetime) -> None:
+    board_id, user_id = submission.leaderboard_id, submission.user_id
+    runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+
+
+def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submission, Leaderboard]:
+    locked = jobs.lock(session, [job_id])
+    submission = submissions.find(session, locked[0].submission_id) if locked else None
+    if submission is None:
+        raise NotFound(f"There is no job {job_id}.")
+    board = find_board(session, submission.leaderboard)
+    if not access.sees_board(session, actor, board):
+        raise NotFound(f"There is no job {job_id}.")  # do not reveal a closed leaderboard's name
+    access.check_manages_board(session, actor, board)
+    return locked[0], submission, board
+
+
+def _find(session: Session, review_id: int) -> Review:
+    review = reviews.find(session, review_id)
+    if review is None:
+        raise NotFound(f"There is no review {review_id}.")
+    return review
+
+
+def _check_inspects(session: Session, actor: Actor, review: Review) -> Leaderboard:
+    board = find_board(session, review.leaderboard)
+    if not access.sees_board(session, actor, board):
+        raise NotFound(f"There is no review {review.id}.")
+    access.check_inspects_board(session, actor, board)
+    return board

@@ -1,0 +1,61 @@
+"""Show one run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from kernelcup.app import access
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.queue.queries import jobs
+from kernelcup.app.results.queries import runs
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.submissions import SubmissionView, show_submission
+from kernelcup.app.submissions.veiling import machine_of
+from kernelcup.domain import Actor, Run
+from kernelcup.engine.database import Database
+from kernelcup.errors import NotFound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownRun:
+    """A run with its report as the viewer may see it, and its submission."""
+
+    run: Run
+    submission_id: int
+    leaderboard: str
+    device: str
+
+
+def show_run(db: Database, run_id: int, *, viewer: Actor) -> ShownRun:
+    """Return a run with its report as the viewer may see it.
+
+    A run that no longer counts, for example because it was judged again, is shown only to managers of the
+    leaderboard. Raise ``NotFound`` for others, and if there is no run with this id.
+    """
+    with db.read() as session:
+        run = runs.find(session, run_id)
+        job = None if run is None else jobs.find(session, run.job_id)
+        submission = None if job is None else submissions.find(session, job.submission_id)
+        if run is None or job is None or submission is None:
+            raise _missing(run_id)
+        board = find_board(session, submission.leaderboard)
+        sees_board = access.sees_board(session, viewer, board)
+    if not sees_board:
+        raise _missing(run_id)
+    if access.inspects_board(viewer, board):
+        run = dataclasses.replace(run, machine=machine_of(run, viewer))
+    else:
+        run = _visible(show_submission(db, submission.id, viewer=viewer), run_id)
+    return ShownRun(run=run, submission_id=submission.id, leaderboard=board.name, device=job.device)
+
+
+def _visible(view: SubmissionView, run_id: int) -> Run:
+    for job_view in view.jobs:
+        if job_view.run is not None and job_view.run.id == run_id:
+            return job_view.run
+    raise _missing(run_id)
+
+
+def _missing(run_id: int) -> NotFound:
+    return NotFound(f"There is no run {run_id}.")

@@ -1,0 +1,392 @@
+"""Standings and their history: live for the managers of a leaderboard, frozen for others.
+
+A device whose results are from several classes of machines has a ranking for each class, until these were shown to
+agree (:mod:`kernelcup.app.machines.agreement`). No rank and no tie goes beyond a ranking.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import groupby
+
+from sqlalchemy.orm import Session
+
+from kernelcup import scoring
+from kernelcup.app.boards import visibility
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.results.places import PLACES
+from kernelcup.app.results.queries import frozen_standings
+from kernelcup.app.results.queries import standings as ranking
+from kernelcup.app.results.queries.standings import Key, Ranked, Record, State
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
+from kernelcup.engine.database import Database
+from kernelcup.errors import UnknownDevice
+
+MOST_APART = 100
+"""So many results that stand apart from the ranking are shown at most."""
+
+
+def standings(
+    db: Database,
+    board: str,
+    device: str,
+    *,
+    host_class: str | None = None,
+    viewer: Actor = OPERATOR,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[Standing]:
+    """Return the ranking of one (leaderboard, device), fastest first, or a page of it.
+
+    Results that cannot be distinguished share a rank; see :func:`kernelcup.scoring.band_heads`. If classes of
+    machines rank for themselves (:func:`classes`), one ranking follows the other.
+
+    Args:
+        db: The database.
+        board: The leaderboard.
+        device: One of its devices.
+        host_class: Only the ranking of this class of machines.
+        viewer: The actor who looks. Unless they manage the leaderboard, they see a frozen one as it was at the
+            freeze, and on a pseudonymous one other users under their pseudonyms, without file names.
+        limit: The maximum number of places.
+        offset: The number of places to skip.
+
+    Raises:
+        NotFound: The leaderboard does not exist for the viewer.
+        UnknownDevice: The leaderboard does not have that device.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        is_frozen = shows_copy(session, found, viewer)
+        every = _classes(session, found, name, frozen=is_frozen)
+        page = ranking.entries(
+            session,
+            board_id=found.id,
+            device=name,
+            frozen=is_frozen,
+            host_class=host_class or (every[0] if len(every) == 1 else None),
+            limit=limit,
+            offset=offset,
+        )
+        places: list[Standing] = []
+        for _, part in groupby(page, key=_class_of):
+            places += _ranked(session, found, name, list(part), frozen=is_frozen)
+        return _shown(session, found, _split(places, every), page, viewer)
+
+
+def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[str]:
+    """Return the classes of machines that rank for themselves; none while the device has one ranking only.
+
+    Raise like :func:`standings`.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        every = _classes(session, found, name, frozen=shows_copy(session, found, viewer))
+    return every if len(every) > 1 else []
+
+
+def rankings(
+    db: Database,
+    board: str,
+    device: str,
+    *,
+    viewer: Actor = OPERATOR,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[list[Standing]]:
+    """Return the same page of each class's ranking, or of the only one. Raise like :func:`standings`."""
+    every: list[str | None] = [*classes(db, board, device, viewer=viewer)] or [None]
+    return [
+        standings(db, board, device, host_class=each, viewer=viewer, limit=limit, offset=offset)
+        for each in every
+    ]
+
+
+def count_places(
+    db: Database, board: str, device: str, *, host_class: str | None = None, viewer: Actor = OPERATOR
+) -> int:
+    """Return the number of places on a device as the viewer sees it. Raise like :func:`standings`."""
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        return ranking.count(
+            session,
+            board_id=found.id,
+            device=name,
+            host_class=host_class,
+            frozen=shows_copy(session, found, viewer),
+        )
+
+
+def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> State:
+    """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        return ranking.state(
+            session,
+            board_id=found.id,
+            device=board_device(found, device),
+            frozen=shows_copy(session, found, viewer),
+        )
+
+
+def personal_best(
+    db: Database,
+    board: str,
+    device: str,
+    user: str,
+    *,
+    host_class: str | None = None,
+    viewer: Actor = OPERATOR,
+) -> Standing | None:
+    """Return a user's standing, None for a user without a score. Of several classes it is the one with the best rank.
+
+    While the leaderboard is frozen, the viewer's own standing is frozen too: ranking a later result among the
+    others' earlier ones could put several users first.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
+        if user_id is None:
+            return None
+        is_frozen = shows_copy(session, found, viewer)
+        entries = ranking.entries(
+            session,
+            board_id=found.id,
+            device=name,
+            host_class=host_class,
+            frozen=is_frozen,
+            user_id=user_id,
+        )
+        places = _standings(session, found, name, entries, viewer, frozen=is_frozen)
+    return min(places, key=lambda each: each.rank, default=None)
+
+
+def personal_bests(
+    session: Session, places: Sequence[tuple[Leaderboard, str]], user_id: int, *, viewer: Actor
+) -> list[tuple[Leaderboard, str, Standing]]:
+    """Return where a user stands on some (leaderboard, device) that the viewer sees, in each class's ranking."""
+    live = ranking.entries_of_user(session, user_id)
+    every = {board.id: board for board, _ in places}
+    copied = {board.id for board in every.values() if shows_copy(session, board, viewer)}
+    found = []
+    for board, device in places:
+        is_frozen = board.id in copied
+        mine = live.get((board.id, device), [])
+        if is_frozen:
+            mine = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=user_id)
+        stands = _standings(session, board, device, mine, viewer, frozen=is_frozen)
+        found += [(board, device, each) for each in stands]
+    return found
+
+
+def places_of_submission(
+    db: Database, board: str, devices: Sequence[str], submission_id: int, *, viewer: Actor = OPERATOR
+) -> dict[str, Standing]:
+    """Return the places that a submission holds, by device. Raise ``NotFound`` as :func:`standings` does."""
+    found = {}
+    with db.read() as session:
+        its = find_board(session, board, viewer)
+        is_frozen = shows_copy(session, its, viewer)
+        for device in devices:
+            if device not in its.devices:
+                continue  # the leaderboard has it no more
+            held = ranking.entries(
+                session, board_id=its.id, device=device, frozen=is_frozen, submission_id=submission_id
+            )
+            for place in _standings(session, its, device, held, viewer, frozen=is_frozen):
+                found[device] = place
+    return found
+
+
+def neighbours(
+    db: Database, board: str, device: str, submission_id: int, *, viewer: Actor = OPERATOR
+) -> tuple[Standing | None, Standing | None]:
+    """Return the places before and after that of a submission, None where there is none.
+
+    Raise ``NotFound`` as :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name, is_frozen = board_device(found, device), shows_copy(session, found, viewer)
+        held = ranking.entries(
+            session, board_id=found.id, device=name, frozen=is_frozen, submission_id=submission_id
+        )
+        if not held:
+            return None, None
+        host_class, above = held[0].entry.host_class, _above(session, found, name, held[0], frozen=is_frozen)
+    near = standings(
+        db, board, device, host_class=host_class, viewer=viewer, limit=3, offset=max(above - 1, 0)
+    )
+    at = next((at for at, each in enumerate(near) if each.submission_id == submission_id), None)
+    if at is None:
+        return None, None  # the ranking changed meanwhile
+    return near[at - 1] if at else None, near[at + 1] if at + 1 < len(near) else None
+
+
+def unranked_standings(
+    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
+) -> list[Standing]:
+    """Return each user's best of a level that the leaderboard does not rank; none while a freeze hides it.
+
+    Ranks are among these. It raises what :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        if found.trust is TrustRule.ANY or shows_copy(session, found, viewer):
+            return []
+        page = ranking.unranked(session, board_id=found.id, device=name, limit=limit)
+        every = sorted({each.entry.host_class for each in page} | set(_classes(session, found, name)))
+        return _among_themselves(session, found, page, every, viewer)
+
+
+def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
+    """Return how many users have no place until a result of an earlier version of the task is judged again.
+
+    None are counted while a freeze hides it. It raises what :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        if shows_copy(session, found, viewer):
+            return 0
+        return ranking.count_waiting(session, board_id=found.id, device=name)
+
+
+def history(
+    db: Database,
+    board: str,
+    device: str,
+    *,
+    viewer: Actor = OPERATOR,
+    user: str | None = None,
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[Record]:
+    """Return the improvements of users' bests, newest first.
+
+    Unless the viewer manages the leaderboard, other users' improvements are limited to those before the freeze,
+    under the names of the standings.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        user_id = None if user is None else visibility.find_shown(session, found, user, viewer)
+        if user is not None and user_id is None:
+            return []
+        records = ranking.history(
+            session,
+            board_id=found.id,
+            device=name,
+            user_id=user_id,
+            before_id=before_id,
+            limit=limit,
+            until=visibility.hidden_since(found, viewer),
+            always=viewer.user_id,
+        )
+        names = visibility.shown_names(session, found, {each.user_id: each.user for each in records}, viewer)
+    masked = visibility.is_masked(found, viewer)
+    return [
+        dataclasses.replace(each, user=names[each.user_id], user_id=0 if masked else each.user_id)
+        for each in records
+    ]
+
+
+def board_device(board: Leaderboard, name: str) -> str:
+    """Return a device's name in the leaderboard's spelling. Raise ``UnknownDevice``."""
+    for device in board.devices:
+        if device.lower() == name.lower():
+            return device
+    allowed = ", ".join(board.devices)
+    raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
+
+
+def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
+    """Return whether the viewer sees the copy of the standings from the leaderboard's freeze.
+
+    There is no copy until the first change after the freeze: the live standings are the frozen ones.
+    """
+    return visibility.hidden_since(board, viewer) is not None and frozen_standings.is_kept(session, board.id)
+
+
+def _classes(session: Session, board: Leaderboard, device: str, *, frozen: bool = False) -> list[str]:
+    return ranking.classes(session, board_id=board.id, device=device, frozen=frozen)
+
+
+def _class_of(each: Ranked) -> str:
+    return each.entry.host_class
+
+
+def _ranked(
+    session: Session, board: Leaderboard, device: str, part: Sequence[Ranked], *, frozen: bool
+) -> list[Standing]:
+    """Rank entries that follow each other in one ranking."""
+    above = _above(session, board, device, part[0], frozen=frozen)
+    until = above + len(part) + 1  # the next place shows whether the last one is tied
+    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(part[0])}
+    ranks = PLACES.ranks(session, **of, frozen=frozen, until=until)
+    # The ranking may have become shorter meanwhile.
+    after = ranks[above - 1] if 0 < above <= len(ranks) else None
+    return scoring.ranked([each.entry for each in part], ranks[above:until], after=after)
+
+
+def _split(places: Sequence[Standing], every: Sequence[str]) -> Sequence[Standing]:
+    """Return places that name their class only if it is not the only one."""
+    return places if len(every) > 1 else [dataclasses.replace(each, host_class="") for each in places]
+
+
+def _standings(
+    session: Session, board: Leaderboard, device: str, mine: Sequence[Ranked], viewer: Actor, *, frozen: bool
+) -> list[Standing]:
+    """Rank a user's or a submission's entries among all others."""
+    places: list[Standing] = []
+    for each in mine:
+        places += _ranked(session, board, device, [each], frozen=frozen)
+    if not places:
+        return []
+    return _shown(
+        session, board, _split(places, _classes(session, board, device, frozen=frozen)), mine, viewer
+    )
+
+
+def _above(session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool) -> int:
+    """Return how many places of its ranking are above an entry."""
+    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(mine)}
+    return ranking.count(session, **of, frozen=frozen, above=mine.entry.order)
+
+
+def _among_themselves(
+    session: Session, board: Leaderboard, page: Sequence[Ranked], every: Sequence[str], viewer: Actor
+) -> list[Standing]:
+    places: list[Standing] = []
+    for _, part in groupby(page, key=_class_of):
+        entries = [each.entry for each in part]
+        places += scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
+    return _shown(session, board, _split(places, every), page, viewer)
+
+
+def _shown(
+    session: Session,
+    board: Leaderboard,
+    places: Sequence[Standing],
+    page: Sequence[Ranked],
+    viewer: Actor,
+) -> list[Standing]:
+    """Return the standings with users as the viewer may see them."""
+    if not visibility.is_masked(board, viewer):
+        return list(places)
+    ids = {each.entry.user: each.user_id for each in page}
+    names = visibility.shown_names(session, board, {ids[name]: name for name in ids}, viewer)
+    own = viewer.user_id
+    return [
+        dataclasses.replace(
+            place,
+            user=names[ids[place.user]],
+            file_name=place.file_name if ids[place.user] == own else "",
+        )
+        for place in places
+    ]

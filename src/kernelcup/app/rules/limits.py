@@ -1,0 +1,294 @@
+"""Rate limits, in submissions, in GPU-seconds or in cost per time window.
+
+They are checked in the transaction that stores a submission. Windows slide: each use counts until exactly
+one window later.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.boards import find_board, find_managed
+from kernelcup.app.machines.queries import machines
+from kernelcup.app.people.queries import audit_log, users
+from kernelcup.app.rules.queries import limits
+from kernelcup.app.rules.queries.gpu_uses import Use
+from kernelcup.app.rules.queries.limits import Limit, ModeGroup, Quantity
+from kernelcup.domain import Actor, Leaderboard, Role, Scope
+from kernelcup.engine.database import Database
+from kernelcup.errors import InvalidValue, NotFound, RateLimited
+from kernelcup.launchers import installed
+from kernelcup_harness.protocol import Mode
+
+__all__ = [
+    "Budget",
+    "Limit",
+    "ModeGroup",
+    "Quantity",
+    "add_limit",
+    "budget",
+    "check_limits",
+    "list_limits",
+    "parse_limit",
+    "remove_limit",
+    "wait_s",
+]
+
+ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes`, `600 gpu-seconds/day` or `20 cost/month`"
+
+LARGEST_AMOUNT = 1_000_000
+LONGEST_WINDOW_S = 366 * 24 * 3600
+
+_LIMIT = re.compile(
+    r"(?P<amount>\d{1,7}(?:\.\d{1,2})?)\s*(?P<quantity>submissions?|gpu[-_ ]seconds?|cost)?\s*(?:/|\bper\b)\s*"
+    r"(?P<window>(?:[1-9]\d{0,3}\s*)?(?:second|minute|hour|day|month|year)s?)",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """The remaining amount of a limit."""
+
+    limit: Limit
+    used: float
+    remaining: float
+    resets_at: datetime | None
+    """When the oldest use stops counting; None while there is none."""
+
+
+def add_limit(
+    db: Database,
+    actor: Actor,
+    *,
+    text: str,
+    board: str | None = None,
+    user: str | None = None,
+    device: str | None = None,
+    launcher: str | None = None,
+    mode_group: ModeGroup | str | None = None,
+    per_user: bool = True,
+    now: datetime,
+) -> Limit:
+    """Add a limit. A submission must keep all limits that apply to it; that of a launcher holds its jobs back.
+
+    Args:
+        db: The database.
+        actor: A manager of the leaderboard; an admin if ``board`` is None.
+        text: For example ``10/hour`` or ``600 gpu-seconds/day``.
+        board: Count only submissions to this leaderboard.
+        user: Limit only this user.
+        device: Count only submissions to this device.
+        launcher: Count what the machines of this launcher cost, for whoever it is.
+        mode_group: Count only ``practice`` (tests and benchmarks), ``profile`` or ``ranked`` submissions.
+        per_user: Whether each user has the amount, or all users share it.
+        now: The time of the request.
+
+    Raises:
+        InvalidValue: The text or the mode group is malformed, or a launcher's limit has another scope or no cost.
+        NotFound: The leaderboard, device, launcher or user does not exist.
+    """
+    quantity, amount, window_s = parse_limit(text)
+    if launcher is not None and (quantity is not Quantity.COST or board or user or device or mode_group):
+        raise InvalidValue("A launcher's limit is one of cost, such as `20 cost/month`, and of nothing else.")
+    with db.write() as session:
+        target = None
+        if board is None:
+            access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+        else:
+            target = find_managed(session, board, actor)
+        if launcher is not None and launcher not in (known := _launchers(session)):
+            raise NotFound(f"There is no launcher {launcher!r}, only {', '.join(known)}.")
+        person = None if user is None else users.find_name(session, user)
+        if user is not None and person is None:
+            raise NotFound(f"There is no user {user!r}.")
+        limit_id = limits.insert(
+            session,
+            Limit(
+                id=0,
+                board_id=None if target is None else target.id,
+                board=None if target is None else target.name,
+                user_id=None if person is None else person[0],
+                user=None if person is None else person[1],
+                device=None if device is None else _device(target, device),
+                launcher=launcher,
+                mode_group=_mode_group(mode_group),
+                per_user=launcher is None and (per_user or person is not None),
+                quantity=quantity,
+                amount=amount,
+                window_s=window_s,
+            ),
+        )
+        made = limits.find(session, limit_id)
+        assert made is not None
+        audit_log.record(session, actor, "limit.add", _target(made), _detail(made), now)
+    return made
+
+
+def _launchers(session: Session) -> list[str]:
+    """Return the launchers that are installed, or that machines have."""
+    return sorted({*installed.names(), *(each.launcher for each in machines.every(session))})
+
+
+def list_limits(db: Database, actor: Actor, board: str | None = None) -> list[Limit]:
+    """Return all limits, for admins only, or a leaderboard's; non-managers see no limits of other users."""
+    with db.read() as session:
+        if board is None:
+            access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+            return limits.every(session)
+        target = find_board(session, board, actor)
+        found = limits.every(session, board_id=target.id)
+        if access.manages_board(actor, target):
+            return found
+        return [each for each in found if each.user_id is None or each.user_id == actor.user_id]
+
+
+def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) -> None:
+    """Remove a limit. Raise ``NotFound`` if the actor may change no limit with this id."""
+    with db.write() as session:
+        found = limits.find(session, limit_id)
+        if found is None or (found.board is None and not access.has_role(actor, Role.ADMIN)):
+            raise NotFound(f"There is no limit {limit_id}.")
+        if found.board is None:
+            access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+        elif not access.manages_board(actor, find_board(session, found.board)):
+            raise NotFound(f"There is no limit {limit_id}.")
+        else:
+            find_managed(session, found.board, actor)
+        limits.remove(session, limit_id)
+        audit_log.record(session, actor, "limit.remove", _target(found), _detail(found), now)
+
+
+def budget(db: Database, actor: Actor, *, board: str, device: str, now: datetime) -> list[Budget]:
+    """Return the remaining amount of the actor on a device of a leaderboard, for each limit that applies to them."""
+    access.require(actor, Scope.READ)
+    with db.read() as session:
+        target = find_board(session, board, actor)
+        found = limits.applying(
+            session, board_id=target.id, user_id=actor.user_id, devices=[device], group=None
+        )
+        return [_budget(session, each, actor.user_id, now=now) for each in found]
+
+
+def check_limits(
+    session: Session,
+    board: Leaderboard,
+    devices: Sequence[str],
+    *,
+    person: Actor,
+    mode: Mode,
+    now: datetime,
+    lock: bool,
+) -> None:
+    """Raise ``RateLimited`` if one more submission would exceed a limit.
+
+    Args:
+        session: The transaction. With ``lock``, the user must be locked already.
+        board: The submission's leaderboard.
+        devices: Its devices.
+        person: Its author.
+        mode: Its mode.
+        now: When it arrived.
+        lock: Make other submissions under the same limits wait until the transaction ends.
+    """
+    group = next(each for each in ModeGroup if mode in each.modes)
+    found = limits.applying(session, board_id=board.id, user_id=person.user_id, devices=devices, group=group)
+    if lock:
+        for shared in (each for each in found if not each.per_user):
+            limits.lock(session, shared)
+    waits = [(wait_s(session, each, person.user_id, now=now), each) for each in found]
+    if not waits:
+        return
+    longest_s, strictest = max(waits, key=lambda pair: pair[0])
+    if longest_s > 0:
+        retry_s = max(1, math.ceil(longest_s))
+        raise RateLimited(f"The limit is {strictest.text}; try again in {retry_s} s.", retry_after_s=retry_s)
+
+
+def wait_s(session: Session, limit: Limit, user_id: int | None, *, now: datetime) -> float:
+    """Return the number of seconds until a limit allows one more submission, 0 for at once."""
+    window = timedelta(seconds=limit.window_s)
+    if limit.quantity is Quantity.SUBMISSIONS:
+        oldest = limits.submission_before(
+            session, limit, user_id=user_id, since=now - window, newer=int(limit.amount) - 1
+        )
+        return 0.0 if oldest is None else (oldest + window - now).total_seconds()
+    used = limits.gpu_uses(session, limit, user_id=user_id, since=now - window, now=now)
+    left = sum(use.amount for use in used)
+    if left < limit.amount:
+        return 0.0
+    for use in sorted(used, key=lambda each: each.at):
+        left -= use.amount
+        if left < limit.amount:
+            return (use.at + window - now).total_seconds()
+    return window.total_seconds()
+
+
+def parse_limit(text: str) -> tuple[Quantity, float, int]:
+    """Return the quantity, the amount and the window in seconds of a limit. Raise ``InvalidValue``."""
+    from limits import parse  # here: its import takes long
+
+    match = _LIMIT.fullmatch(text.strip())
+    if match is None:
+        raise InvalidValue(f"Limit {text!r}: {ALLOWED}.")
+    amount, named = float(match["amount"]), (match["quantity"] or "").lower()
+    quantity = Quantity.GPU_SECONDS if named.startswith("gpu") else Quantity.SUBMISSIONS
+    quantity = Quantity.COST if named == "cost" else quantity
+    if quantity is not Quantity.COST and not amount.is_integer():
+        raise InvalidValue(f"Limit {text!r}: {ALLOWED}.")
+    window_s = parse(f"1 per {match['window']}").get_expiry()
+    least = 0.01 if quantity is Quantity.COST else 1
+    if not least <= amount <= LARGEST_AMOUNT or window_s > LONGEST_WINDOW_S:
+        raise InvalidValue(f"Limit {text!r}: expected {least:g} to {LARGEST_AMOUNT:,} in at most a year.")
+    return quantity, amount, window_s
+
+
+def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetime) -> Budget:
+    since = now - timedelta(seconds=limit.window_s)
+    if limit.quantity is Quantity.SUBMISSIONS:
+        most = int(limit.amount)
+        times = limits.submissions_since(session, limit, user_id=user_id, since=since, most=most)
+        used = [Use(at=at, amount=1.0) for at in times]
+    else:
+        used = limits.gpu_uses(session, limit, user_id=user_id, since=since, now=now)
+    total = sum(use.amount for use in used)
+    oldest = min((use.at for use in used), default=None)
+    return Budget(
+        limit=limit,
+        used=total,
+        remaining=max(0.0, limit.amount - total),
+        resets_at=None if oldest is None else oldest + timedelta(seconds=limit.window_s),
+    )
+
+
+def _device(board: Leaderboard | None, name: str) -> str:
+    if board is None:
+        return name
+    for device in board.devices:
+        if device.lower() == name.lower():
+            return device
+    raise NotFound(f"Leaderboard {board.name!r} has no device {name!r}; it has {', '.join(board.devices)}.")
+
+
+def _mode_group(group: ModeGroup | str | None) -> ModeGroup | None:
+    try:
+        return None if group is None else ModeGroup(group)
+    except ValueError as error:
+        raise InvalidValue(f"Mode group {group!r}: expected {' or '.join(ModeGroup)}.") from error
+
+
+def _target(limit: Limit) -> str:
+    if limit.board is not None:
+        return f"board:{limit.board}"
+    return f"user:{limit.user}" if limit.user is not None else "service"
+
+
+def _detail(limit: Limit) -> dict[str, object]:
+    return {"limit": limit.id, "text": limit.text}

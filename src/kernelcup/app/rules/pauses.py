@@ -1,0 +1,164 @@
+"""Pauses: the whole service, a leaderboard, or a device accepts no submissions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.boards import find_managed
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.machines import dispatchers
+from kernelcup.app.people.queries import audit_log
+from kernelcup.app.rules.queries import pauses
+from kernelcup.app.rules.queries.pauses import Pause, PauseScope
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
+from kernelcup.engine.database import Database
+from kernelcup.errors import InvalidValue, NotFound, Paused
+
+LONGEST_REASON = 500
+
+
+def pause(
+    db: Database,
+    actor: Actor,
+    *,
+    scope: PauseScope | str,
+    key: str = "",
+    reason: str = "",
+    now: datetime,
+    devices: Collection[str] | None = None,
+) -> Pause:
+    """Accept no submissions for the service, a leaderboard or a device until it is unpaused.
+
+    Submissions that already wait are judged.
+
+    Args:
+        db: The database.
+        actor: An admin; for a leaderboard, one of its managers.
+        scope: ``service``, ``leaderboard`` or ``device``.
+        key: Name of the leaderboard or device; empty for the service.
+        reason: Shown to those who try to submit.
+        now: When the pause begins.
+        devices: The configured devices. Any other device has to belong to a leaderboard or be served by a
+            dispatcher. None accepts any name.
+
+    Raises:
+        NotFound: The leaderboard or device does not exist.
+    """
+    if len(reason) > LONGEST_REASON:
+        raise InvalidValue(f"The reason has {len(reason)} characters; {LONGEST_REASON} are allowed.")
+    with db.write(durable=True) as session:
+        kind, stored, shown = _target(session, actor, scope, key)
+        if kind is PauseScope.DEVICE and devices is not None:
+            shown = _known_device(session, key, devices, now)
+        made = Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name)
+        pauses.put(session, made)
+        (made,) = pauses.every(session, [(kind, stored)])
+        audit_log.record(
+            session,
+            actor,
+            f"{_KIND.get(kind, kind.value)}.pause",
+            _audited(kind, shown),
+            {"reason": reason},
+            now,
+        )
+    return dataclasses.replace(made, key=shown)
+
+
+def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "", now: datetime) -> None:
+    """Accept submissions again. Raise ``NotFound`` if nothing was paused."""
+    with db.write(durable=True) as session:
+        kind, stored, shown = _target(session, actor, scope, key)
+        if not pauses.remove(session, kind, stored):
+            raise NotFound(f"{_subject(kind, shown)} is not paused.")
+        audit_log.record(
+            session, actor, f"{_KIND.get(kind, kind.value)}.unpause", _audited(kind, shown), {}, now
+        )
+
+
+def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
+    """Return all pauses, with leaderboards by name; those that do not exist for the viewer are left out."""
+    with db.read() as session:
+        found = pauses.every(session)
+        names = {str(board.id): board.name for board in access.visible_boards(session, viewer)}
+    shown = []
+    for each in found:
+        if each.scope is not PauseScope.LEADERBOARD:
+            shown.append(each)
+        elif each.key in names:
+            shown.append(dataclasses.replace(each, key=names[each.key]))
+    return shown
+
+
+@dataclass(frozen=True)
+class Stops:
+    """All pauses at one moment."""
+
+    known: Mapping[tuple[PauseScope, str], Pause]
+
+    def check_service(self) -> None:
+        """Raise ``Paused`` if the service is paused."""
+        self._check(PauseScope.SERVICE, "", "The service")
+
+    def check_board(self, board: Leaderboard) -> None:
+        """Raise ``Paused`` if the leaderboard is paused."""
+        self._check(PauseScope.LEADERBOARD, str(board.id), _subject(PauseScope.LEADERBOARD, board.name))
+
+    def check_devices(self, devices: Sequence[str]) -> None:
+        """Raise ``Paused`` if one of the devices is paused."""
+        for device in devices:
+            self._check(PauseScope.DEVICE, device.lower(), _subject(PauseScope.DEVICE, device))
+
+    def _check(self, scope: PauseScope, key: str, subject: str) -> None:
+        found = self.known.get((scope, key))
+        if found is not None:
+            reason = f": {found.reason}" if found.reason else ""
+            raise Paused(f"{subject} takes no submissions now{reason}.")
+
+
+def look(session: Session) -> Stops:
+    """Return all pauses, read in one query."""
+    return Stops({(each.scope, each.key): each for each in pauses.every(session)})
+
+
+def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -> tuple[PauseScope, str, str]:
+    """Return scope, stored key and shown key of what is paused. Raise unless the actor may pause it."""
+    try:
+        kind = PauseScope(scope)
+    except ValueError as error:
+        raise InvalidValue(f"Scope {scope!r}: expected {', '.join(PauseScope)}.") from error
+    if kind is PauseScope.LEADERBOARD:
+        board = find_managed(session, key, actor)
+        return kind, str(board.id), board.name
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if (kind is PauseScope.SERVICE) != (key == ""):
+        raise InvalidValue("A device is paused by its name, the service without a name.")
+    return kind, key.lower(), key
+
+
+def _known_device(session: Session, name: str, configured: Collection[str], now: datetime) -> str:
+    """Return a device's name in its known spelling. Raise ``NotFound`` for an unknown device."""
+    known = {each.lower(): each for board in boards.every(session) for each in board.devices}
+    known |= {each.lower(): each for info in dispatchers.alive(session, now) for each in info.devices}
+    known |= {each.lower(): each for each in configured}
+    if name.lower() not in known:
+        raise NotFound(f"There is no device {name!r}; there are {', '.join(sorted(known.values()))}.")
+    return known[name.lower()]
+
+
+_KIND = {PauseScope.LEADERBOARD: "board"}
+"""The word for it in actions of the audit log, as in ``board.update``."""
+
+
+def _subject(kind: PauseScope, key: str) -> str:
+    names = {PauseScope.SERVICE: "The service", PauseScope.LEADERBOARD: f"Leaderboard {key!r}"}
+    return names.get(kind, f"The device {key}")
+
+
+def _audited(kind: PauseScope, key: str) -> str:
+    return {PauseScope.SERVICE: "service", PauseScope.LEADERBOARD: f"board:{key}"}.get(kind, f"device:{key}")

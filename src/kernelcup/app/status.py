@@ -1,0 +1,213 @@
+"""The public state of the service: devices, queues, and recent incidents and repairs.
+
+It names no machines and no people, and reveals nothing about single leaderboards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from kernelcup.app.machines import outages
+from kernelcup.app.machines.queries import machines, reservations, status
+from kernelcup.app.machines.queries.outages import DeviceFault
+from kernelcup.app.machines.queries.reservations import Reservation
+from kernelcup.app.machines.queries.status import Measured, Step
+from kernelcup.app.queue.estimates import DeviceQueue, queue_status
+from kernelcup.app.rules.queries import pauses
+from kernelcup.app.rules.queries.pauses import PauseScope
+from kernelcup.domain import Device
+from kernelcup.engine.database import Database
+
+LOOKS_BACK = timedelta(days=14)
+
+
+class IncidentKind(StrEnum):
+    """The kind of an incident."""
+
+    MAINTENANCE = "maintenance"
+    DRIFT = "drift"
+    REPAIRED = "repaired"
+    OUTAGE = "outage"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Incident:
+    """A problem or a repair."""
+
+    kind: IncidentKind
+    device: str
+    """Empty if it concerns the whole service."""
+    since: datetime
+    until: datetime | None
+    """None while it lasts, and for an incident without duration."""
+    is_open: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Notice:
+    """A time at which machines judge for one leaderboard only, or not at all."""
+
+    devices: tuple[str, ...]
+    machines: int
+    """How many."""
+    is_maintenance: bool
+    begins_at: datetime
+    ends_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceState:
+    """The current state of a device."""
+
+    queue: DeviceQueue
+    description: str
+    out: int
+    """GPUs out of service."""
+    calibrated_at: datetime | None
+    calibrations: int
+    drifts: int
+    """The number of recent calibrations whose canary had drifted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """The current state of the service, and its recent incidents."""
+
+    paused: str | None
+    """The reason of a pause; None if the service accepts submissions."""
+    devices: tuple[DeviceState, ...]
+    incidents: tuple[Incident, ...]
+    """The newest first."""
+    notices: tuple[Notice, ...]
+    """What is announced or lasts, the first one first."""
+    since: datetime
+
+
+def read_status(db: Database, configured: Sequence[Device], now: datetime) -> Status:
+    """Return the state of the service."""
+    since = now - LOOKS_BACK
+    queues = {each.device: each for each in queue_status(db, now)}
+    told = {each.name: each.description for each in configured}
+    for name in told:
+        queues.setdefault(name, DeviceQueue(device=name))
+    out = outages.outages(db, now=now)
+    with db.read() as session:
+        steps = status.steps(session, devices=list(queues), since=since)
+        measured = status.measured(session, since=since)
+        stopped = pauses.every(session)
+        reserved = reservations.since(session, now)
+        slots = {each.name: each.slots for each in machines.every(session)}
+    service = next((each for each in stopped if each.scope is PauseScope.SERVICE), None)
+    found = [*_maintenance(steps), *_drifts(measured), *_outages(out)]
+    return Status(
+        paused=None if service is None else service.reason,
+        devices=tuple(
+            _state(queues[name], told.get(name, ""), out, measured) for name in sorted(queues, key=str.lower)
+        ),
+        incidents=tuple(sorted(found, key=lambda each: each.since, reverse=True)),
+        notices=tuple(_notices(reserved, slots)),
+        since=since,
+    )
+
+
+def _notices(reserved: Sequence[Reservation], slots: Mapping[str, Mapping[str, int]]) -> Iterator[Notice]:
+    """Join the reservations of several machines for one time and purpose."""
+    together: dict[tuple[datetime, datetime, bool, str], list[str]] = {}
+    for each in reserved:
+        key = (each.begins_at, each.ends_at, each.board_id is None, each.reason)
+        together.setdefault(key, []).append(each.machine)
+    for (begins_at, ends_at, is_maintenance, reason), names in together.items():
+        yield Notice(
+            devices=tuple(sorted({device for name in names for device in slots[name]})),
+            machines=len(set(names)),
+            is_maintenance=is_maintenance,
+            begins_at=begins_at,
+            ends_at=ends_at,
+            reason=reason,
+        )
+
+
+def _state(
+    queue: DeviceQueue, description: str, out: Sequence[DeviceFault], measured: Sequence[Measured]
+) -> DeviceState:
+    mine = [each for each in measured if each.device == queue.device]
+    return DeviceState(
+        queue=queue,
+        description=description,
+        out=sum(each.device == queue.device for each in out),
+        calibrated_at=mine[-1].at if mine else None,
+        calibrations=len(mine),
+        drifts=sum(not each.good for each in mine),
+    )
+
+
+def _maintenance(steps: Sequence[Step]) -> Iterator[Incident]:
+    """Pair the beginnings and ends of pauses; a repair by an operator has no duration."""
+    begun: dict[str, Step] = {}
+    for step in steps:
+        device = step.target.partition(":")[2]
+        if step.action == "device.up":
+            yield Incident(
+                kind=IncidentKind.REPAIRED,
+                device=device,
+                since=step.at,
+                until=None,
+                is_open=False,
+                reason="back in service",
+            )
+        elif step.action.endswith(".pause"):
+            begun.setdefault(step.target.lower(), step)
+        elif (start := begun.pop(step.target.lower(), None)) is not None:
+            yield _pause(start, step.at)
+    yield from (_pause(start, None) for start in begun.values())
+
+
+def _pause(start: Step, until: datetime | None) -> Incident:
+    return Incident(
+        kind=IncidentKind.MAINTENANCE,
+        device=start.target.partition(":")[2],
+        since=start.at,
+        until=until,
+        is_open=until is None,
+        reason=start.reason,
+    )
+
+
+def _drifts(measured: Sequence[Measured]) -> Iterator[Incident]:
+    """Join consecutive calibrations that had drifted; the next good one ends the incident."""
+    begun: dict[str, datetime] = {}
+    for each in measured:
+        if not each.good:
+            begun.setdefault(each.device, each.at)
+        elif each.device in begun:
+            yield _drift(each.device, begun.pop(each.device), each.at)
+    for device, at in begun.items():
+        yield _drift(device, at, None)
+
+
+def _drift(device: str, since: datetime, until: datetime | None) -> Incident:
+    return Incident(
+        kind=IncidentKind.DRIFT,
+        device=device,
+        since=since,
+        until=until,
+        is_open=until is None,
+        reason="its reference kernel was not as fast as usual",
+    )
+
+
+def _outages(out: Sequence[DeviceFault]) -> Iterator[Incident]:
+    for fault in out:
+        yield Incident(
+            kind=IncidentKind.OUTAGE,
+            device=fault.device,
+            since=fault.since,
+            until=None,
+            is_open=True,
+            reason=fault.reason,
+        )

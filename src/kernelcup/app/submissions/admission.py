@@ -1,0 +1,166 @@
+"""Checks before a submission is accepted: person, pauses, leaderboard, times, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.boards.queries import late_exceptions, task_versions
+from kernelcup.app.people.queries.users import name_key
+from kernelcup.app.rules.pauses import Stops
+from kernelcup.app.submissions.directives import Directives
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.domain import Actor, Device, Language, Leaderboard
+from kernelcup.errors import (
+    Banned,
+    ConflictingBoards,
+    DeadlinePassed,
+    DeviceNeeded,
+    FileTooLarge,
+    GpuNeeded,
+    LeaderboardNeeded,
+    NotOpenYet,
+    SignInNeeded,
+    UnknownDevice,
+    WrongFileType,
+)
+from kernelcup.tasks.job_spec import placed
+from kernelcup.tasks.sources.submitted import base_name
+from kernelcup_harness.protocol import Backend, Mode, SourceTree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewSubmission:
+    """Files to be submitted, and their destination."""
+
+    tree: SourceTree
+    directives: Directives
+    mode: Mode
+    board: str | None
+    devices: Sequence[str]
+    known: Sequence[Device] = ()
+    """The configured devices; what another machine has is not known."""
+
+
+def check_author(session: Session, person: Actor, *, lock: bool = False) -> None:
+    """Raise unless a person may submit at all.
+
+    Raises:
+        SignInNeeded: Their account is gone.
+        Banned: They are banned; the text has the reason.
+    """
+    if person.user_id is None:
+        return  # a new name that the operator submits for
+    author = submissions.find_author(session, person.user_id, lock=lock)
+    if author is None:
+        raise SignInNeeded("This account is gone.")
+    if author.banned:
+        reason = f": {author.ban_reason}" if author.ban_reason else ""
+        raise Banned(f"{author.name} may not submit{reason}.")
+
+
+def admit(
+    session: Session, new: NewSubmission, stops: Stops, *, person: Actor, viewer: Actor, now: datetime
+) -> tuple[Leaderboard, list[str]]:
+    """Return the leaderboard and the devices that a file goes to, or raise the error that refuses it.
+
+    Args:
+        session: The transaction.
+        new: What is submitted.
+        stops: What is paused.
+        person: Whose submission it will be.
+        viewer: The actor who asks; closed leaderboards exist only for those who may see them.
+        now: When it arrived.
+    """
+    target = _board(session, new, viewer)
+    _check_size(target, sum(len(text.encode()) for text in new.tree.files.values()))
+    stops.check_board(target)
+    check_file_type(new.tree.entry, task_versions.accepted(session, target.task_hash, target.harness))
+    if len(new.tree.files) > 1:
+        placed(new.tree, task_versions.load(session, target.task_hash), target.harness)
+    check_open(session, target, person=person, mode=new.mode, now=now)
+    chosen = _devices(target, new.devices or new.directives.devices)
+    stops.check_devices(chosen)
+    check_gpu(new.tree.entry, chosen, new.known)
+    return target, chosen
+
+
+def check_gpu(entry: str, names: Sequence[str], known: Sequence[Device]) -> None:
+    """Raise ``GpuNeeded`` if a submission in CUDA C++ would go to a device without a GPU, which only compiles it."""
+    without = {device.name for device in known if device.backend is not Backend.CUDA} & set(names)
+    if without and PurePosixPath(entry).suffix.lower() in (".cu", ".cuh"):
+        raise GpuNeeded(
+            f"{entry!r} is CUDA C++, and {', '.join(sorted(without))} here has no GPU to run it. "
+            "`kernelcup run` compiles it without one."
+        )
+
+
+def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> None:
+    """Raise ``NotOpenYet`` or ``DeadlinePassed`` if a person cannot submit to a leaderboard now.
+
+    Its managers may practise at any time; a late exception extends the deadline in any mode.
+    """
+    if mode is not Mode.LEADERBOARD and access.manages_board(person, board):
+        return
+    if board.opens_at is not None and now < board.opens_at:
+        raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
+    if board.deadline is None or now <= board.deadline:
+        return
+    late = None
+    if person.user_id is not None:
+        late = late_exceptions.until(session, board_id=board.id, user_id=person.user_id)
+    if late is None or now > late:
+        closed = board.deadline if late is None else max(late, board.deadline)
+        raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.")
+
+
+def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:
+    name, in_file = new.board, new.directives.leaderboard
+    if name and in_file and name_key(name) != name_key(in_file):
+        raise ConflictingBoards(f"The file names leaderboard {in_file!r}, but you gave {name!r}.")
+    wanted = name or in_file
+    if wanted:
+        return find_board(session, wanted, viewer)
+    some = access.visible_boards(session, viewer, limit=2)
+    if len(some) != 1:
+        raise LeaderboardNeeded(
+            "Which leaderboard? Name it, or start the file with the line `#!POPCORN leaderboard NAME`."
+        )
+    return some[0]
+
+
+def _check_size(board: Leaderboard, size: int) -> None:
+    if board.max_file_bytes is not None and size > board.max_file_bytes:
+        raise FileTooLarge(
+            f"The submission has {size:,} bytes; leaderboard {board.name!r} allows {board.max_file_bytes:,}."
+        )
+
+
+def check_file_type(file_name: str, accepted: Sequence[Language]) -> None:
+    """Raise ``WrongFileType`` if a file is in none of the languages that a leaderboard takes."""
+    allowed, name = [ending for each in accepted for ending in each.endings], base_name(file_name)
+    if PurePosixPath(name).suffix.lower() not in allowed:
+        raise WrongFileType(f"{name!r}: expected a file that ends in {' or '.join(allowed)}.")
+
+
+def _devices(board: Leaderboard, wanted: Sequence[str]) -> list[str]:
+    if not wanted and len(board.devices) == 1:
+        return list(board.devices)
+    allowed = ", ".join(board.devices)
+    if not wanted:
+        raise DeviceNeeded(
+            f"Which device? Leaderboard {board.name!r} has {allowed}.",
+            leaderboard=board.name,
+            devices=board.devices,
+        )
+    spelling = {device.lower(): device for device in board.devices}
+    for name in wanted:
+        if name.lower() not in spelling:
+            raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
+    return list(dict.fromkeys(spelling[name.lower()] for name in wanted))

@@ -1,0 +1,392 @@
+"""Show submissions.
+
+Authors and managers of the leaderboard see all details of a submission; others see the public facts of ranked
+ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards import visibility
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.boards.queries import boards, late_exceptions, members
+from kernelcup.app.people.queries import users
+from kernelcup.app.queue.queries import backlog, jobs
+from kernelcup.app.results.queries import runs
+from kernelcup.app.submissions.queries import screenings, submissions
+from kernelcup.app.submissions.queries.submissions import Seen
+from kernelcup.app.submissions.veiling import redacted_run, veiled_run, with_evidence
+from kernelcup.domain import (
+    OPERATOR,
+    PUT_ASIDE,
+    Actor,
+    Job,
+    JobState,
+    Leaderboard,
+    Role,
+    Run,
+    Scope,
+    Submission,
+    Visibility,
+)
+from kernelcup.engine.database import Database
+from kernelcup.errors import Forbidden, NotFound, SignInNeeded
+from kernelcup.screen.findings import Screening
+from kernelcup_harness.protocol import Mode, SourceTree
+
+ENDED = (JobState.DONE, JobState.CANCELLED, *PUT_ASIDE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobView:
+    """A job and its result so far."""
+
+    job: Job
+    position: int | None
+    """Its position in the queue of its device; None if it is not waiting."""
+    run: Run | None
+    """The run that counts, with its report as the viewer may see it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SubmissionView:
+    """A submission and the state of its jobs."""
+
+    submission: Submission
+    jobs: tuple[JobView, ...]
+    is_followed: bool = False
+    """Whether the viewer may follow what happens to it; of a list that is not asked."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all jobs have ended."""
+        return all(view.job.state in ENDED for view in self.jobs)
+
+
+def show_submission(
+    db: Database,
+    submission_id: int,
+    *,
+    viewer: Actor = OPERATOR,
+) -> SubmissionView:
+    """Return a submission with its results, as the viewer may see it.
+
+    Args:
+        db: The database.
+        submission_id: The submission's number.
+        viewer: The actor who looks. The author sees everything but hidden cases and output printed while it was
+            ranked, managers of the leaderboard see everything, others the outcome of a ranked submission
+            and the evidence of a result that ranks.
+
+    Raises:
+        NotFound: It does not exist for the viewer.
+        Forbidden: It belongs to another user, and is not ranked or not judged yet.
+    """
+    with db.read() as session:
+        submission, board = find_visible(session, submission_id, viewer)
+        found = jobs.of_submission(session, submission_id)
+        is_full = _sees_all_of(submission, board, viewer)
+        if not is_full:
+            view = _with_evidence(session, _public_view(session, submission, board, found, viewer))
+            if submission.mode is not Mode.LEADERBOARD or not view.ended:
+                raise Forbidden(
+                    f"Submission {submission_id} belongs to another user: only ranked ones are shown, once judged."
+                )
+            return view
+        done = runs.counted(session, [job.id for job in found])
+        views = tuple(
+            JobView(
+                job=job,
+                position=backlog.position(session, job),
+                run=redacted_run(session, board, job, done.get(job.id), viewer),
+            )
+            for job in found
+        )
+    return SubmissionView(submission=submission, jobs=views, is_followed=True)
+
+
+def fresh_view(db: Database, submission: Submission) -> SubmissionView:
+    """Return the viewer's own submission with the states of its jobs, without results."""
+    found: Sequence[Job] = submission.new_jobs
+    if not found:
+        with db.read() as session:
+            found = jobs.of_submission(session, submission.id)
+    views = (JobView(job=job, position=None, run=None) for job in found)
+    return SubmissionView(submission=submission, jobs=tuple(views))
+
+
+def has_ended(db: Database, submission_id: int) -> bool:
+    """Return whether no job of a submission is waiting or running, even if it does not exist."""
+    with db.read() as session:
+        return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
+
+
+def list_views(
+    db: Database,
+    *,
+    viewer: Actor = OPERATOR,
+    user: str | None = None,
+    board: str | None = None,
+    tag: str | None = None,
+    before_id: int | None = None,
+    limit: int = 50,
+) -> list[SubmissionView]:
+    """Return a page of submissions with the outlines of their results, newest first.
+
+    Args:
+        db: The database.
+        viewer: The actor who looks: they see other users' ranked submissions, and all on leaderboards that they
+            manage.
+        user: Return only submissions of the user whom the viewer sees under this name.
+        board: Return only submissions to this leaderboard.
+        tag: Return only those with this tag of a second opinion, on leaderboards that the viewer manages.
+        before_id: Return only submissions that are older than this one.
+        limit: The maximum number of submissions.
+
+    Raises:
+        NotFound: The leaderboard does not exist for the viewer.
+    """
+    with db.read() as session:
+        target = None if board is None else find_board(session, board, viewer)
+        user_id = None if user is None else _find_user(session, user, target, viewer)
+        if user is not None and user_id is None:
+            return []
+        found = submissions.newest(
+            session,
+            user_id=user_id,
+            board_id=None if target is None else target.id,
+            tag=tag,
+            before_id=before_id,
+            limit=limit,
+            seen=_seen(session, target, viewer, of_user=user_id, with_tag=tag is not None),
+        )
+        return _outlines(session, found, viewer)
+
+
+def list_submissions(
+    db: Database,
+    *,
+    viewer: Actor = OPERATOR,
+    user: str | None = None,
+    board: str | None = None,
+    tag: str | None = None,
+    before_id: int | None = None,
+    limit: int = 50,
+) -> list[Submission]:
+    """Return a page of submissions, newest first, like :func:`list_views`."""
+    views = list_views(db, viewer=viewer, user=user, board=board, tag=tag, before_id=before_id, limit=limit)
+    return [view.submission for view in views]
+
+
+def get_code(
+    db: Database, submission_id: int, *, viewer: Actor = OPERATOR, now: datetime | None = None
+) -> SourceTree:
+    """Return a submission's code: for its author and managers of the leaderboard, or for all once published.
+
+    Args:
+        db: The database.
+        submission_id: The submission's number.
+        viewer: The actor who asks.
+        now: The time; if None, nothing counts as published.
+
+    Raises:
+        NotFound: It does not exist for the viewer.
+        Forbidden: The viewer may not read it, or not yet.
+    """
+    with db.read() as session:
+        submission, board = find_visible(session, submission_id, viewer)
+        if not _sees_all_of(submission, board, viewer) and not (
+            submission.mode is Mode.LEADERBOARD
+            and submission.withdrawn_at is None
+            and _is_published(session, board, now=now)
+            and all(job.state is JobState.DONE for job in jobs.of_submission(session, submission_id))
+        ):
+            told = "was withdrawn" if submission.withdrawn_at is not None else "is not shown to others"
+            raise Forbidden(f"The code of submission {submission_id} {told}.")
+        return submissions.code(session, submission_id)
+
+
+def _is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
+    """Return whether everyone who sees a leaderboard may read the code of its ranked submissions.
+
+    The code becomes public after the deadline and all late exceptions, if the leaderboard's policy is to publish
+    it, and not while the leaderboard is frozen. A pseudonymous leaderboard never publishes code, since code
+    reveals its author.
+
+    Args:
+        session: The transaction.
+        board: The leaderboard.
+        now: The time; None for a caller for whom nothing counts as published.
+    """
+    if not board.publishes_code:
+        return False
+    if now is None or board.deadline is None or now <= board.deadline:
+        return False
+    if board.freeze_at is not None and now >= board.freeze_at:
+        return False
+    late = late_exceptions.latest(session, board.id)
+    return late is None or now > late
+
+
+def check_follows(
+    db: Database,
+    submission_id: int,
+    *,
+    viewer: Actor = OPERATOR,
+) -> None:
+    """Raise unless the viewer may follow a submission's events: its author and managers may."""
+    with db.read() as session:
+        submission, board = find_visible(session, submission_id, viewer)
+    if not _sees_all_of(submission, board, viewer):
+        if viewer.role is Role.NOBODY:
+            raise SignInNeeded("Sign in first: only its author may follow a submission.")
+        raise Forbidden(f"Submission {submission_id} belongs to another user: only its author may follow it.")
+
+
+def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> Screening | None:
+    """Return a second opinion's findings, None for a submission that was made before the screen existed.
+
+    Only managers of the leaderboard see them: others could learn how to get around it.
+    """
+    with db.read() as session:
+        _, board = find_visible(session, submission_id, viewer)
+        access.check_inspects_board(session, viewer, board)
+        return screenings.find(session, submission_id)
+
+
+def find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
+    """Return a submission and its leaderboard.
+
+    Raise ``NotFound``, also if the leaderboard is closed to the viewer, or while all results of another user's
+    submission wait for a review: it would show the name that the docket hides.
+    """
+    submission = submissions.find(session, submission_id)
+    board = None if submission is None else boards.find(session, submission.leaderboard)
+    if submission is None or board is None or not access.sees_board(session, viewer, board):
+        raise NotFound(f"There is no submission {submission_id}.")
+    if not _sees_all_of(submission, board, viewer):
+        found = jobs.of_submission(session, submission_id)
+        if found and all(job.state is JobState.QUARANTINED for job in found):
+            raise NotFound(f"There is no submission {submission_id}.")
+    return submission, board
+
+
+def _sees_all_of(submission: Submission, board: Leaderboard, viewer: Actor) -> bool:
+    return viewer.user_id == submission.user_id or access.inspects_board(viewer, board)
+
+
+def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: Actor) -> int | None:
+    if board is not None:
+        return visibility.find_shown(session, board, name, viewer)
+    found = users.find_name(session, name)
+    return None if found is None else found[0]
+
+
+def _seen(
+    session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, with_tag: bool
+) -> Seen | None:
+    """Return which submissions a list may show to the viewer, None for all."""
+    if viewer.role is Role.ADMIN and Scope.INSPECT in viewer.scopes:
+        return None
+    if board is not None:
+        inspects = access.inspects_board(viewer, board)
+        hidden = {board.id} if with_tag and not inspects else set()
+        return Seen(user_id=viewer.user_id, hidden=hidden, managed={board.id} if inspects else set())
+    every = boards.doors(session)
+    joined = set() if viewer.user_id is None else members.boards_of(session, viewer.user_id)
+    own = {each.id for each in every if access.manages_board(viewer, each)}
+    managed = {each.id for each in every if access.inspects_board(viewer, each)}
+    closed = {each.id for each in every if each.visibility is not Visibility.PUBLIC}
+    hidden = closed - joined - own
+    if of_user is not None and of_user != viewer.user_id:
+        # Otherwise the list of a user's submissions would reveal their pseudonym.
+        hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}
+    if with_tag:
+        hidden |= {each.id for each in every if each.id not in managed}
+    return Seen(user_id=viewer.user_id, hidden=hidden, managed=managed)
+
+
+def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> list[SubmissionView]:
+    """Return views of many submissions, with only the public part of their reports."""
+    all_jobs = jobs.of_submissions(session, [each.id for each in found])
+    done = runs.counted_without_reports(session, [job.id for some in all_jobs.values() for job in some])
+    by_id = boards.some(session, {each.leaderboard_id for each in found})
+    views = []
+    for submission in found:
+        board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
+        if _sees_all_of(submission, board, viewer):
+            runs_of = ((job, done.get(job.id)) for job in some)
+            plain = tuple(
+                JobView(job=job, position=None, run=run and veiled_run(session, board, job, run, viewer))
+                for job, run in runs_of
+            )
+            views.append(SubmissionView(submission=submission, jobs=plain))
+        else:
+            views.append(_masked_view(session, submission, board, some, done, viewer))
+    return views
+
+
+def _public_view(
+    session: Session, submission: Submission, board: Leaderboard, found: Sequence[Job], viewer: Actor
+) -> SubmissionView:
+    done = runs.counted_without_reports(session, [job.id for job in found])
+    return _masked_view(session, submission, board, found, done, viewer)
+
+
+def _with_evidence(session: Session, view: SubmissionView) -> SubmissionView:
+    """Return another user's submission with the evidence of its results that rank."""
+    scored = [each.job.id for each in view.jobs if each.run is not None and each.run.score_s is not None]
+    found = with_evidence(session, scored)
+    shown = (dataclasses.replace(each, run=found.get(each.job.id, each.run)) for each in view.jobs)
+    return dataclasses.replace(view, jobs=tuple(shown))
+
+
+def _masked_view(
+    session: Session,
+    submission: Submission,
+    board: Leaderboard,
+    found: Sequence[Job],
+    done: dict[int, Run],
+    viewer: Actor,
+) -> SubmissionView:
+    """Return a submission as users other than its author and managers may see it."""
+    masked = visibility.is_masked(board, viewer)
+    names = visibility.shown_names(session, board, {submission.user_id: submission.user}, viewer)
+    shown = dataclasses.replace(
+        submission,
+        user=names[submission.user_id],
+        user_id=0 if masked else submission.user_id,
+        file_name="" if masked else submission.file_name,
+        code_hash="",
+        client="",
+    )
+    since = visibility.hidden_since(board, viewer)
+    views = tuple(
+        _masked_job(job, done.get(job.id), since, masked=masked)
+        for job in found
+        if job.state is not JobState.QUARANTINED
+    )
+    return SubmissionView(submission=shown, jobs=views)
+
+
+def _masked_job(job: Job, run: Run | None, since: datetime | None, *, masked: bool) -> JobView:
+    held = job.state in PUT_ASIDE
+    shown = dataclasses.replace(
+        job,
+        state=JobState.DONE if held else job.state,
+        reason="",
+        user_id=0 if masked else job.user_id,
+    )
+    hidden = run is None or held or (since is not None and run.finished_at > since)
+    return JobView(
+        job=shown,
+        position=None,
+        run=None if hidden or run is None else dataclasses.replace(run, machine=""),
+    )

@@ -1,0 +1,108 @@
+"""Cancel and delete submissions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.app import access
+from kernelcup.app.boards.queries import boards, task_versions
+from kernelcup.app.people.queries import audit_log
+from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.queries import jobs
+from kernelcup.app.results.queries import docket, frozen_standings, ruling, runs
+from kernelcup.app.results.queries.ruling import Ruling
+from kernelcup.app.rules.queries import limits
+from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.submissions import find_visible
+from kernelcup.domain import OPERATOR, PUT_ASIDE, Actor, Leaderboard, Scope, Submission
+from kernelcup.engine.database import Database
+from kernelcup.errors import Forbidden
+
+
+def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
+    """Cancel the jobs that are waiting or running, and return how many."""
+    reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
+    with db.write(durable=True) as session:
+        submission, board = find_visible(session, submission_id, by)
+        _check_touches(session, submission, board, by)
+        found = [job.id for job in jobs.of_submission(session, submission_id)]
+        count = lifecycle.cancel_jobs(session, submission_id, found, now=now, reason=reason)
+        if count and by.user_id != submission.user_id:
+            detail = {"user": submission.user, "jobs": count}
+            audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
+        return count
+
+
+def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> bool:
+    """Delete a submission for good, and return whether it was; the user's next best takes its place in the standings.
+
+    A table that is finished or frozen loses nothing: there its author withdraws a result that counts, which keeps its
+    place and time, and its code for managers. Its use of limits stays counted. While its result waits for a review, or
+    was rejected by one, only managers of the leaderboard may delete it, since it is the evidence.
+    """
+    with db.write(durable=True) as session:
+        submission, board = find_visible(session, submission_id, by)
+        _check_touches(session, submission, board, by)
+        found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
+        boards.lock(session, board.name)
+        runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
+        if not access.manages_board(by, board) and any(job.state in PUT_ASIDE for job in found):
+            raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
+        if not access.manages_board(by, board) and is_settled(session, submission, board, now=now):
+            _withdraw(session, submission, by=by, now=now)
+            return False
+        limits.keep_uses(session, submission, now=now)
+        if by.user_id != submission.user_id:
+            detail = {"user": submission.user, "board": submission.leaderboard}
+            audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
+        docket.keep_of_submission(session, submission_id, now)
+        files = runs.report_files(session, [job.id for job in found])
+        submissions.delete_submission(session, submission_id)
+        submissions.delete_unused_code(session, code_hash=submission.code_hash)
+        for task_hash in {job.task_hash for job in found} - {board.task_hash}:
+            task_versions.delete_unused(session, task_hash)
+        _choose_bests(session, submission, board, now)
+    for each in files:
+        db.files.delete(each)
+    return True
+
+
+def is_settled(session: Session, submission: Submission, board: Leaderboard, *, now: datetime) -> bool:
+    """Return whether a submission has a result that counts in a table which is finished or frozen."""
+    ends = [each for each in (board.deadline, board.freeze_at) if each is not None]
+    if not any(each < now for each in ends):
+        return False
+    rulings = [ruling.of_submissions(session, [submission.id], each) for each in submission.devices]
+    return any(each[submission.id] is Ruling.COUNTS for each in rulings)
+
+
+def _withdraw(session: Session, submission: Submission, *, by: Actor, now: datetime) -> None:
+    if submission.withdrawn_at is not None:
+        return
+    submissions.withdraw(session, submission.id, now)
+    detail = {"user": submission.user, "board": submission.leaderboard}
+    audit_log.record(session, by, "submission.withdraw", f"submission:{submission.id}", detail, now)
+
+
+def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
+    board_id, user_id = board.id, submission.user_id
+    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
+    if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
+        return
+    for device in submission.devices:
+        frozen_standings.choose_best(
+            session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at
+        )
+
+
+def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:
+    """Raise unless the actor may cancel or delete a submission."""
+    if actor.user_id == submission.user_id:
+        access.require(actor, Scope.SUBMIT)
+    elif access.manages_board(actor, board):
+        access.check_manages_board(session, actor, board)
+    else:
+        access.require(actor, Scope.SUBMIT)
+        raise Forbidden(f"Submission {submission.id} belongs to another user.")

@@ -1,0 +1,132 @@
+"""Back up and restore a whole database, by SQLite's own backup or PostgreSQL's ``pg_dump`` and ``pg_restore``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import URL, inspect
+
+from kernelcup.engine.database import Database
+from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound, StorageUnavailable
+
+SQLITE_HEAD = b"SQLite format 3\0"
+POSTGRES_HEAD = b"PGDMP"
+
+
+def back_up(db: Database, file: Path) -> int:
+    """Write a consistent copy to a new file, and return its size in bytes. Others may read and write meanwhile.
+
+    Raises:
+        Conflict: The file exists.
+        ConfigError: PostgreSQL's programs are not installed.
+        StorageUnavailable: The copy failed; no partial file is left behind.
+    """
+    if file.exists():
+        raise Conflict(f"{file} is there already; nothing was written.")
+    # A temporary file that only its owner can read, with a unique name: two concurrent backups do not share a file.
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        if _is_sqlite(db):
+            _copy_sqlite(_sqlite_path(db), part)
+        else:
+            _run(db, ["pg_dump", "--format=custom", "--no-owner", f"--file={part}"])
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        os.link(part, file)  # unlike a rename, this does not replace an existing file
+    except FileExistsError as error:
+        raise Conflict(f"{file} is there already; nothing was written.") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore(db: Database, file: Path, *, replace: bool) -> None:
+    """Restore a database from a copy.
+
+    Raises:
+        NotFound: The file does not exist.
+        InvalidValue: It is not a copy of this kind of database.
+        Conflict: The database is not empty, and ``replace`` is False.
+    """
+    try:
+        with file.open("rb") as copy:
+            head = copy.read(16)
+    except OSError as error:
+        raise NotFound(f"{file}: {error.strerror}") from error
+    kind, wanted = ("SQLite", SQLITE_HEAD) if _is_sqlite(db) else ("PostgreSQL", POSTGRES_HEAD)
+    if not head.startswith(wanted):
+        raise InvalidValue(f"{file} is not a copy of a {kind} database.")
+    if not replace and _has_content(db):
+        raise Conflict(f"{db.engine.url!r} is not empty; --yes replaces its content.")
+    if _is_sqlite(db):
+        _check_sqlite(file)
+        db.close()
+        _copy_sqlite(file, _sqlite_path(db))
+    else:
+        _run(db, ["pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(file)])
+
+
+def _is_sqlite(db: Database) -> bool:
+    return db.engine.dialect.name == "sqlite"
+
+
+def _sqlite_path(db: Database) -> Path:
+    return Path(str(db.engine.url.database))
+
+
+def _has_content(db: Database) -> bool:
+    with db.read() as session:
+        return "submissions" in inspect(session.connection()).get_table_names()
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    try:
+        # Not `with`: on these connections it would be a transaction and would not close them.
+        origin = sqlite3.connect(source)
+        copy = sqlite3.connect(target)
+        try:
+            origin.backup(copy)
+        finally:
+            copy.close()
+            origin.close()
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{target}: {error}") from error
+
+
+def _check_sqlite(file: Path) -> None:
+    connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    try:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    finally:
+        connection.close()
+    if found != "ok":
+        raise InvalidValue(f"{file} is damaged: {found}")
+
+
+def _run(db: Database, command: Sequence[str]) -> None:
+    if shutil.which(command[0]) is None:
+        raise ConfigError(f"this needs PostgreSQL's program {command[0]}: apt-get install postgresql-client")
+    environ, name = _connection(db.engine.url)
+    option = [f"--dbname={name}"]
+    done = subprocess.run([*command, *option], env=environ, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StorageUnavailable(f"{command[0]}: {done.stderr.strip()[-1000:]}")
+
+
+def _connection(url: URL) -> tuple[dict[str, str], str]:
+    """Return the environment with the password, which other users could see on a command line, and the name."""
+    environ = dict(os.environ)
+    if url.password is not None:
+        environ["PGPASSWORD"] = str(url.password)
+    plain = url.set(drivername="postgresql", password=None)
+    return environ, plain.render_as_string(hide_password=False)

@@ -1,0 +1,45 @@
+"""The tables. Mapped classes stay inside ``storage``; all other code uses the classes of the domain."""
+
+from __future__ import annotations
+
+from kernelcup.tables.base import NAMING, NEVER_REUSE_IDS, Base, table_of
+from kernelcup.tables.boards import (
+    DeadlineExceptionRow,
+    InviteBoardRow,
+    InviteRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    MemberRow,
+    TaskVersionRow,
+)
+from kernelcup.tables.machines import (
+    BoardMachineRow,
+    CanaryRow,
+    ClassAgreementRow,
+    DeviceCalibrationRow,
+    DeviceFaultRow,
+    MachineCallRow,
+    MachineRow,
+    ReservationRow,
+)
+from kernelcup.tables.news import NewsRow, WebhookDeliveryRow, WebhookRow
+from kernelcup.tables.people import IdentityRow, OneTimeCodeRow, TokenRow, UserRow
+from kernelcup.tables.queue import ComparisonRow, DispatcherRow, JobRow, PaceRow
+from kernelcup.tables.results import (
+    BestRow,
+    DeletedReviewRow,
+    FinalDuelRow,
+    FinalRow,
+    FrozenBestRow,
+    RecordRow,
+    ReviewRow,
+    RunRow,
+)
+from kernelcup.tables.rules import AuditRow, DeletedUseRow, LimitRow, PauseRow
+from kernelcup.tables.submissions import (
+    CodeRow,
+    EventRow,
+    ScreeningFindingRow,
+    ScreeningRow,
+    SubmissionRow,
+)

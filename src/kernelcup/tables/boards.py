@@ -1,0 +1,133 @@
+"""Tables of leaderboards: tasks, devices, members, invites."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, UniqueConstraint, false
+from sqlalchemy.orm import Mapped, mapped_column
+
+from kernelcup.tables.base import NEVER_REUSE_IDS, Base
+
+
+class TaskVersionRow(Base):
+    """A version of a task, which never changes. Parts of the body are repeated in columns for cheap reading."""
+
+    __tablename__ = "task_versions"
+
+    hash: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    lang: Mapped[str]
+    ranking_by: Mapped[str]
+    body: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class LeaderboardRow(Base):
+    """A competition."""
+
+    __tablename__ = "leaderboards"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    name_key: Mapped[str] = mapped_column(unique=True)
+    task_hash: Mapped[str] = mapped_column(ForeignKey("task_versions.hash"), index=True)
+    harness: Mapped[str]
+    opens_at: Mapped[datetime | None]
+    deadline: Mapped[datetime | None]
+    creator_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+    created_at: Mapped[datetime]
+    visibility: Mapped[str] = mapped_column(default="public", server_default="public")
+    pseudonymous: Mapped[bool] = mapped_column(default=False, server_default=false())
+    code_policy: Mapped[str] = mapped_column(default="after_deadline", server_default="after_deadline")
+    freeze_at: Mapped[datetime | None]
+    frozen_at: Mapped[datetime | None]
+    """When the standings were copied to ``frozen_bests``; None until something changes after the freeze."""
+    max_file_bytes: Mapped[int | None]
+    review_tags: Mapped[str] = mapped_column(default="", server_default="")
+    """Separated by blanks."""
+    trust: Mapped[str] = mapped_column(default="any", server_default="any")
+    """``any``, or the least level that ranks: ``replayed`` or ``witnessed``."""
+    duel: Mapped[bool] = mapped_column(default=False, server_default=false())
+    cpu_times: Mapped[bool] = mapped_column(default=False, server_default=false())
+    judging: Mapped[str] = mapped_column(default="", server_default="")
+    """The hash of everything that judging depends on: only runs with an equal value rank."""
+    judging_since: Mapped[datetime | None]
+    """When that last changed; None if it never did."""
+    notice: Mapped[str] = mapped_column(default="", server_default="")
+    """Notices for participants about changes."""
+    seeds_below: Mapped[int | None] = mapped_column(BigInteger)
+    event: Mapped[str] = mapped_column(default="", server_default="")
+    """The event that it is part of; empty for none."""
+    share: Mapped[float] = mapped_column(default=1.0, server_default="1")
+    """Its weight among leaderboards whose jobs wait for the same GPUs."""
+
+
+class LeaderboardDeviceRow(Base):
+    """A device that a leaderboard accepts."""
+
+    __tablename__ = "leaderboard_devices"
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+
+
+class MemberRow(Base):
+    """A user who may see a closed leaderboard, and the pseudonym that others see."""
+
+    __tablename__ = "members"
+    __table_args__ = (UniqueConstraint("leaderboard_id", "pseudonym"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    pseudonym: Mapped[str | None]
+    joined_at: Mapped[datetime]
+
+
+class InviteRow(Base):
+    """A code that makes one user a member of some leaderboards."""
+
+    __tablename__ = "invites"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+    label: Mapped[str] = mapped_column(default="")
+    """The person that it is meant for, for example a line of a class list."""
+    pseudonym: Mapped[str | None]
+    created_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
+    created_at: Mapped[datetime]
+    claimed_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
+    claimed_at: Mapped[datetime | None]
+
+
+class InviteBoardRow(Base):
+    """A leaderboard that an invite opens."""
+
+    __tablename__ = "invite_boards"
+
+    code: Mapped[str] = mapped_column(ForeignKey("invites.code", ondelete="CASCADE"), primary_key=True)
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+
+
+class DeadlineExceptionRow(Base):
+    """A user who may submit to a leaderboard after its deadline."""
+
+    __tablename__ = "deadline_exceptions"
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    until: Mapped[datetime]

@@ -1,0 +1,786 @@
+from __future__ import annotations
+
+import dataclasses
+import errno
+import logging
+import os
+import threading
+
+import pytest
+
+from builders import NOW, make_board, make_device, make_report, make_submission
+from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
+from kernelcup.app.machines import dispatchers, machines
+from kernelcup.app.machines import outages as fitness
+from kernelcup.app.machines.outages import SHORTEST_PAUSE, outages, take_out
+from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.queue import assignment, attempt, lifecycle
+from kernelcup.app.queue import dispatcher as dispatch
+from kernelcup.app.queue.dispatcher import Dispatcher
+from kernelcup.app.queue.estimates import waiting_of
+from kernelcup.app.queue.progress import (
+    GpuBack,
+    GpuOut,
+    JobDropped,
+    JobFinished,
+    JobProgress,
+    JobRetried,
+    JobReturned,
+    JobStarted,
+    ProgressNotes,
+)
+from kernelcup.app.rules.queries import gpu_uses, pauses
+from kernelcup.app.rules.queries.pauses import Pause, PauseScope
+from kernelcup.app.submissions import events
+from kernelcup.app.submissions.queries import events as storage_events
+from kernelcup.app.submissions.submissions import show_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
+from kernelcup.domain import OPERATOR, JobState
+from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
+from kernelcup.launchers.base import COMPILED, COMPILING
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup_harness.protocol import Backend, Finding, Mode, Reason, Verdict
+
+DEVICES = (make_device(slots=2), make_device(name="A100"))
+
+
+class Stage:
+    """A leaderboard on two devices, and dispatchers that tell what they do."""
+
+    def __init__(self, db, clock) -> None:
+        self.db, self.clock = db, clock
+        self.progress: list[object] = []
+        make_board(db, devices=["H100", "A100"])
+
+    def submit(self, *devices: str, **overrides):
+        return make_submission(self.db, devices=devices or ["H100"], **overrides)
+
+    def dispatcher(self, launcher: FakeLauncher, **overrides) -> Dispatcher:
+        options = {
+            "devices": DEVICES,
+            "on_progress": self.progress.append,
+            "heartbeat_s": 0.0,
+            "tick_s": 0.005,
+            "clock": self.clock,
+        }
+        return Dispatcher(self.db, launchers={"fake": launcher}, **(options | overrides))
+
+    def job(self, submission):
+        return self.views(submission)[0].job
+
+    def run(self, submission):
+        return self.views(submission)[0].run
+
+    def views(self, submission):
+        return show_submission(self.db, submission.id).jobs
+
+    def told(self, kind: type) -> list:
+        return [item for item in self.progress if isinstance(item, kind)]
+
+
+@pytest.fixture
+def stage(db, clock) -> Stage:
+    return Stage(db, clock)
+
+
+def in_background(work) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_dispatcher_works_until_nothing_waits(stage) -> None:
+    submissions = [stage.submit("H100", "A100", user=user) for user in ("ada", "bob", "cyn")]
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    for submission in submissions:
+        assert [view.job.state for view in stage.views(submission)] == [JobState.DONE] * 2
+        assert [view.run.verdict for view in stage.views(submission)] == [Verdict.ACCEPTED] * 2
+
+
+def test_a_dispatcher_without_work_ends_at_once(stage) -> None:
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.progress == []
+
+
+def test_a_run_keeps_what_the_launcher_says(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    run = stage.run(submission)
+    assert (run.machine, run.harness_hash, run.attempt) == ("fake", harness_hash(), 1)
+    assert run.score_s == pytest.approx(1e-6)
+
+
+def test_the_launcher_is_given_the_job_that_was_submitted(stage) -> None:
+    submission = stage.submit(mode=Mode.BENCHMARK, content=b"custom_kernel = None\n")
+    launcher = FakeLauncher()
+    stage.dispatcher(launcher).run_until_idle()
+    (spec,) = launcher.specs
+    assert (spec.mode, spec.backend, spec.submission.code) == (
+        Mode.BENCHMARK,
+        Backend.CUDA,
+        "custom_kernel = None\n",
+    )
+    assert spec.job_id == f"{stage.job(submission).id}.1"
+
+
+def modes_as_begun(stage: Stage, profile_share: float) -> list[Mode]:
+    """Work the queue off on one slot, and return the modes of the jobs in the order of their starts."""
+    one = (make_device(),)
+    stage.dispatcher(FakeLauncher(), devices=one, profile_share=profile_share).run_until_idle()
+    return [each.job.mode for each in stage.progress if isinstance(each, JobStarted)]
+
+
+def test_profiles_have_a_share_of_a_busy_queue(stage) -> None:
+    for mode in [Mode.PROFILE] * 2 + [Mode.LEADERBOARD] * 9:
+        stage.submit(mode=mode)
+    begun = modes_as_begun(stage, profile_share=0.25)
+    assert [number for number, mode in enumerate(begun) if mode is Mode.PROFILE] == [3, 7]
+
+
+def test_without_a_share_profiles_wait_until_nothing_else_does(stage) -> None:
+    for mode in [Mode.PROFILE] * 2 + [Mode.LEADERBOARD, Mode.TEST] * 4:
+        stage.submit(mode=mode)
+    assert modes_as_begun(stage, profile_share=0)[-2:] == [Mode.PROFILE] * 2
+
+
+def test_a_share_that_no_profile_needed_is_not_saved_up(stage) -> None:
+    for mode in [Mode.LEADERBOARD] * 6:
+        stage.submit(mode=mode)
+    dispatcher = stage.dispatcher(FakeLauncher(), devices=(make_device(),), profile_share=0.25)
+    dispatcher.run_until_idle()
+    stage.progress.clear()
+    for mode in [Mode.PROFILE] * 3 + [Mode.LEADERBOARD] * 3:
+        stage.submit(mode=mode)
+    dispatcher.run_until_idle()
+    begun = [each.job.mode for each in stage.progress if isinstance(each, JobStarted)]
+    assert begun[:3] == [Mode.LEADERBOARD, Mode.PROFILE, Mode.LEADERBOARD]
+
+
+def test_progress_is_told_in_order(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert [type(item) for item in stage.progress] == [JobStarted, JobProgress, JobFinished]
+    assert stage.progress[1].event == {"event": "stage", "name": "import"}
+    assert {item.job.id for item in stage.progress} == {stage.job(submission).id}
+
+
+def test_never_more_runs_at_once_than_slots(stage) -> None:
+    for _ in range(6):
+        stage.submit()
+    launcher = FakeLauncher()
+    stage.dispatcher(launcher).run_until_idle()
+    assert launcher.most_at_once <= 2
+    assert len(launcher.specs) == 6
+
+
+def test_slots_are_used_at_the_same_time(stage) -> None:
+    stage.submit()
+    stage.submit()
+    gate = threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    thread = in_background(stage.dispatcher(launcher).run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    assert launcher.started.acquire(timeout=30)
+    gate.set()
+    thread.join()
+    assert launcher.most_at_once == 2
+
+
+class Compiling(FakeLauncher):
+    """Compiles its first job until another job has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other, self.began = threading.Event(), False
+
+    def run(self, spec, device, *, on_event, cancelled):
+        if self.began:
+            self.other.set()
+        self.began = True
+        on_event({"event": COMPILING})
+        assert self.other.wait(30)
+        on_event({"event": COMPILED})
+        return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+
+def test_a_job_that_compiles_keeps_no_other_from_its_device(stage) -> None:
+    submissions = [stage.submit("A100", user=user) for user in ("ada", "bob")]
+    stage.dispatcher(Compiling()).run_until_idle()
+    assert [stage.run(each).verdict for each in submissions] == [Verdict.ACCEPTED] * 2
+    assert [item.event["event"] for item in stage.told(JobProgress)] == ["stage"] * 2
+
+
+@pytest.mark.parametrize("error", [LaunchError("lost"), BadReport("garbled")])
+def test_a_failed_launch_is_tried_again(stage, error: Exception) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(error)).run_until_idle()
+    assert stage.job(submission).state is JobState.DONE
+    assert stage.run(submission).attempt == 2
+    (retried,) = stage.told(JobRetried)
+    assert retried.reason == f"{type(error).__name__}: {error}"
+
+
+def test_a_job_is_given_up_after_three_failed_launches(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(*[LaunchError("lost")] * 3)).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt, run.score_s) == (Verdict.INTERNAL_ERROR, 3, None)
+    assert "LaunchError: lost" in run.report.message
+    assert [item.run for item in stage.told(JobFinished)] == [run]
+
+
+def test_a_harness_that_could_not_judge_is_asked_once_more(stage) -> None:
+    submission = stage.submit()
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="the judge died", stages=[])
+    stage.dispatcher(FakeLauncher(broken)).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 2)
+    (retried,) = stage.told(JobRetried)
+    assert retried.reason == "BadReport: the harness could not judge"
+
+
+def test_what_an_audit_has_found_is_stored_and_not_tried_again(stage) -> None:
+    submission = stage.submit()
+    found = [Finding(code="below_floor", text="too fast", quarantines=True)]
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="out of memory", stages=[], quarantine=found)
+    stage.dispatcher(FakeLauncher(broken)).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt, run.score_s) == (Verdict.INTERNAL_ERROR, 1, None)
+    assert stage.told(JobRetried) == []
+
+
+def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> None:
+    submission = stage.submit()
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="the reference is broken", stages=[])
+    stage.dispatcher(FakeLauncher(broken, broken)).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt, run.report.message) == (
+        Verdict.INTERNAL_ERROR,
+        2,
+        "the reference is broken",
+    )
+
+
+class Lasting(FakeLauncher):
+    """Its runs take a minute each by the clock of a stage."""
+
+    def __init__(self, clock, *outcomes) -> None:
+        super().__init__(*outcomes)
+        self._clock = clock
+
+    def run(self, spec, device, *, on_event, cancelled):
+        self._clock.advance(60)
+        return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+
+LATE = {"verdict": Verdict.TIME_LIMIT_EXCEEDED, "stages": []}
+
+
+def test_a_time_limit_on_a_busy_machine_is_tried_again_once_and_the_last_try_is_charged(stage) -> None:
+    submission = stage.submit()
+    busy = make_report(reason=Reason.BUSY, message="too long; the machine was busy: 5 ms, 0.1 ms", **LATE)
+    launcher = Lasting(stage.clock, *[busy] * 3)
+    stage.dispatcher(launcher).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt) == (Verdict.TIME_LIMIT_EXCEEDED, 2)
+    assert run.report.message == "too long; the machine was busy: 5 ms, 0.1 ms"
+    assert len(launcher.specs) == 2
+    assert len(stage.told(JobRetried)) == 1
+    with stage.db.read() as session:
+        (use,) = gpu_uses.first_runs(session, [stage.job(submission).id]).values()
+    assert use.amount == 60.0
+
+
+def test_what_was_too_slow_on_a_busy_machine_only_is_accepted(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(make_report(reason=Reason.BUSY, **LATE))).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 2)
+
+
+def test_a_time_limit_on_an_idle_machine_is_not_tried_again(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(make_report(reason=Reason.TIME, **LATE))).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.TIME_LIMIT_EXCEEDED, 1)
+    assert stage.told(JobRetried) == []
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
+def test_a_launch_that_lacks_something_is_done_later(stage, caplog, monkeypatch, number: int) -> None:
+    monkeypatch.setattr(dispatch, "REST_S", 0.0, raising=False)
+    submission = stage.submit()
+    short = OSError(number, os.strerror(number))
+    wrapped = LaunchError("the harness cannot be started")
+    wrapped.__cause__ = OSError(number, os.strerror(number))
+    stage.dispatcher(FakeLauncher(short, wrapped)).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 1)
+    assert len(stage.told(JobReturned)) == 2
+    assert "should not happen" not in caplog.text
+
+
+class Short(FakeLauncher):
+    """A launcher on a machine that is short of files for a while."""
+
+    left = 3
+
+    def capacity(self, device) -> int:
+        """Say how much room there is, if it can."""
+        if self.left:
+            self.left -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().capacity(device)
+
+
+def test_a_service_outlives_what_its_machine_lacks(stage, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "REST_S", 0.0, raising=False)
+    submission = stage.submit()
+    stop, launcher = threading.Event(), Short()
+    dispatcher = stage.dispatcher(launcher, on_progress=lambda _: stop.set() if launcher.specs else None)
+    with caplog.at_level(logging.WARNING):
+        dispatcher.run_forever(stop)
+    assert launcher.left == 0
+    assert submission.id
+    # Said once, however often it was found.
+    assert [each.message for each in caplog.records].count(
+        "not ready: [Errno 24] Too many open files; going on"
+    ) == 1
+
+
+def test_a_dispatcher_tells_that_another_program_has_its_slots(stage) -> None:
+    class Crowded(FakeLauncher):
+        """A launcher on a machine where another program holds one slot of each device."""
+
+        def capacity(self, device) -> int:
+            return super().capacity(device) - 1
+
+    stop = threading.Event()
+    launcher = Crowded()
+    submission = stage.submit("A100")
+    dispatcher = stage.dispatcher(launcher)
+    looks = threading.Thread(target=dispatcher.run_forever, args=[stop])
+    looks.start()
+    try:
+        while not machines.list_machines(stage.db, now=stage.clock()):
+            pass
+        alive = dispatchers.list_alive(stage.db, stage.clock())
+        (waits,) = waiting_of(stage.db, submission.id, stage.clock()).values()
+    finally:
+        stop.set()
+        looks.join()
+    assert alive[0].in_use == {"H100": 1, "A100": 1}
+    assert waits.reason == "A100 is in use by another program of its machine, or being calibrated"
+    assert launcher.specs == []
+
+
+def test_a_bug_in_a_launcher_ends_like_a_failed_launch(stage, caplog) -> None:
+    submission = stage.submit()
+    with caplog.at_level(logging.ERROR):
+        stage.dispatcher(FakeLauncher(ZeroDivisionError("oops"))).run_until_idle()
+    assert stage.run(submission).attempt == 2
+    assert "this should not happen" in caplog.text
+
+
+def test_a_report_for_another_job_is_not_taken(stage) -> None:
+    class Confused(FakeLauncher):
+        def run(self, spec, device, **options):
+            result = super().run(spec, device, **options)
+            object.__setattr__(result.report, "job_id", "999.1")
+            return result
+
+    submission = stage.submit()
+    stage.dispatcher(Confused()).run_until_idle()
+    assert stage.run(submission).verdict is Verdict.INTERNAL_ERROR
+    assert "job_id is '999.1'" in stage.run(submission).report.message
+
+
+def test_a_task_that_cannot_be_judged_ends_as_an_internal_error(stage, monkeypatch, caplog) -> None:
+    def refuse(*_args, **_options):
+        raise ValueError("no such harness")
+
+    monkeypatch.setattr(assignment, "build_job_spec", refuse)
+    submission = stage.submit()
+    with caplog.at_level(logging.CRITICAL):
+        stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.run(submission).verdict is Verdict.INTERNAL_ERROR
+
+
+def test_a_listener_that_fails_costs_nobody_the_run(stage, caplog) -> None:
+    def fail(_progress) -> None:
+        raise BrokenPipeError
+
+    submission = stage.submit()
+    with caplog.at_level(logging.CRITICAL):
+        stage.dispatcher(FakeLauncher(), on_progress=fail).run_until_idle()
+    assert stage.run(submission).verdict is Verdict.ACCEPTED
+
+
+def test_a_cancelled_job_is_stopped_and_not_counted(stage) -> None:
+    submission = stage.submit()
+    launcher = FakeLauncher(gate=threading.Event())
+    thread = in_background(stage.dispatcher(launcher).run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    cancel_submission(stage.db, submission.id, by=actor_of(stage.db, "ada"), now=stage.clock())
+    thread.join()
+    assert stage.job(submission).state is JobState.CANCELLED
+    assert stage.run(submission) is None
+    assert len(stage.told(JobDropped)) == 1
+
+
+def test_a_deleted_job_is_stopped(stage) -> None:
+    submission = stage.submit()
+    launcher = FakeLauncher(gate=threading.Event())
+    dispatcher = stage.dispatcher(launcher)
+    thread = in_background(lambda: dispatcher.run_until(submission.id))
+    assert launcher.started.acquire(timeout=30)
+    delete_submission(stage.db, submission.id, by=OPERATOR, now=NOW)
+    thread.join()
+    assert len(stage.told(JobDropped)) == 1
+
+
+def test_a_stopped_dispatcher_hands_its_jobs_back(stage) -> None:
+    submission = stage.submit()
+    stop = threading.Event()
+    launcher = FakeLauncher(gate=threading.Event())
+    dispatcher = stage.dispatcher(launcher)
+    thread = in_background(lambda: dispatcher.run_forever(stop))
+    assert launcher.started.acquire(timeout=30)
+    stop.set()
+    thread.join()
+    job = stage.job(submission)
+    assert (job.state, job.attempt) == (JobState.QUEUED, 1)
+    assert len(stage.told(JobReturned)) == 1
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+
+
+def test_a_lease_that_was_lost_stops_the_run_and_counts_once(stage) -> None:
+    submission = stage.submit()
+    gate = threading.Event()
+    slow = FakeLauncher(gate=gate)
+    # No heartbeat comes in time, as on a machine that was suspended. With a second slot it could
+    # claim the job again itself, at the moment at which the other dispatcher gives it up for lost.
+    dispatcher = stage.dispatcher(
+        slow,
+        devices=(make_device(slots=1),),
+        heartbeat_s=1e9,
+        lease_s=60,
+        tick_s=1e3,
+        owner="suspended",
+    )
+    thread = in_background(lambda: dispatcher.run_until(submission.id))
+    assert slow.started.acquire(timeout=30)
+    stage.clock.advance(61)
+    stage.dispatcher(FakeLauncher(make_report([7000.0]))).run_until_idle()
+    gate.set()
+    thread.join()
+    assert stage.run(submission).attempt == 2
+    assert stage.run(submission).score_s == pytest.approx(7e-6)
+    assert len(stage.told(JobDropped)) == 1
+
+
+def test_a_heartbeat_keeps_a_long_job(stage) -> None:
+    submission = stage.submit()
+    gate = threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    renewed = threading.Semaphore(0)
+
+    class Clock:
+        def __call__(self):
+            renewed.release()
+            return stage.clock()
+
+    thread = in_background(stage.dispatcher(launcher, clock=Clock(), lease_s=60).run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    for _ in range(3):
+        stage.clock.advance(40)
+        for _ in range(40):  # some ticks, each of which reads the clock a few times
+            assert renewed.acquire(timeout=30)
+    gate.set()
+    thread.join()
+    assert stage.run(submission).attempt == 1
+
+
+def test_working_for_a_submission_leaves_later_ones_alone(stage) -> None:
+    first, second, third = (stage.submit(user=user) for user in ("ada", "bob", "cyn"))
+    stage.dispatcher(FakeLauncher()).run_until(second.id)
+    states = [stage.job(submission).state for submission in (first, second, third)]
+    assert states == [JobState.DONE, JobState.DONE, JobState.QUEUED]
+
+
+def test_working_for_a_submission_leaves_other_devices_alone(stage) -> None:
+    other, wanted = stage.submit("A100"), stage.submit("H100")
+    stage.dispatcher(FakeLauncher()).run_until(wanted.id)
+    assert stage.job(other).state is JobState.QUEUED
+
+
+def test_a_submission_for_a_device_that_is_not_here_is_not_waited_for(stage) -> None:
+    submission = stage.submit("A100")
+    with pytest.raises(ConfigError, match="A100"):
+        stage.dispatcher(FakeLauncher(), devices=DEVICES[:1]).run_until(submission.id)
+
+
+def test_jobs_for_devices_that_are_not_here_stay(stage) -> None:
+    submission = stage.submit("A100")
+    stage.dispatcher(FakeLauncher(), devices=DEVICES[:1]).run_until_idle()
+    assert stage.job(submission).state is JobState.QUEUED
+
+
+def test_a_device_without_its_launcher_is_found_at_the_start(db) -> None:
+    with pytest.raises(ConfigError, match="no launcher 'modal', only fake"):
+        Dispatcher(db, devices=[make_device(launcher="modal")], launchers={"fake": FakeLauncher()})
+
+
+def test_a_result_is_stored_once_the_database_answers_again(stage, monkeypatch, caplog) -> None:
+    finish, failures = lifecycle.finish, [StorageUnavailable("locked")] * 2
+
+    def unsteady(*args, **options):
+        if failures:
+            raise failures.pop()
+        return finish(*args, **options)
+
+    monkeypatch.setattr(lifecycle, "finish", unsteady)
+    monkeypatch.setattr(attempt, "STORE_RETRY_S", (0.0, 0.0, 0.0))
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+
+
+def test_a_dispatcher_outlives_a_database_that_does_not_answer(stage, monkeypatch, caplog) -> None:
+    claim, failures = lifecycle.claim_next, [StorageUnavailable("gone")] * 3
+    stop = threading.Event()
+
+    def unsteady(*args, **options):
+        if failures:
+            raise failures.pop()
+        return claim(*args, **options)
+
+    def on_progress(progress) -> None:
+        if isinstance(progress, JobFinished):
+            stop.set()
+
+    monkeypatch.setattr(lifecycle, "claim_next", unsteady)
+    monkeypatch.setattr(dispatch, "REST_S", 0.0)
+    submission = stage.submit()
+    with caplog.at_level(logging.CRITICAL):
+        stage.dispatcher(FakeLauncher(), on_progress=on_progress).run_forever(stop)
+    assert stage.run(submission).verdict is Verdict.ACCEPTED
+
+
+def test_an_unfit_gpu_costs_no_attempt_and_the_job_goes_to_another(stage) -> None:
+    submission = stage.submit()
+    launcher = FakeGpuLauncher(gpus=["0", "1"])
+    launcher.sick["0"] = "GPU 0: smoke"
+    stage.dispatcher(launcher).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert {item.reason for item in stage.told(JobReturned)} == {"GPU 0: smoke"}
+    (fault,) = outages(stage.db, now=stage.clock())
+    assert (fault.device, fault.gpu, fault.reason) == ("H100", "0", "GPU 0: smoke")
+
+
+def test_a_device_that_is_out_of_service_is_given_nothing_until_it_is_fit_again(stage) -> None:
+    submission = stage.submit()
+    error = UnfitDevice("GPU 0: smoke", gpus=["0"])
+    take_out(stage.db, error, device="H100", now=stage.clock())
+    launcher, ticks = FakeGpuLauncher(), threading.Semaphore(0)
+
+    def clock():
+        ticks.release()
+        return stage.clock()
+
+    thread = in_background(lambda: stage.dispatcher(launcher, clock=clock).run_until(submission.id))
+    for _ in range(20):  # a few ticks, each of which reads the clock
+        assert ticks.acquire(timeout=30)
+    job = stage.job(submission)
+    assert (job.state, job.attempt, launcher.specs) == (JobState.QUEUED, 1, [])
+    stage.clock.advance(SHORTEST_PAUSE.total_seconds())
+    thread.join()
+    assert stage.run(submission).attempt == 1
+    assert [type(item) for item in stage.progress if isinstance(item, GpuOut | GpuBack)] == [GpuOut, GpuBack]
+    assert outages(stage.db, now=stage.clock()) == []
+
+
+def test_a_run_on_a_gpu_that_failed_meanwhile_counts_as_an_attempt(stage) -> None:
+    submission = stage.submit()
+    error = UnfitDevice("GPU 0: 1 new Xid errors", gpus=["0"], spoils=True)
+    stage.dispatcher(FakeGpuLauncher(error, gpus=["0", "1"])).run_until_idle()
+    assert stage.run(submission).attempt == 2
+    assert [item.reason for item in stage.told(JobRetried)] == ["UnfitDevice: GPU 0: 1 new Xid errors"]
+
+
+def test_a_gpu_that_is_unfit_after_a_good_run_is_taken_out_and_the_run_counts(stage) -> None:
+    class Untidy(FakeGpuLauncher):
+        def run(self, spec, device, **options):
+            result = super().run(spec, device, **options)
+            return dataclasses.replace(result, unfit=UnfitDevice("GPU 0: 900 MiB", gpus=["0"]))
+
+    submission = stage.submit()
+    stage.dispatcher(Untidy()).run_until_idle()
+    assert (stage.run(submission).attempt, stage.run(submission).verdict) == (1, Verdict.ACCEPTED)
+    assert [fault.reason for fault in outages(stage.db, now=stage.clock())] == ["GPU 0: 900 MiB"]
+
+
+def test_a_job_that_came_too_late_for_the_last_gpu_waits_again(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeGpuLauncher(UnfitDevice("every slot of H100 is out of service"))).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert outages(stage.db, now=stage.clock()) == []
+
+
+def test_a_result_is_kept_though_it_cannot_be_stored_that_the_gpu_is_unfit(
+    stage, monkeypatch, caplog
+) -> None:
+    class Launcher(FakeGpuLauncher):
+        def run(self, *args, **options):
+            result = super().run(*args, **options)
+            return dataclasses.replace(result, unfit=UnfitDevice("GPU 0: 900 MiB", gpus=["0"]))
+
+    def locked(*_args, **_options):
+        raise StorageUnavailable("locked")
+
+    monkeypatch.setattr(fitness, "take_out", locked)
+    submission = stage.submit()
+    stage.dispatcher(Launcher()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert len(stage.told(JobFinished)) == 1
+    assert "cannot store that a GPU is unfit: locked" in caplog.text
+
+
+def test_a_dispatcher_that_drains_lets_its_jobs_end_and_claims_no_more(stage) -> None:
+    first, second = stage.submit(), stage.submit()
+    stop, drain, gate = threading.Event(), threading.Event(), threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    dispatcher = stage.dispatcher(launcher, devices=(make_device(slots=1),), owner="box")
+    thread = in_background(lambda: dispatcher.run_forever(stop, drain))
+    assert launcher.started.acquire(timeout=30)
+    drain.set()
+    gate.set()
+    thread.join()
+    assert [stage.job(each).state for each in (first, second)] == [JobState.DONE, JobState.QUEUED]
+    assert dispatchers.list_alive(stage.db, stage.clock()) == []
+
+
+def test_a_dispatcher_that_drains_can_still_be_told_to_hand_back(stage) -> None:
+    submission = stage.submit()
+    stop, drain = threading.Event(), threading.Event()
+    launcher = FakeLauncher(gate=threading.Event())
+    dispatcher = stage.dispatcher(launcher)
+    thread = in_background(lambda: dispatcher.run_forever(stop, drain))
+    assert launcher.started.acquire(timeout=30)
+    drain.set()
+    while not all(info.draining for info in dispatchers.list_alive(stage.db, stage.clock())):
+        assert thread.is_alive()
+    stop.set()
+    thread.join()
+    assert (stage.job(submission).state, stage.job(submission).attempt) == (JobState.QUEUED, 1)
+
+
+def test_a_dispatcher_is_seen_while_it_works_and_gone_at_its_end(stage) -> None:
+    stage.submit()
+    gate = threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    thread = in_background(stage.dispatcher(launcher, owner="box").run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    (info,) = dispatchers.list_alive(stage.db, stage.clock())
+    assert (info.owner, info.devices, info.draining) == ("box", {"H100": 2, "A100": 1}, False)
+    gate.set()
+    thread.join()
+    assert dispatchers.list_alive(stage.db, stage.clock()) == []
+
+
+def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leases(stage) -> None:
+    submission = stage.submit()
+    began = stage.clock()
+    lost = lifecycle.claim_next(
+        stage.db, owner="elsewhere:boot:ns:1:1", lease_s=60, devices=["H100"], now=began
+    )
+    stage.clock.advance(59)
+    lifecycle.renew(stage.db, lost, lease_s=60, now=stage.clock())  # its last sign of life
+    silent_since = stage.clock()
+    gate, running_again = threading.Event(), []
+    launcher = FakeLauncher(gate=gate)
+    thread = in_background(lambda: stage.dispatcher(launcher).run_until(submission.id))
+    while not launcher.started.acquire(timeout=0.05):
+        stage.clock.advance(5)
+        assert (stage.clock() - silent_since).total_seconds() <= 120
+    running_again.append(stage.job(submission))
+    gate.set()
+    thread.join()
+    assert [(job.state, job.attempt) for job in running_again] == [(JobState.RUNNING, 2)]
+    assert stage.run(submission).attempt == 2
+
+
+def test_how_far_a_job_is_can_be_read_elsewhere(stage) -> None:
+    submission = stage.submit()
+    told = [
+        {"event": "stage", "stage": "tests", "limit_s": 9.0, "cases": 3},
+        {"event": "case", "stage": "tests", "case": 0, "verdict": "accepted", "hidden": False},
+        {"event": "case", "stage": "tests", "case": 1, "verdict": "accepted", "hidden": False},
+        {"event": "sample", "stage": "tests", "case": 1, "samples": 5},
+        {"event": "stage_end", "stage": "tests", "verdict": "accepted", "reason": "", "message": "secret"},
+    ]
+
+    class Telling(FakeLauncher):
+        def run(self, spec, device, *, on_event, cancelled):
+            for event in told:
+                on_event(event)
+            return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+    stage.dispatcher(Telling()).run_until_idle()
+    found = [each for each in events.since(stage.db, submission.id, 0) if each.kind == "progress"]
+    assert [each.data for each in found] == [
+        {"stage": "tests", "cases": 3, "attempt": 1},
+        {"stage": "tests", "case": 0, "cases": 3, "attempt": 1},
+        {"stage": "tests", "cases": 3, "verdict": "accepted", "attempt": 1},
+    ]
+
+
+def test_cases_are_noted_now_and_then(stage, db) -> None:
+    submission = stage.submit()
+    seconds = FakeSeconds()
+    notes = ProgressNotes(db, stage.job(submission), clock=stage.clock, monotonic=seconds)
+    for case in range(10):
+        notes.take({"event": "case", "stage": "tests", "case": case})
+        seconds.wait(0.2)
+    found = [each.data["case"] for each in events.since(db, submission.id, 0) if each.kind == "progress"]
+    assert found == [0, 3, 6, 9]
+
+
+def test_hidden_cases_are_not_noted_one_by_one(stage, db) -> None:
+    """When each of them ends would tell their author how long it took."""
+    submission = stage.submit()
+    seconds = FakeSeconds()
+    notes = ProgressNotes(db, stage.job(submission), clock=stage.clock, monotonic=seconds)
+    for case in range(4):
+        notes.take({"event": "case", "stage": "tests", "case": case, "hidden": case > 0})
+        seconds.wait(9.0)
+    found = [each.data["case"] for each in events.since(db, submission.id, 0) if each.kind == "progress"]
+    assert found == [0]
+
+
+def test_a_run_is_kept_though_its_progress_cannot_be_noted(stage, monkeypatch, caplog) -> None:
+    record = storage_events.record
+
+    def unsteady(session, submission_id, kind, *rest):
+        if kind == "progress":
+            raise StorageUnavailable("locked")
+        return record(session, submission_id, kind, *rest)
+
+    class Telling(FakeLauncher):
+        def run(self, spec, device, *, on_event, cancelled):
+            on_event({"event": "stage", "stage": "tests", "limit_s": 9.0, "cases": 3})
+            return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+    monkeypatch.setattr(storage_events, "record", unsteady)
+    submission = stage.submit()
+    stage.dispatcher(Telling()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert "cannot store its progress: locked" in caplog.text
+
+
+def test_jobs_for_a_paused_device_stay_and_nobody_waits_for_them(stage) -> None:
+    submission = stage.submit()
+    with stage.db.write() as session:
+        pauses.put(
+            session,
+            Pause(scope=PauseScope.DEVICE, key="h100", reason="", since=stage.clock(), by="root"),
+        )
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.job(submission).state is JobState.QUEUED
