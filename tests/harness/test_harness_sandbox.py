@@ -240,6 +240,19 @@ def test_without_a_sandbox_a_job_that_asks_for_one_is_refused() -> None:
     assert done.printed("who") == []
 
 
+def test_a_machine_too_busy_for_the_trial_runs_no_job_outside_of_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = tmp_path / "bwrap"
+    stuck.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    stuck.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(sandbox, "TRIAL_S", 0.1)
+    sandbox.kind.cache_clear()
+    with pytest.raises(RuntimeError, match="trial of bubblewrap did not end"):
+        sandbox.is_there()
+
+
 def test_a_kind_that_is_none_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"],

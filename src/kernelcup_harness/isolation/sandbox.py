@@ -67,6 +67,9 @@ def kind(*, network: bool = False) -> Kind:
     """Return the kind that is used here. Tries each kind once.
 
     With ``network`` it must have a network of its own, which Landlock cannot provide.
+
+    Raises:
+        RuntimeError: The machine is too busy to try one.
     """
     works = {Kind.BUBBLEWRAP: bubblewrap_works, Kind.LANDLOCK: landlock_works}
     named = os.environ.get(VARIABLE)
@@ -116,7 +119,7 @@ def python_runs(*, reads_all: bool) -> bool:
 def runs(
     kind: Kind, argv: Sequence[str], *, reads_all: bool = False, devices: DeviceNodes | None = None
 ) -> bool:
-    """Return whether a program succeeds in a sandbox."""
+    """Return whether a program succeeds in a sandbox. Raise ``RuntimeError`` if it does not end in time."""
     if not seccomp.is_supported():
         return False
     with tempfile.TemporaryDirectory(prefix="kernelcup-trial-") as folder:
@@ -149,7 +152,10 @@ def runs(
                 timeout=TRIAL_S,
                 check=False,
             )
-        except (OSError, subprocess.SubprocessError):
+        except subprocess.TimeoutExpired as error:
+            # A busy machine must not take it for one without a sandbox: the job would run in none.
+            raise RuntimeError(f"the trial of {kind} did not end within {TRIAL_S:g} s") from error
+        except OSError:
             return False
         finally:
             prepared.close()
