@@ -126,14 +126,14 @@ async def test_a_frozen_board_announces_nothing_until_it_is_unveiled(stage: Stag
     await look(stage)
     before = told(stage)
     now = stage.discord.clock.now()
-    freeze(stage.db, OPERATOR, "double", now, now)
+    freeze(stage.db, OPERATOR, "double", now, now=now)
     stage.discord.advance(10)
     judge(stage, 1000, "bob")
     await look(stage)
     assert told(stage) == before
     assert stage.discord.messages(stage.discord.dm(ada)) == []
     stage.discord.advance(10)
-    unveil(stage.db, OPERATOR, "double", stage.discord.clock.now())
+    unveil(stage.db, OPERATOR, "double", now=stage.discord.clock.now())
     await look(stage)
     assert [text[0] for text in told(stage)] == ["🥇", "🔓", "🥇"]
     assert len(stage.discord.messages(stage.discord.dm(ada))) == 1

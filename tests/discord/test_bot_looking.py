@@ -80,7 +80,7 @@ async def test_a_ranking_is_shown_for_each_chosen_gpu(stage: Stage, ada: Member)
 
 async def test_a_freeze_is_told_with_rankings_and_own_places(stage: Stage, ada: Member) -> None:
     now = stage.discord.clock.now()
-    freeze(stage.db, OPERATOR, "double", now, now)
+    freeze(stage.db, OPERATOR, "double", now, now=now)
     told = f"Frozen since {now:%Y-%m-%d %H:%M:%S} UTC;"
     asked = await ask(stage, ada, "leaderboard show", leaderboard_name="double", gpu="H100")
     shown = await asked.wait_response(15)

@@ -254,7 +254,7 @@ def test_every_route_leaves_out_results_of_an_earlier_task_version(client, ada, 
 def test_a_freeze_is_told_with_the_standings(client, ada, person, board, db, clock) -> None:
     submit(client, ada)
     judge(db, make_report([2000.0]))
-    freeze(db, OPERATOR, "double", NOW, clock())
+    freeze(db, OPERATOR, "double", NOW, now=clock())
     clock.advance(5)
     bob = person("bob")
     number = submit(client, bob).json()["id"]

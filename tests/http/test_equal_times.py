@@ -81,7 +81,7 @@ def test_a_shorter_time_stands_before_a_better_proven_one(db, judge, entered) ->
 
 
 def test_the_frozen_and_the_recomputed_standings_have_the_same_order(db, clock, entered) -> None:
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     assert users(standings(db, "double", "H100", viewer=NOBODY)) == PLACES
     with db.write() as session:
         runs.choose_all(session, board_id=1, now=clock())

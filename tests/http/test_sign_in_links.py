@@ -125,7 +125,7 @@ def test_no_link_leads_to_another_site(browser, db, goal) -> None:
 
 def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:
     make_board(db, name="week1", visibility=Visibility.CLOSED)
-    (code,) = membership.make_invites(db, OPERATOR, ["week1"], now=NOW)
+    (code,) = membership.make_invites(db, OPERATOR, ["week1"], now=NOW).codes
     page = f"/join?code={code}"
     assert code in browser.get(page).text
     refused = send(browser, page, "/auth/join", code=code, name="a/b")

@@ -95,13 +95,13 @@ def test_pseudonyms_are_kept(client, db, clock) -> None:
 
 def test_the_docket_of_a_frozen_board_stays_as_it_was(client, judging, person) -> None:
     _, review = flagged(judging)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     root = person("root", Role.ADMIN)
     before = docket(client)
     judging.clock.advance(1)
     decide(judging, review, "rejected")
     assert docket(client) == docket(client, headers=root.headers) == before
-    unveil(judging.db, OPERATOR, "double", judging.clock())
+    unveil(judging.db, OPERATOR, "double", now=judging.clock())
     assert docket(client)[0]["decision"] == "rejected"
 
 

@@ -28,7 +28,7 @@ def test_a_profile_has_the_places_that_single_questions_answer(judging) -> None:
     for board in ("double", "frozen"):
         for user, time_ns in (("ada", 3000), ("bob", 1000), ("eve", 3000)):
             judging.judge(time_ns, user, board=board)
-    freeze(judging.db, OPERATOR, "frozen", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "frozen", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     judging.judge(500, "ada", board="frozen")
     for viewer in (NOBODY, OPERATOR, make_actor(judging.db, "ada")):

@@ -49,7 +49,7 @@ def test_deleted_results_stand_among_the_others(judging) -> None:
 
 def test_a_deletion_during_a_freeze_shows_when_it_is_over(judging) -> None:
     submission = put_aside(judging, "ada", "rejected")
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     before = docket.entries(judging.db, NOBODY)
     delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())

@@ -451,7 +451,7 @@ def test_a_duel_belongs_to_the_creator_and_shows_others_nothing(judging) -> None
 
 def test_a_freeze_hides_the_official_order_until_it_is_unveiled(judging) -> None:
     ada, bob = judging.judge(1000, "ada"), judging.judge(1010, "bob")
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     enter(judging)
     grace = actor_of(judging.db, "grace")
     narrow = dataclasses.replace(grace, scopes=frozenset({Scope.READ, Scope.MANAGE}))

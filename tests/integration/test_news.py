@@ -152,14 +152,14 @@ def test_news_of_a_deleted_submission_go_with_it(judging) -> None:
 
 def test_nothing_is_told_of_a_frozen_board_until_it_is_unveiled(judging) -> None:
     judging.judge(2000)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     judging.judge(1000, "bob")
     judging.judge(500, "eve")
     for viewer in (NOBODY, OPERATOR, make_actor(judging.db, "ada"), make_actor(judging.db, "eve")):
         assert told(judging, viewer) == [("first_place", "ada", "")]
     judging.clock.advance(1)
-    unveil(judging.db, OPERATOR, "double", judging.clock())
+    unveil(judging.db, OPERATOR, "double", now=judging.clock())
     assert told(judging) == [
         ("first_place", "ada", ""),
         ("unveiled", "", ""),
@@ -170,7 +170,7 @@ def test_nothing_is_told_of_a_frozen_board_until_it_is_unveiled(judging) -> None
 
 def test_a_freeze_that_is_taken_away_by_a_change_of_settings_unveils_as_well(judging) -> None:
     judging.judge(2000)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     judging.judge(1000, "bob")
     update_board(judging.db, OPERATOR, "double", changes=BoardChanges(freeze_at=None), now=judging.clock())
@@ -179,8 +179,8 @@ def test_a_freeze_that_is_taken_away_by_a_change_of_settings_unveils_as_well(jud
 
 def test_a_freeze_that_never_came_unveils_nothing(judging) -> None:
     judging.judge(2000)
-    freeze(judging.db, OPERATOR, "double", judging.clock() + timedelta(days=1), judging.clock())
-    unveil(judging.db, OPERATOR, "double", judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock() + timedelta(days=1), now=judging.clock())
+    unveil(judging.db, OPERATOR, "double", now=judging.clock())
     assert told(judging) == [("first_place", "ada", "")]
 
 
@@ -238,7 +238,7 @@ def test_final_standings_wait_for_the_end_of_a_freeze(db, clock) -> None:
     clock.now = deadline + timedelta(hours=1)
     moments.note_due(db, clock())
     assert [item.kind for item in stream.items(db, NOBODY)] == []
-    unveil(db, OPERATOR, "double", clock())
+    unveil(db, OPERATOR, "double", now=clock())
     moments.note_due(db, clock())
     assert [item.kind.value for item in stream.items(db, NOBODY)] == ["unveiled", "final"]
 

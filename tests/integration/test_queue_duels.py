@@ -466,7 +466,7 @@ def test_only_ranked_users_compare_and_only_results_that_rank(judging, rivals) -
 
 def test_a_frozen_leaderboard_compares_with_nothing_from_after_its_freeze(judging, rivals) -> None:
     adas, bobs = rivals
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     late = judging.judge(900, "ada", content=b"late = 1\n")
     with pytest.raises(Forbidden, match="has no place"):
@@ -534,7 +534,7 @@ def test_why_ones_own_code_failed_in_a_comparison_is_told(judging, pair) -> None
 def veiled(judging: Judging):
     """A leaderboard that froze with ada first; then cyn came first, and bob's duel was lost to her."""
     enter(judging, 1000, "ada")
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     enter(judging, 950, "cyn", FASTER)
     return enter(judging, 900, "bob", SLOWER)[0]
@@ -564,7 +564,7 @@ def test_what_was_told_of_a_duel_before_the_freeze_stays(judging) -> None:
     enter(judging, 1000, "ada")
     submission, _ = enter(judging, 900, "bob", SLOWER)
     judging.clock.advance(1)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     enter(judging, 2000, "cyn")
     bob = actor_of(judging.db, "bob")
@@ -577,7 +577,7 @@ def test_what_becomes_of_the_first_after_the_freeze_is_not_told_by_who_stands_be
     ada, _ = enter(judging, 1000, "ada")
     submission, _ = enter(judging, 900, "bob", SLOWER)
     judging.clock.advance(1)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judge_again(judging, ada, 950)
     assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(
         9.5e-7 * SLOWER.ratio

@@ -108,7 +108,7 @@ def test_a_standing_has_its_interval_and_what_the_clock_read(db, judged) -> None
 def test_a_freeze_keeps_bands(db, clock, judged) -> None:
     judged(report=spread(1000), user="ada")
     judged(report=spread(1004), user="bob")
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     clock.advance(1)
     judged(500, user="bob")
     seen = [(place.user, place.rank, place.tied) for place in standings(db, "double", "H100", viewer=NOBODY)]
@@ -170,7 +170,7 @@ def test_where_only_replayed_times_rank_the_best_of_each_other_user_is_listed(db
     assert ranking(db) == [(1, "ada", 3000)]
     assert unranked(db) == [(1, "ada", 1000), (2, "bob", 2000), (3, "cyn", 2200)]
     assert unranked(db, limit=1) == [(1, "ada", 1000)]
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     assert unranked(db, viewer=NOBODY) == []
     change(db, trust=TrustRule.ANY)
     assert unranked(db) == []

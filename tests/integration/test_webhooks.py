@@ -227,7 +227,7 @@ def test_a_receiver_that_says_that_it_is_gone_is_not_asked_again(judging, newsro
 
 def test_a_frozen_board_sends_nothing_of_results(judging, newsroom, receiver) -> None:
     register(judging.db)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     judging.judge(2000)
     newsroom.step()

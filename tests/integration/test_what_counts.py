@@ -125,7 +125,7 @@ def test_a_freeze_that_is_still_to_come_hides_no_final(judging: Judging) -> None
     over(judging)
     finals.start(judging.db, actor_of(judging.db, "grace"), "double", now=judging.clock())
     at = judging.clock() + timedelta(hours=1)
-    freeze(judging.db, actor_of(judging.db, "grace"), "double", at, judging.clock())
+    freeze(judging.db, actor_of(judging.db, "grace"), "double", at, now=judging.clock())
 
     assert finals.show(judging.db, "double", viewer=NOBODY, now=judging.clock()) is not None
     assert finals.show(judging.db, "double", viewer=NOBODY, now=at + timedelta(seconds=1)) is None
@@ -138,7 +138,7 @@ def test_a_freeze_that_is_still_to_come_hides_no_final(judging: Judging) -> None
 def test_a_table_that_is_finished_or_frozen_loses_no_place(judging: Judging, frozen: bool) -> None:
     made = enter(judging, ada=1000, bob=2000)
     if frozen:
-        freeze(judging.db, actor_of(judging.db, "grace"), "double", judging.clock(), judging.clock())
+        freeze(judging.db, actor_of(judging.db, "grace"), "double", judging.clock(), now=judging.clock())
         judging.clock.advance(1)
     else:
         over(judging)

@@ -40,7 +40,7 @@ def test_an_event_says_what_its_boards_say_of_their_times(platform, client, db) 
     device = make_device(name="here", backend=Backend.EMULATED)
     platform.config = dataclasses.replace(platform.config, configured_devices=(device,))
     make_board(db, event="spring", devices=["here"])
-    freeze(db, OPERATOR, "double", NOW, NOW)
+    freeze(db, OPERATOR, "double", NOW, now=NOW)
     told = [
         line
         for line in client.get("/b/double?device=here").text.splitlines()
@@ -67,7 +67,7 @@ def test_a_frozen_board_stays_as_it_was_on_its_events_page(client, db, clock) ->
     make_board(db, event="spring")
     judging = Judging(db, clock)
     judging.judge(2000)
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     clock.advance(1)
     before = client.get("/e/spring").text
     judging.judge(1000, "eve")

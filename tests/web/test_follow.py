@@ -157,7 +157,7 @@ def test_a_frozen_board_stays_as_it_was_in_feed_badge_and_card(client, judging, 
     judging.judge(2000)
     judging.judge(3000, "bob")
     root = person("root", Role.ADMIN)
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     clock.advance(1)
     addresses = (
         "/feed.atom",
@@ -172,7 +172,7 @@ def test_a_frozen_board_stays_as_it_was_in_feed_badge_and_card(client, judging, 
     judging.judge(500, "eve")
     for headers in ({}, person("ada").headers, person("bob").headers, root.headers):
         assert [client.get(address, headers=headers).content for address in addresses] == before
-    unveil(db, OPERATOR, "double", clock())
+    unveil(db, OPERATOR, "double", now=clock())
     after = [client.get(address).content for address in addresses]
     assert all(new != old for new, old in zip(after, before, strict=True))
 

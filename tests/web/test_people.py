@@ -198,7 +198,7 @@ def test_account_pages_need_somebody_who_is_signed_in(client) -> None:
 
 def test_an_invite_opens_its_boards_after_a_click(visitor, person, db) -> None:
     make_board(db, visibility=Visibility.CLOSED)
-    (code,) = membership.make_invites(db, OPERATOR, ["double"], now=NOW)
+    (code,) = membership.make_invites(db, OPERATOR, ["double"], now=NOW).codes
     ada = person("ada")
     page = visitor(ada, width=360).open(f"/join?code={code}")
     check_page(page)

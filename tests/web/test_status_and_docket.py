@@ -109,7 +109,7 @@ def test_pseudonyms_are_kept_in_the_docket(client, db, clock) -> None:
 
 def test_the_docket_of_a_frozen_board_stays_as_it_was(client, judging, person) -> None:
     _, review = flagged(judging)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     root = person("root", Role.ADMIN)
     before = words(client, "/docket")
     judging.clock.advance(1)
@@ -119,7 +119,7 @@ def test_the_docket_of_a_frozen_board_stays_as_it_was(client, judging, person) -
         judging.db, OPERATOR, judging.job(later).id, reason="odd", evidence={}, now=judging.clock()
     )
     assert words(client, "/docket") == words(client, "/docket", headers=root.headers) == before
-    unveil(judging.db, OPERATOR, "double", judging.clock())
+    unveil(judging.db, OPERATOR, "double", now=judging.clock())
     told = words(client, "/docket")
     assert "by bob rejected" in told
     assert told.count("waits for a person") == 1

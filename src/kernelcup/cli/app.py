@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from kernelcup.cli.admin import (
-    devices,
-    limits,
-    machines,
-    members,
-    pause,
-    reviews,
-    sign_in_links,
-    stats,
-    users,
-)
+from kernelcup.cli.admin import devices
 from kernelcup.cli.author import board, board_sync, board_update, final, task, webhooks
-from kernelcup.cli.compete import compare, login, profile, replay, run, submissions, submit
-from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, RootGroup
+from kernelcup.cli.compete import compare, joining, login, profile, replay, run, submissions, submit
+from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, LazyGroup, RootGroup
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runner, serve
 
 app = typer.Typer(
@@ -53,30 +44,23 @@ def root(
     """Competitions for the fastest GPU kernel, with results that everyone can trust."""
 
 
+class AdminGroup(LazyGroup):
+    """``kernelcup admin``."""
+
+    finishers: ClassVar[list[Callable[[Any], None]]] = []
+
+    @staticmethod
+    def load() -> dict[str, Any]:
+        """Import the commands."""
+        from kernelcup.cli.admin.tree import admin
+
+        return dict(typer.main.get_group(admin).commands)
+
+
 board.app.command("update")(board_update.update)
 board.app.command("sync")(board_sync.sync)
 board.app.command("final")(final.final)
 board.app.add_typer(webhooks.app, name="webhook", cls=HelpGroup)
-devices.admin.command("stats")(stats.stats)
-users.user.command("link")(sign_in_links.link)
-users.user.command("links")(sign_in_links.list_links)
-users.user.command("revoke-link")(sign_in_links.revoke_link)
-devices.admin.add_typer(users.user, name="user", cls=HelpGroup)
-devices.admin.add_typer(users.token, name="token", cls=HelpGroup)
-devices.admin.command("audit")(users.audit)
-devices.admin.add_typer(limits.limit, name="limit", cls=HelpGroup)
-devices.admin.add_typer(limits.late, name="late", cls=HelpGroup)
-devices.admin.command("pause")(pause.pause)
-devices.admin.command("start")(pause.start)
-devices.admin.command("pauses")(pause.list_pauses)
-devices.admin.add_typer(members.invite, name="invite", cls=HelpGroup)
-devices.admin.add_typer(members.members, name="members", cls=HelpGroup)
-devices.admin.add_typer(machines.app, name="machines", cls=HelpGroup)
-devices.admin.command("freeze")(limits.freeze)
-devices.admin.command("unveil")(limits.unveil)
-devices.admin.command("rejudge")(reviews.rejudge)
-devices.admin.add_typer(reviews.reviews, name="reviews", cls=HelpGroup)
-devices.admin.command("quarantine")(reviews.quarantine)
 app.command("run", rich_help_panel=COMPETE)(run.run)
 app.command("submit", rich_help_panel=COMPETE)(submit.submit)
 app.command("profile", rich_help_panel=COMPETE)(profile.profile)
@@ -86,14 +70,19 @@ app.add_typer(submissions.app, name="submissions", cls=HelpGroup, rich_help_pane
 app.command("replay", rich_help_panel=COMPETE)(replay.replay)
 app.command("compare", rich_help_panel=COMPETE)(compare.compare)
 app.command("standings", rich_help_panel=COMPETE)(submit.standings)
-app.command("budget", rich_help_panel=COMPETE)(members.budget)
-app.command("join", rich_help_panel=COMPETE)(members.join)
+app.command("budget", rich_help_panel=COMPETE)(joining.budget)
+app.command("join", rich_help_panel=COMPETE)(joining.join)
 app.command("login", rich_help_panel=COMPETE)(login.login)
 app.command("logout", rich_help_panel=COMPETE)(login.logout)
 app.command("whoami", rich_help_panel=COMPETE)(login.whoami)
 app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
-app.add_typer(devices.admin, name="admin", cls=HelpGroup, rich_help_panel=ADMINISTER)
+app.add_typer(
+    typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True),
+    name="admin",
+    cls=AdminGroup,
+    rich_help_panel=ADMINISTER,
+)
 app.command("devices", rich_help_panel=ADMINISTER)(devices.devices)
 app.command("demo", rich_help_panel=OPERATE)(demo.demo)
 app.command("doctor", rich_help_panel=OPERATE)(doctor.doctor)

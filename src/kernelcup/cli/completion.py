@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from kernelcup.cli.help import below
+
 VARIABLE = "_KERNELCUP_COMPLETE"
 """The environment variable by which a shell asks for completion."""
 
@@ -31,8 +33,7 @@ def offer_names(command: Any) -> None:
             param._custom_shell_complete = quietly(boards)
         elif param.name == "device":
             param._custom_shell_complete = quietly(devices)
-    for below in getattr(command, "commands", {}).values():
-        offer_names(below)
+    below(command, offer_names)
 
 
 def quietly(find: Callable[[dict[str, Any]], list[str]]) -> Callable[[Any, Any, str], list[str]]:

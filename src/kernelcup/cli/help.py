@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -38,6 +40,37 @@ class HelpGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
+class LazyGroup(HelpGroup):
+    """A group whose commands are imported when they are needed; they may need a database's library."""
+
+    load: ClassVar[Callable[[], dict[str, Any]]]
+    """Returns the commands by name."""
+    finishers: ClassVar[list[Callable[[Any], None]]]
+    """What is done to each command once it is there."""
+
+    @property
+    def commands(self) -> Any:
+        """The commands by name."""
+        if "loaded" not in self.__dict__:
+            self.loaded = type(self).load()
+            for command, finish in itertools.product(self.loaded.values(), self.finishers):
+                finish(command)
+        return self.loaded
+
+    @commands.setter
+    def commands(self, _given: Any) -> None:
+        """Ignore the commands that a group is made with."""
+
+
+def below(command: Any, finish: Callable[[Any], None]) -> None:
+    """Finish the commands in a group, now or when they are imported."""
+    if isinstance(command, LazyGroup):
+        command.finishers.append(finish)
+        return
+    for inner in getattr(command, "commands", {}).values():
+        finish(inner)
+
+
 class RootGroup(HelpGroup):
     """The whole command line; its help ends with the exit codes of all commands."""
 
@@ -55,8 +88,7 @@ def name_values(command: Any) -> None:
             show_name_only(param)
         elif param.metavar is None and not param.is_flag:
             param.metavar = value_word(param)
-    for below in getattr(command, "commands", {}).values():
-        name_values(below)
+    below(command, name_values)
 
 
 def value_word(option: Any) -> str:

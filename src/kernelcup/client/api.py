@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from kernelcup.client.calls import Calls
 from kernelcup.client.core import NotReached, StreamEvent, Upload, pauses
-from kernelcup.client.models import BoardInfo, BudgetInfo, SubmissionInfo, TaskInfo, moment, standing_of_json
+from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment, standing_of_json
 from kernelcup.client.transport import Client
 from kernelcup.domain import Standing, Task
 from kernelcup.errors import RateLimited, ServerUnavailable
@@ -262,14 +262,6 @@ class Api(Calls):
     def delete_board(self, board: str) -> None:
         """Delete a leaderboard for good."""
         self._client.request("DELETE", _board(board), params={"confirm": board})
-
-    def budget(self, board: str, device: str) -> list[BudgetInfo]:
-        """Return how much the user may still submit, for each limit that applies."""
-        params = {"leaderboard": board, "device": device}
-        with self._reading():
-            return [
-                BudgetInfo.of_json(each) for each in self._client.request("GET", "/budget", params=params)
-            ]
 
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():

@@ -231,26 +231,6 @@ class TaskInfo:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BudgetInfo:
-    """How much of a limit is left."""
-
-    limit: str
-    used: float
-    remaining: float
-    resets_at: datetime | None
-
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> BudgetInfo:
-        """Read it from the server's form."""
-        return cls(
-            limit=str(body["limit"]),
-            used=float(body["used"]),
-            remaining=float(body["remaining"]),
-            resets_at=moment(body["resets_at"]),
-        )
-
-
 def best_of_json(body: Mapping[str, Any]) -> Best:
     """Read the leading submission from the server's form."""
     cases = {int(index): float(time_ns) for index, time_ns in body["cases_ns"].items()}

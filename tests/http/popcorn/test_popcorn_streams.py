@@ -124,7 +124,7 @@ def test_by_which_clock_a_score_is_told(waiting_cli, finish, board, trust: Trust
 
 
 def test_a_freeze_is_told_with_the_result(db, board, waiting_cli, finish, clock) -> None:
-    freeze(db, OPERATOR, board.name, clock(), clock())
+    freeze(db, OPERATOR, board.name, clock(), now=clock())
     clock.advance(5)
     cli = waiting_cli(lambda: finish(make_report()), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")

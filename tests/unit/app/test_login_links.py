@@ -129,7 +129,7 @@ def test_an_invite_makes_an_account_once(db) -> None:
     ]
     with pytest.raises(Conflict, match="used already"):
         membership.join_as_new(db, code, "eve", now=NOW)
-    (other,) = membership.make_invites(db, OPERATOR, ["week1"], now=NOW)
+    (other,) = membership.make_invites(db, OPERATOR, ["week1"], now=NOW).codes
     with pytest.raises(Conflict, match="taken"):
         membership.join_as_new(db, other, "ADA", now=NOW)
     with pytest.raises(NotFound):

@@ -41,29 +41,32 @@ def people(db, board: str = "first") -> list[tuple[str, str | None]]:
 def test_a_code_opens_all_its_boards(db, boards) -> None:
     ada = make_actor(db, "ada")
     assert sees(db, ada) == []
-    (code,) = make_invites(db, OPERATOR, ["FIRST", "second", "first"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["FIRST", "second", "first"], now=NOW).codes
     assert re.fullmatch(r"([0-9A-HJKMNP-TV-Z]{5}-){3}[0-9A-HJKMNP-TV-Z]{5}", code)
-    assert join(db, ada, code.lower().replace("-", " ").replace("0", "o"), now=NOW) == ["first", "second"]
+    assert join(db, ada, code.lower().replace("-", " ").replace("0", "o"), now=NOW).leaderboards == [
+        "first",
+        "second",
+    ]
     assert sees(db, ada) == ["first", "second"]
     assert make_submission(db, user=ada, board="second").id
 
 
 def test_a_code_is_for_one_user_who_may_use_it_again(db, boards) -> None:
-    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW).codes
     ada, eve = make_actor(db, "ada"), make_actor(db, "eve")
-    assert join(db, ada, code, now=NOW) == join(db, ada, code, now=NOW) == ["first"]
+    assert join(db, ada, code, now=NOW).leaderboards == join(db, ada, code, now=NOW).leaderboards == ["first"]
     with pytest.raises(errors.Conflict):
         join(db, eve, code, now=NOW)
     assert sees(db, eve) == []
 
 
 def test_of_two_who_join_at_once_one_wins(db, boards) -> None:
-    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW).codes
     actors = [make_actor(db, f"user{number}") for number in range(8)]
 
     def one(actor) -> bool:
         try:
-            return join(db, actor, code, now=NOW) == ["first"]
+            return join(db, actor, code, now=NOW).leaderboards == ["first"]
         except errors.Conflict:
             return False
 
@@ -74,10 +77,10 @@ def test_of_two_who_join_at_once_one_wins(db, boards) -> None:
 
 def test_somebody_who_was_removed_does_not_come_back_with_the_old_code(db, boards) -> None:
     ada = make_actor(db, "ada")
-    (code,) = make_invites(db, OPERATOR, ["first", "second"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["first", "second"], now=NOW).codes
     join(db, ada, code, now=NOW)
     remove_member(db, OPERATOR, "first", "ADA", now=NOW)
-    assert join(db, ada, code, now=NOW) == ["second"]
+    assert join(db, ada, code, now=NOW).leaderboards == ["second"]
     remove_member(db, OPERATOR, "second", "ada", now=NOW)
     with pytest.raises(errors.Conflict):
         join(db, ada, code, now=NOW)
@@ -88,10 +91,10 @@ def test_somebody_who_was_removed_does_not_come_back_with_the_old_code(db, board
 
 def test_a_revoked_or_unknown_code_opens_nothing(db, boards) -> None:
     ada, bob = make_actor(db, "ada"), make_actor(db, "bob")
-    used, unused = make_invites(db, OPERATOR, ["first"], count=2, now=NOW)
+    used, unused = make_invites(db, OPERATOR, ["first"], count=2, now=NOW).codes
     join(db, ada, used, now=NOW)
-    assert revoke_invite(db, OPERATOR, used, now=NOW) is True
-    assert revoke_invite(db, OPERATOR, unused, now=NOW) is False
+    assert revoke_invite(db, OPERATOR, used, now=NOW).was_claimed is True
+    assert revoke_invite(db, OPERATOR, unused, now=NOW).was_claimed is False
     for code in (used, unused, "", "nothing"):
         with pytest.raises(errors.NotFound):
             join(db, bob, code, now=NOW)
@@ -99,7 +102,7 @@ def test_a_revoked_or_unknown_code_opens_nothing(db, boards) -> None:
 
 
 def test_nobody_and_the_banned_do_not_join(db, boards) -> None:
-    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW).codes
     for actor in (NOBODY, OPERATOR):
         with pytest.raises(errors.SignInNeeded):
             join(db, actor, code, now=NOW)
@@ -113,7 +116,7 @@ def test_nobody_and_the_banned_do_not_join(db, boards) -> None:
 def test_invites_and_members_are_the_managers_business(db, boards) -> None:
     ada, eve = make_actor(db, "ada"), make_actor(db, "eve", Role.CREATOR)
     add_member(db, OPERATOR, "first", "ada", now=NOW)
-    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["first"], now=NOW).codes
     asks = [
         lambda who: make_invites(db, who, ["first"], now=NOW),
         lambda who: list_invites(db, who, "first"),
@@ -135,7 +138,7 @@ def test_invites_and_members_are_the_managers_business(db, boards) -> None:
 
 def test_a_code_for_boards_of_others_is_hidden(db, boards) -> None:
     make_board(db, name="hers", creator="eve", visibility=Visibility.CLOSED)
-    (code,) = make_invites(db, OPERATOR, ["hers", "first"], now=NOW)
+    (code,) = make_invites(db, OPERATOR, ["hers", "first"], now=NOW).codes
     eve = make_actor(db, "eve", Role.CREATOR)
     (shown,) = list_invites(db, eve, "hers")
     assert (shown.code, shown.boards) == (HIDDEN_CODE, ("hers",))
@@ -146,7 +149,7 @@ def test_a_code_for_boards_of_others_is_hidden(db, boards) -> None:
 
 
 def test_many_codes_are_made_at_once(db, boards) -> None:
-    codes = make_invites(db, OPERATOR, ["first", "second"], count=10_000, label="class of 26", now=NOW)
+    codes = make_invites(db, OPERATOR, ["first", "second"], count=10_000, label="class of 26", now=NOW).codes
     assert len(set(codes)) == 10_000
     page = list_invites(db, OPERATOR, "second", limit=3)
     assert [each.code for each in page] == sorted(codes)[:3]
@@ -161,7 +164,7 @@ def test_many_codes_are_made_at_once(db, boards) -> None:
 
 def test_a_pseudonym_comes_with_the_code_and_is_one_persons(db, boards) -> None:
     ada, bob = make_actor(db, "ada"), make_actor(db, "bob")
-    codes = [make_invites(db, OPERATOR, ["first"], pseudonym="Owl", now=NOW)[0] for _ in range(2)]
+    codes = [make_invites(db, OPERATOR, ["first"], pseudonym="Owl", now=NOW).codes[0] for _ in range(2)]
     join(db, ada, codes[0], now=NOW)
     assert people(db) == [("ada", "Owl")]
     with pytest.raises(errors.Conflict):
@@ -186,7 +189,7 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
     assert [(each.line, each.label) for each in result.codes] == [(5, "Cyn, group 2"), (6, "zoe")]
     again = import_members(db, OPERATOR, "first", text, now=NOW)
     assert (again.added, again.already, again.codes) == ((), ("ada", "bob"), result.codes)
-    assert join(db, make_actor(db, "cyn"), result.codes[0].code, now=NOW) == ["first"]
+    assert join(db, make_actor(db, "cyn"), result.codes[0].code, now=NOW).leaderboards == ["first"]
     assert people(db) == [("ada", "Owl"), ("bob", None), ("cyn", "Fox")]
     assert [each.action for each in entries(db, OPERATOR, action="members.import")] == ["members.import"] * 2
 

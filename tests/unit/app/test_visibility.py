@@ -290,7 +290,7 @@ def test_a_freeze_hides_how_others_do_until_it_is_unveiled(db, play, clock) -> N
     make_board(db)
     play("ada", 3000)
     play("bob", 2000)
-    freeze(db, OPERATOR, "double", clock() + HOUR, clock())
+    freeze(db, OPERATOR, "double", clock() + HOUR, now=clock())
     play("ada", 2500)
     clock.advance(7200)
     before = [("bob", 2000), ("ada", 2500)]
@@ -309,7 +309,7 @@ def test_a_freeze_hides_how_others_do_until_it_is_unveiled(db, play, clock) -> N
     assert (mine.rank, round(mine.score_s * 1e9)) == (2, 2500)
     theirs = personal_best(db, "double", "H100", "ada", viewer=bob)
     assert (theirs.rank, round(theirs.score_s * 1e9)) == (2, 2500)
-    unveil(db, OPERATOR, "double", clock())
+    unveil(db, OPERATOR, "double", now=clock())
     assert ranking(db, bob) == ranking(db)
     assert show_submission(db, late.id, viewer=bob).jobs[0].run.score_s == pytest.approx(1e-6)
 
@@ -317,7 +317,7 @@ def test_a_freeze_hides_how_others_do_until_it_is_unveiled(db, play, clock) -> N
 def test_no_two_people_are_first_while_a_board_is_frozen(db, play, clock) -> None:
     make_board(db)
     play("ada", 3000)
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     clock.advance(1)
     play("bob", 2000)
     play("cyn", 1000)
@@ -332,7 +332,7 @@ def test_a_result_after_the_freeze_says_that_it_is_not_shown(db, play, clock) ->
     make_board(db)
     before = play("ada", 3000)
     frozen_at = clock()
-    freeze(db, OPERATOR, "double", frozen_at, clock())
+    freeze(db, OPERATOR, "double", frozen_at, now=clock())
     clock.advance(2)
     after = play("ada", 1000)
     ada = make_actor(db, "ada")
@@ -346,13 +346,13 @@ def test_a_result_after_the_freeze_says_that_it_is_not_shown(db, play, clock) ->
         == f"Frozen since {frozen_at:%Y-%m-%d %H:%M:%S} UTC; yours is not shown until the end."
     )
     assert remark_of(before, ada) == remark_of(after, OPERATOR) == ""
-    unveil(db, OPERATOR, "double", clock())
+    unveil(db, OPERATOR, "double", now=clock())
     assert remark_of(after, ada) == ""
 
 
 def test_what_was_sent_before_a_freeze_and_judged_after_it_is_hidden(db, play, clock) -> None:
     make_board(db)
-    freeze(db, OPERATOR, "double", clock() + timedelta(seconds=1.5), clock())
+    freeze(db, OPERATOR, "double", clock() + timedelta(seconds=1.5), now=clock())
     submission = play("ada")
     bob = make_actor(db, "bob")
     assert show_submission(db, submission.id, viewer=bob).jobs[0].run is None
@@ -363,7 +363,7 @@ def test_who_deletes_a_frozen_best_withdraws_it_and_leaves_the_table_as_it_is(db
     make_board(db)
     play("ada", 3000)
     best = play("ada", 2000)
-    freeze(db, OPERATOR, "double", clock(), clock())
+    freeze(db, OPERATOR, "double", clock(), now=clock())
     clock.advance(10)
     play("ada", 1000)
     delete_submission(db, best.id, by=make_actor(db, "ada"), now=clock())
@@ -375,18 +375,18 @@ def test_a_freeze_is_the_managers_and_begins_now_or_later(db, clock) -> None:
     make_board(db)
     ada = make_actor(db, "ada")
     with pytest.raises(errors.Forbidden):
-        freeze(db, ada, "double", NOW, NOW)
+        freeze(db, ada, "double", NOW, now=NOW)
     with pytest.raises(errors.Conflict):
-        unveil(db, OPERATOR, "double", NOW)
+        unveil(db, OPERATOR, "double", now=NOW)
     with pytest.raises(errors.InvalidValue):
-        freeze(db, OPERATOR, "double", NOW - HOUR, NOW)
-    freeze(db, OPERATOR, "double", NOW + HOUR, NOW)
-    assert freeze(db, OPERATOR, "double", NOW, NOW).freeze_at == NOW
+        freeze(db, OPERATOR, "double", NOW - HOUR, now=NOW)
+    freeze(db, OPERATOR, "double", NOW + HOUR, now=NOW)
+    assert freeze(db, OPERATOR, "double", NOW, now=NOW).freeze_at == NOW
     with pytest.raises(errors.Conflict):
-        freeze(db, OPERATOR, "double", NOW + HOUR, NOW)
+        freeze(db, OPERATOR, "double", NOW + HOUR, now=NOW)
     with pytest.raises(errors.Forbidden):
-        unveil(db, ada, "double", NOW)
-    assert unveil(db, OPERATOR, "double", NOW).freeze_at is None
+        unveil(db, ada, "double", now=NOW)
+    assert unveil(db, OPERATOR, "double", now=NOW).freeze_at is None
 
 
 def test_pages_of_standings_and_history_continue_each_other(db, play) -> None:

@@ -464,7 +464,7 @@ def test_copies_share_the_first_place_where_times_mean_nothing(command, ada, db,
 
 def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> None:
     command("submit", "kernel.py", "--board", board, "--no-wait")
-    freeze(db, OPERATOR, board, NOW, clock())
+    freeze(db, OPERATOR, board, NOW, now=clock())
     clock.advance(5)
     lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
     lifecycle.finish(db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=clock())

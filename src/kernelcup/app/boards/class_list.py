@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
@@ -21,6 +22,7 @@ from kernelcup.app.boards.invite_codes import (
 )
 from kernelcup.app.boards.queries import invites, members
 from kernelcup.app.boards.queries.invites import NewInvite
+from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import Actor, Leaderboard
@@ -65,8 +67,19 @@ class _Line:
         return self.label or self.user
 
 
-def import_members(db: Database, actor: Actor, board: str, csv_text: str, *, now: datetime) -> ImportResult:
-    """Import a class list, all of it or nothing.
+@operation("POST", "/leaderboards/{name}/members/import", subject="rules")
+def import_members(
+    db: Database,
+    actor: Actor,
+    board: Board,
+    csv_text: Annotated[
+        str,
+        Given(key="csv", longest=1_000_000, help="CSV with a header: `user` or `label`, `pseudonym`."),
+    ],
+    *,
+    now: datetime,
+) -> ImportResult:
+    """Make everyone on a class list a member, all or none; people without an account get a code each.
 
     Args:
         db: The database.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app.boards.boards import find_managed
+from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.queries import late_exceptions as exception_rows
 from kernelcup.app.boards.queries import members
+from kernelcup.app.operation import Board, Given, User, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.domain import Actor, Leaderboard, Visibility
 from kernelcup.engine.database import Database
@@ -24,10 +27,24 @@ class LateException:
     until: datetime
 
 
+@operation("PUT", "/leaderboards/{name}/late/{user}", "admin late grant", subject="rules")
 def grant_late(
-    db: Database, actor: Actor, board: str, user: str, until: datetime, *, now: datetime
-) -> LateException:
-    """Let a user submit to a leaderboard until a given time, even after its deadline.
+    db: Database,
+    actor: Actor,
+    board: Board,
+    user: User,
+    until: Annotated[
+        datetime,
+        Given(
+            options=("--until",),
+            parse=parse_deadline,
+            help="End of the exception, in the forms of a deadline; a date without a time means the end of that day.",
+        ),
+    ],
+    *,
+    now: datetime,
+) -> None:
+    """Let a user submit until a given time, whatever the deadline is.
 
     Raises:
         NotFound: There is no such leaderboard or user.
@@ -42,7 +59,6 @@ def grant_late(
         exception_rows.put(session, board_id=found.id, user_id=user_id, until=until)
         detail = {"user": name, "until": until.isoformat()}
         audit_log.record(session, actor, "board.late", f"board:{found.name}", detail, now)
-    return LateException(user=name, until=until)
 
 
 def _check_of_use(session: Session, board: Leaderboard, user_id: int, name: str, until: datetime) -> None:
@@ -56,8 +72,13 @@ def _check_of_use(session: Session, board: Leaderboard, user_id: int, name: str,
         raise InvalidValue(f"{name} is not a member of leaderboard {board.name!r}; add them first.")
 
 
-def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
-    """Revoke an exception. Raise ``NotFound`` if there is none."""
+@operation("DELETE", "/leaderboards/{name}/late/{user}", "admin late revoke", subject="rules")
+def revoke_late(db: Database, actor: Actor, board: Board, user: User, *, now: datetime) -> None:
+    """Revoke a late exception.
+
+    Raises:
+        NotFound: There is none.
+    """
     with db.write() as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)
@@ -66,8 +87,9 @@ def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datet
         audit_log.record(session, actor, "board.late_revoke", f"board:{found.name}", {"user": name}, now)
 
 
-def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateException]:
-    """Return a leaderboard's exceptions, sorted by user."""
+@operation("GET", "/leaderboards/{name}/late", "admin late list", subject="rules")
+def late_exceptions(db: Database, actor: Actor, board: Board) -> list[LateException]:
+    """List the users who may submit after the deadline."""
     with db.read() as session:
         found = find_managed(session, board, actor)
         return [

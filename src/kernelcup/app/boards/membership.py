@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
@@ -25,6 +26,7 @@ from kernelcup.app.boards.queries import invites
 from kernelcup.app.boards.queries import members as stored
 from kernelcup.app.boards.queries.invites import Invite, NewInvite
 from kernelcup.app.boards.queries.members import Member
+from kernelcup.app.operation import BOARDS, Board, Given, User, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.user_names import check_account_name
 from kernelcup.app.submissions.admission import check_author
@@ -54,17 +56,52 @@ HIDDEN_CODE = "?"
 """Shown instead of a code that also opens leaderboards that the reader does not manage."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewCodes:
+    """New invite codes."""
+
+    codes: list[str]
+    leaderboards: list[str]
+    """Those that each code opens."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Revoked:
+    """A revoked code."""
+
+    code: str
+    was_claimed: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Joined:
+    """The leaderboards that a code opened."""
+
+    leaderboards: list[str]
+
+
+Code = Annotated[str, Given(metavar="CODE", help="The code, in any spelling.")]
+
+
+@operation("POST", "/invites", "admin invite create", subject="rules", status=201)
 def make_invites(
     db: Database,
     actor: Actor,
-    boards: Sequence[str],
+    boards: Annotated[
+        list[str],
+        Given(metavar="BOARD...", key=BOARDS, least=1, most=100, help="Leaderboards that each code opens."),
+    ],
     *,
-    count: int = 1,
+    count: Annotated[
+        int, Given(options=("--count", "-n"), least=1, most=MOST_INVITES, help="Number of codes.")
+    ] = 1,
     now: datetime,
-    label: str = "",
+    label: Annotated[
+        str, Given(options=("--label",), help="A label, for example the people that the codes are for.")
+    ] = "",
     pseudonym: str | None = None,
-) -> list[str]:
-    """Create codes, each of which makes one user a member of all the given leaderboards.
+) -> NewCodes:
+    """Create codes, each of which lets one user into the leaderboards.
 
     Args:
         db: The database.
@@ -98,13 +135,14 @@ def make_invites(
         for target in targets:
             detail = {"count": count, "label": label}
             audit_log.record(session, actor, "invites.make", f"board:{target.name}", detail, now)
-    return [each.code for each in new]
+    return NewCodes(codes=[invite.code for invite in new], leaderboards=[target.name for target in targets])
 
 
+@operation("GET", "/leaderboards/{name}/invites", "admin invite list", subject="rules")
 def list_invites(
-    db: Database, actor: Actor, board: str, *, after: str | None = None, limit: int | None = None
+    db: Database, actor: Actor, board: Board, *, after: str | None = None, limit: int | None = None
 ) -> list[Invite]:
-    """Return a page of the invites to a leaderboard, sorted by code.
+    """List a leaderboard's codes and their users, sorted by code.
 
     A code that also opens leaderboards that the actor does not manage is hidden.
     """
@@ -122,8 +160,9 @@ def list_invites(
     ]
 
 
-def revoke_invite(db: Database, actor: Actor, code: str, *, now: datetime) -> bool:
-    """Delete a code and return whether it had been used; its user stays a member.
+@operation("DELETE", "/invites/{code}", "admin invite revoke", subject="rules")
+def revoke_invite(db: Database, actor: Actor, code: Code, *, now: datetime) -> Revoked:
+    """Revoke a code. A user who joined with it stays a member.
 
     Raises:
         NotFound: The code does not exist, or opens leaderboards that the actor does not manage.
@@ -137,13 +176,14 @@ def revoke_invite(db: Database, actor: Actor, code: str, *, now: datetime) -> bo
         for name in found.boards:
             detail = {"label": found.label, "claimed_by": found.claimed_by}
             audit_log.record(session, actor, "invites.revoke", f"board:{name}", detail, now)
-    return found.claimed_at is not None
+    return Revoked(code=code, was_claimed=found.claimed_at is not None)
 
 
-def join(db: Database, actor: Actor, code: str, *, now: datetime) -> list[str]:
-    """Become a member of the leaderboards that a code opens, and return their names.
+@operation("POST", "/join", subject="rules", personal=True)
+def join(db: Database, actor: Actor, code: Code, *, now: datetime) -> Joined:
+    """Join the leaderboards that an invite code opens.
 
-    If the actor used the code before, return the names of those leaderboards where they are still a member.
+    With a code that the actor used before, it names those leaderboards where they are still a member.
 
     Raises:
         NotFound: The code does not exist.
@@ -161,12 +201,12 @@ def join(db: Database, actor: Actor, code: str, *, now: datetime) -> list[str]:
         if invites.claim(session, found.code, user_id=actor.user_id, now=now):
             for target in targets:
                 _add(session, target, actor.user_id, found.pseudonym, now=now)
-            return [target.name for target in targets]
+            return Joined(leaderboards=[target.name for target in targets])
         owner = invites.find(session, found.code)
         joined = [each.name for each in targets if stored.is_member(session, each.id, actor.user_id)]
         if owner is None or owner.claimed_by_id != actor.user_id or not joined:
             raise Conflict("This invite code was used already.")
-        return joined
+        return Joined(leaderboards=joined)
 
 
 def join_as_new(db: Database, code: str, name: str, *, now: datetime) -> tuple[int, list[str]]:
@@ -196,14 +236,29 @@ def join_as_new(db: Database, code: str, name: str, *, now: datetime) -> tuple[i
     return user_id, list(found.boards)
 
 
-def members(db: Database, actor: Actor, board: str) -> list[Member]:
-    """Return the members of a leaderboard, sorted by name. Only its managers may see them."""
+@operation("GET", "/leaderboards/{name}/members", "admin members list", subject="rules")
+def members(db: Database, actor: Actor, board: Board) -> list[Member]:
+    """List the members of a leaderboard, sorted by name. Only its managers may see them."""
     with db.read() as session:
         return stored.of_board(session, find_managed(session, board, actor).id)
 
 
+@operation("PUT", "/leaderboards/{name}/members/{user}", "admin members add", subject="rules")
 def add_member(
-    db: Database, actor: Actor, board: str, user: str, *, now: datetime, pseudonym: str | None = None
+    db: Database,
+    actor: Actor,
+    board: Board,
+    user: User,
+    *,
+    now: datetime,
+    pseudonym: Annotated[
+        str | None,
+        Given(
+            options=("--pseudonym",),
+            longest=64,
+            help="The member's name for others on a pseudonymous leaderboard.",
+        ),
+    ] = None,
 ) -> None:
     """Make a user a member of a leaderboard, or give a member another pseudonym."""
     if pseudonym is not None:
@@ -216,8 +271,13 @@ def add_member(
         audit_log.record(session, actor, "members.add", f"board:{found.name}", detail, now)
 
 
-def remove_member(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
-    """End a membership; the user's submissions stay. Raise ``NotFound`` if the user is not a member."""
+@operation("DELETE", "/leaderboards/{name}/members/{user}", "admin members remove", subject="rules")
+def remove_member(db: Database, actor: Actor, board: Board, user: User, *, now: datetime) -> None:
+    """End a membership; the user's submissions stay.
+
+    Raises:
+        NotFound: The user is not a member.
+    """
     with db.write(durable=True) as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)

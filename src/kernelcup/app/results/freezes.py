@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board, find_managed
+from kernelcup.app.boards.deadlines import parse_opening
 from kernelcup.app.boards.queries import boards
+from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results import news
 from kernelcup.app.results.queries import frozen_standings
@@ -22,13 +25,29 @@ def frozen_since(db: Database, board: str, *, viewer: Actor, now: datetime) -> d
     return since if since is not None and since <= now else None
 
 
-def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) -> Leaderboard:
-    """Freeze a leaderboard at a given time for everyone but its managers, until it is unveiled.
+@operation("POST", "/leaderboards/{name}/freeze", "admin freeze", subject="leaderboards")
+def freeze(
+    db: Database,
+    actor: Actor,
+    board: Board,
+    at: Annotated[
+        datetime | None,
+        Given(
+            options=("--at",),
+            parse=lambda text, _now: parse_opening(text),
+            help="Start of the freeze, in the forms of an opening; a date without a time means the start of that day.",
+        ),
+    ] = None,
+    *,
+    now: datetime,
+) -> Leaderboard:
+    """Freeze what others see of the standings, now or at a given time, until you unveil them.
 
     Raises:
         Conflict: It is already frozen.
         InvalidValue: The time has passed: past standings are not kept.
     """
+    at = now if at is None else at
     if at < now:
         raise InvalidValue(f"{at:%Y-%m-%d %H:%M:%S} UTC has passed: a leaderboard can freeze now or later.")
     with db.write(durable=True) as session:
@@ -42,8 +61,13 @@ def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) 
         return find_board(session, found.name)
 
 
-def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard:
-    """End the freeze of a leaderboard. Raise ``Conflict`` if it has none."""
+@operation("POST", "/leaderboards/{name}/unveil", "admin unveil", subject="leaderboards")
+def unveil(db: Database, actor: Actor, board: Board, *, now: datetime) -> Leaderboard:
+    """Show everyone the current standings of a frozen leaderboard.
+
+    Raises:
+        Conflict: It is not frozen.
+    """
     with db.write(durable=True) as session:
         boards.lock(session, board)
         found = find_managed(session, board, actor)

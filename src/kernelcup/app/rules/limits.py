@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board, find_managed
 from kernelcup.app.machines.queries import machines
+from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.rules.queries import limits
 from kernelcup.app.rules.queries.gpu_uses import Use
@@ -57,39 +59,59 @@ _LIMIT = re.compile(
 class Budget:
     """The remaining amount of a limit."""
 
-    limit: Limit
+    limit: str
+    """The limit in words."""
     used: float
     remaining: float
     resets_at: datetime | None
     """When the oldest use stops counting; None while there is none."""
 
 
+@operation("POST", "/limits", "admin limit add", subject="rules", status=201)
 def add_limit(
     db: Database,
     actor: Actor,
     *,
-    text: str,
-    board: str | None = None,
-    user: str | None = None,
-    device: str | None = None,
-    launcher: str | None = None,
-    mode_group: ModeGroup | str | None = None,
-    per_user: bool = True,
+    text: Annotated[
+        str,
+        Given(
+            metavar="LIMIT",
+            help='"10/hour", "3 per 10 minutes", "600 gpu-seconds/day", "20 cost/month".',
+            longest=100,
+        ),
+    ],
+    board: Annotated[
+        str | None,
+        Given(options=("--board", "-b"), key=BOARD, help="Count only submissions to this leaderboard."),
+    ] = None,
+    user: Annotated[str | None, Given(options=("--user", "-u"), help="Limit only this user.")] = None,
+    device: Annotated[
+        str | None, Given(options=("--device", "-d"), help="Count only submissions to this device.")
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        Given(
+            options=("--launcher",),
+            help="A budget of what the machines of this launcher cost; its jobs wait.",
+        ),
+    ] = None,
+    mode_group: Annotated[
+        str | None,
+        Given(options=("--modes",), help="Count only these modes: practice, profile or ranked.", longest=20),
+    ] = None,
+    per_user: Annotated[
+        bool,
+        Given(
+            options=("--together",),
+            is_negated=True,
+            help="All users share the amount; default: each user has it.",
+        ),
+    ] = True,
     now: datetime,
 ) -> Limit:
-    """Add a limit. A submission must keep all limits that apply to it; that of a launcher holds its jobs back.
+    """Limit how much may be submitted. A submission must keep within all limits.
 
-    Args:
-        db: The database.
-        actor: A manager of the leaderboard; an admin if ``board`` is None.
-        text: For example ``10/hour`` or ``600 gpu-seconds/day``.
-        board: Count only submissions to this leaderboard.
-        user: Limit only this user.
-        device: Count only submissions to this device.
-        launcher: Count what the machines of this launcher cost, for whoever it is.
-        mode_group: Count only ``practice`` (tests and benchmarks), ``profile`` or ``ranked`` submissions.
-        per_user: Whether each user has the amount, or all users share it.
-        now: The time of the request.
+    That of a launcher holds its jobs back. Managers may limit their leaderboards; other limits are for admins.
 
     Raises:
         InvalidValue: The text or the mode group is malformed, or a launcher's limit has another scope or no cost.
@@ -137,8 +159,23 @@ def _launchers(session: Session) -> list[str]:
     return sorted({*installed.names(), *(each.launcher for each in machines.every(session))})
 
 
-def list_limits(db: Database, actor: Actor, board: str | None = None) -> list[Limit]:
-    """Return all limits, for admins only, or a leaderboard's; non-managers see no limits of other users."""
+@operation("GET", "/limits", "admin limit list", subject="rules")
+def list_limits(
+    db: Database,
+    actor: Actor,
+    board: Annotated[
+        str | None,
+        Given(
+            options=("--board", "-b"),
+            key=BOARD,
+            help="Only limits of this leaderboard; admins may see all limits.",
+        ),
+    ] = None,
+) -> list[Limit]:
+    """List limits: a leaderboard's for everyone who sees it, all for admins.
+
+    Only managers see the limits of other users.
+    """
     with db.read() as session:
         if board is None:
             access.require(actor, Scope.ADMIN, role=Role.ADMIN)
@@ -150,8 +187,19 @@ def list_limits(db: Database, actor: Actor, board: str | None = None) -> list[Li
         return [each for each in found if each.user_id is None or each.user_id == actor.user_id]
 
 
-def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) -> None:
-    """Remove a limit. Raise ``NotFound`` if the actor may change no limit with this id."""
+@operation("DELETE", "/limits/{limit_id}", "admin limit remove", subject="rules")
+def remove_limit(
+    db: Database,
+    actor: Actor,
+    limit_id: Annotated[int, Given(metavar="ID", least=1, help="Number of the limit.")],
+    *,
+    now: datetime,
+) -> None:
+    """Remove a limit.
+
+    Raises:
+        NotFound: The actor may change no limit with this number.
+    """
     with db.write() as session:
         found = limits.find(session, limit_id)
         if found is None or (found.board is None and not access.has_role(actor, Role.ADMIN)):
@@ -166,15 +214,23 @@ def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) ->
         audit_log.record(session, actor, "limit.remove", _target(found), _detail(found), now)
 
 
-def budget(db: Database, actor: Actor, *, board: str, device: str, now: datetime) -> list[Budget]:
-    """Return the remaining amount of the actor on a device of a leaderboard, for each limit that applies to them."""
+@operation("GET", "/budget", subject="rules", personal=True)
+def budget(
+    db: Database,
+    actor: Actor,
+    *,
+    board: Annotated[str, Given(key=BOARD, help="Name of the leaderboard.")],
+    device: Annotated[str, Given(help="One of its devices.", longest=100)],
+    now: datetime,
+) -> list[Budget]:
+    """Show how much you may still submit, for each limit that applies."""
     access.require(actor, Scope.READ)
     with db.read() as session:
         target = find_board(session, board, actor)
-        found = limits.applying(
+        applying = limits.applying(
             session, board_id=target.id, user_id=actor.user_id, devices=[device], group=None
         )
-        return [_budget(session, each, actor.user_id, now=now) for each in found]
+        return [_budget(session, limit, actor.user_id, now=now) for limit in applying]
 
 
 def check_limits(
@@ -261,7 +317,7 @@ def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetim
     total = sum(use.amount for use in used)
     oldest = min((use.at for use in used), default=None)
     return Budget(
-        limit=limit,
+        limit=limit.text,
         used=total,
         remaining=max(0.0, limit.amount - total),
         resets_at=None if oldest is None else oldest + timedelta(seconds=limit.window_s),
@@ -277,7 +333,7 @@ def _device(board: Leaderboard | None, name: str) -> str:
     raise NotFound(f"Leaderboard {board.name!r} has no device {name!r}; it has {', '.join(board.devices)}.")
 
 
-def _mode_group(group: ModeGroup | str | None) -> ModeGroup | None:
+def _mode_group(group: str | None) -> ModeGroup | None:
     try:
         return None if group is None else ModeGroup(group)
     except ValueError as error:

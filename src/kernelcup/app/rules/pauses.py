@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
@@ -13,6 +14,7 @@ from kernelcup.app import access
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines import dispatchers
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.rules.queries import pauses
 from kernelcup.app.rules.queries.pauses import Pause, PauseScope
@@ -23,19 +25,41 @@ from kernelcup.errors import InvalidValue, NotFound, Paused
 LONGEST_REASON = 500
 
 
+What = Annotated[str, Given(help="What is paused: `leaderboard` or `device`.")]
+Key = Annotated[str, Given(help="Name of the leaderboard or device.")]
+Reason = Annotated[str, Given(help="Reason, shown to everyone who submits.", longest=LONGEST_REASON)]
+
+
+@operation("GET", "/pauses", subject="rules")
+def list_pauses(db: Database, actor: Actor) -> list[Pause]:
+    """List the pauses and their reasons."""
+    return all_pauses(db, actor)
+
+
+@operation("PUT", "/pauses/service", subject="rules")
+def pause_service(db: Database, actor: Actor, *, reason: Reason, now: datetime) -> None:
+    """Stop accepting submissions until the pause ends; accepted ones are still judged."""
+    pause(db, actor, scope=PauseScope.SERVICE, key="", reason=reason, now=now)
+
+
+@operation("DELETE", "/pauses/service", subject="rules")
+def start_service(db: Database, actor: Actor, *, now: datetime) -> None:
+    """Accept submissions again."""
+    unpause(db, actor, scope=PauseScope.SERVICE, key="", now=now)
+
+
+@operation("PUT", "/pauses/{scope}/{key}", subject="rules")
 def pause(
     db: Database,
     actor: Actor,
     *,
-    scope: PauseScope | str,
-    key: str = "",
-    reason: str = "",
+    scope: What,
+    key: Key = "",
+    reason: Reason = "",
     now: datetime,
-    devices: Collection[str] | None = None,
-) -> Pause:
-    """Accept no submissions for the service, a leaderboard or a device until it is unpaused.
-
-    Submissions that already wait are judged.
+    configured: Collection[str] | None = None,
+) -> None:
+    """Pause a `leaderboard` or a `device`. Submissions that already wait are judged.
 
     Args:
         db: The database.
@@ -44,7 +68,7 @@ def pause(
         key: Name of the leaderboard or device; empty for the service.
         reason: Shown to those who try to submit.
         now: When the pause begins.
-        devices: The configured devices. Any other device has to belong to a leaderboard or be served by a
+        configured: The configured devices. Any other device has to belong to a leaderboard or be served by a
             dispatcher. None accepts any name.
 
     Raises:
@@ -54,11 +78,9 @@ def pause(
         raise InvalidValue(f"The reason has {len(reason)} characters; {LONGEST_REASON} are allowed.")
     with db.write(durable=True) as session:
         kind, stored, shown = _target(session, actor, scope, key)
-        if kind is PauseScope.DEVICE and devices is not None:
-            shown = _known_device(session, key, devices, now)
-        made = Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name)
-        pauses.put(session, made)
-        (made,) = pauses.every(session, [(kind, stored)])
+        if kind is PauseScope.DEVICE and configured is not None:
+            shown = _known_device(session, key, configured, now)
+        pauses.put(session, Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name))
         audit_log.record(
             session,
             actor,
@@ -67,11 +89,15 @@ def pause(
             {"reason": reason},
             now,
         )
-    return dataclasses.replace(made, key=shown)
 
 
-def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "", now: datetime) -> None:
-    """Accept submissions again. Raise ``NotFound`` if nothing was paused."""
+@operation("DELETE", "/pauses/{scope}/{key}", subject="rules")
+def unpause(db: Database, actor: Actor, *, scope: What, key: Key = "", now: datetime) -> None:
+    """End the pause of a `leaderboard` or a `device`.
+
+    Raises:
+        NotFound: It is not paused.
+    """
     with db.write(durable=True) as session:
         kind, stored, shown = _target(session, actor, scope, key)
         if not pauses.remove(session, kind, stored):

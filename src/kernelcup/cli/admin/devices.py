@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
 
-admin = typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True)
-
-
-@admin.callback()
-def root() -> None:
-    """Commands for operators and leaderboard managers."""
-
 
 @with_backend
 def devices(
@@ -184,7 +177,6 @@ def fault_object(fault: DeviceFault) -> dict[str, Any]:
     }
 
 
-@admin.command("device-up")
 @with_backend
 def device_up(
     backend: Backend,

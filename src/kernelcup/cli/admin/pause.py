@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +13,6 @@ from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import path_of, reader
-from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue, NotFound
 
 if TYPE_CHECKING:
@@ -51,18 +48,10 @@ def pause(
     check_pausable(what, name)
     check_reason(reason)
     key = key_of(backend, what, name)
-    backend.ask(
-        lambda db: pauses.pause(
-            db,
-            OPERATOR,
-            scope=what,
-            key=key,
-            reason=reason,
-            now=_now(),
-            devices=[device.name for device in backend.config.devices],
-        ),
-        lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
-    )
+    if what == SERVICE:
+        backend.call(pauses.pause_service, reason=reason)
+    else:
+        backend.call(pauses.pause, scope=what, key=key, reason=reason)
     back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{backend.option}"
     if as_json:
         typer.echo(json.dumps({"paused": what, "name": key or None, "reason": reason}))
@@ -83,10 +72,10 @@ def start(
     check_pausable(what, name)
     key = key_of(backend, what, name)
     with wiring.pointing_to(f"kernelcup admin pauses{backend.option}", NotFound):
-        backend.ask(
-            lambda db: pauses.unpause(db, OPERATOR, scope=what, key=key, now=_now()),
-            lambda api: api.tell("DELETE", pause_path(what, key)),
-        )
+        if what == SERVICE:
+            backend.call(pauses.start_service)
+        else:
+            backend.call(pauses.unpause, scope=what, key=key)
     if as_json:
         typer.echo(json.dumps({"started": what, "name": key or None}))
     else:
@@ -97,11 +86,8 @@ def start(
 def list_pauses(backend: Backend, as_json: JsonOption = False) -> None:
     """List the pauses and their reasons."""
     from kernelcup.app.rules import pauses
-    from kernelcup.app.rules.queries.pauses import Pause
 
-    found = backend.ask(
-        lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")
-    )
+    found = backend.call(pauses.list_pauses)
     if as_json:
         typer.echo(json.dumps({"pauses": [pause_object(each) for each in found]}))
         return
@@ -134,11 +120,6 @@ def key_of(backend: Backend, what: str, name: str | None) -> str:
     return backend.board(name).name if what == LEADERBOARD else name
 
 
-def pause_path(what: str, key: str) -> str:
-    """Return the path of a pause in the API."""
-    return path_of("pauses", what) if what == SERVICE else path_of("pauses", what, key)
-
-
 def subject(what: str, key: str) -> str:
     """Return the paused thing's name for people."""
     return "the service" if what == SERVICE else f"{what} {key}"
@@ -147,7 +128,3 @@ def subject(what: str, key: str) -> str:
 def pause_object(each: Pause) -> dict[str, Any]:
     """Return a pause as ``--json`` prints it."""
     return json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

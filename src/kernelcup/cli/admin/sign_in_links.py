@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelcup.cli import wiring
-from kernelcup.cli.admin.members import import_list, read_list
+from kernelcup.cli.admin.members import read_list
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, UserArgument
@@ -66,7 +66,7 @@ def link(
     as_json: JsonOption = False,
 ) -> None:
     """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
-    from kernelcup.app.boards import membership
+    from kernelcup.app.boards import class_list, membership
 
     text = "" if file is None else read_list(file)
     wanted = [*(names or ()), *membership.names_in(text)]
@@ -78,7 +78,7 @@ def link(
         _tell(made)
     if named is not None:  # after the links are printed: nothing can print them again
         known = text if file is not None and not names else "\n".join(each.user for each in made)
-        import_list(backend, named, membership.class_of(known))
+        backend.call(class_list.import_members, board=named, csv_text=membership.class_of(known))
 
 
 @with_backend

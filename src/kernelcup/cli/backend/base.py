@@ -89,6 +89,9 @@ class Backend(Protocol):
     def config(self) -> Config:
         """Return this machine's configuration. Only where :attr:`server` is None."""
 
+    def call(self, call: Callable[..., T], *, as_user: str | None = None, **values: Any) -> T:
+        """Run an operation with values for its parameters, as the user of that name where it is personal."""
+
     def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:
         """Return the answer of a service or of the server, where one call is enough for a command."""
 

@@ -12,7 +12,8 @@ import typer
 
 from kernelcup.app.boards import boards
 from kernelcup.app.machines.outages import outage_text
-from kernelcup.app.people.user_names import actor_of
+from kernelcup.app.operation import OPERATIONS, Operation
+from kernelcup.app.people.user_names import actor_of, ensure_user
 from kernelcup.app.queue.estimates import Waiting, waiting_of
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.app.results import standings
@@ -23,7 +24,7 @@ from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
-from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, Standing, Task
+from kernelcup.domain import OPERATOR, Actor, BoardSettings, DuelOutcome, Leaderboard, Standing, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup_harness.protocol import SourceTree
 
@@ -55,6 +56,25 @@ class LocalBackend:
     def config(self) -> Config:
         """Return this machine's configuration."""
         return self._config
+
+    def call(self, call: Callable[..., T], *, as_user: str | None = None, **values: Any) -> T:
+        """Run an operation as this machine's operator, or as a user where it is personal."""
+        operation, now = OPERATIONS[call], datetime.now(UTC)
+        provided = {
+            "db": self._db,
+            "actor": self._actor(operation, as_user, now),
+            "now": now,
+            "configured": [device.name for device in self._config.devices],
+        }
+        answer: Any = operation.run(provided, values)
+        return BoardInfo.of(answer) if isinstance(answer, Leaderboard) else answer  # type: ignore[return-value]
+
+    def _actor(self, operation: Operation, user: str | None, now: datetime) -> Actor:
+        """Return who acts; an account is made for a user who changes something."""
+        if not operation.personal:
+            return OPERATOR
+        name = wiring.user_name(user)
+        return actor_of(self._db, name if operation.method == "GET" else ensure_user(self._db, name, now=now))
 
     def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:  # noqa: ARG002 - the port's
         """Return the answer of a service."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from enum import Enum
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -17,7 +18,7 @@ from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
-from kernelcup.domain import MOMENTS, Standing, Task
+from kernelcup.domain import MOMENTS, Leaderboard, Standing, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
 
@@ -52,6 +53,11 @@ class ServerBackend:
     def config(self) -> Config:
         """Raise ``AssertionError``: a server keeps its configuration to itself."""
         raise AssertionError("a server's configuration was asked for")
+
+    def call(self, call: Callable[..., T], *, as_user: str | None = None, **values: Any) -> T:
+        """Run an operation at the server, as the token's user."""
+        refuse_user(as_user)
+        return ask_server(self._api, call, **values)
 
     def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:  # noqa: ARG002 - the port's
         """Return the server's answer."""
@@ -230,6 +236,32 @@ class ServerBackend:
     def delete_board(self, name: str) -> None:
         """Delete a leaderboard for good."""
         self._api.delete_board(name)
+
+
+def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
+    """Run an operation at a server with values for its parameters, and return the answer."""
+    from kernelcup.app.operation import OPERATIONS
+    from kernelcup.client.requests import path_of, reader
+
+    operation = OPERATIONS[call]
+    names = {each.in_path: each.name for each in operation.parameters if each.in_path}
+    parts = [part.strip("{}") for part in operation.path.split("/")[1:]]
+    rest = {each.key: values.get(each.name) for each in operation.parameters if not each.in_path}
+    said: dict[str, Any] = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in rest.items()
+        if value is not None
+    }
+    # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
+    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: BoardInfo.of_json}
+    answer: T = api.ask(
+        others.get(operation.answer) or reader(operation.answer),
+        operation.method,
+        path_of(*(values[names[part]] if part in names else part for part in parts)),
+        json=said if operation.has_body else None,
+        params=None if operation.has_body else said,
+    )
+    return answer
 
 
 def refuse_user(user: str | None) -> None:

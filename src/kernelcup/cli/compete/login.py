@@ -21,7 +21,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue, SignInNeeded, SignInPending, SlowDown
 
 if TYPE_CHECKING:
-    from kernelcup.client.models import BudgetInfo
+    from kernelcup.app.rules.limits import Budget
     from kernelcup.client.transport import Client
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
@@ -130,16 +130,20 @@ def whoami(
         typer.echo(plainly(f"{board} on {device}: {budget_text(found)}"))
 
 
-def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
+def budgets(client: Client, board: str) -> dict[str, list[Budget]]:
     """Return the remaining budget for a leaderboard, by device."""
+    from kernelcup.app.rules import limits
+    from kernelcup.cli.backend.server import ask_server
     from kernelcup.client.api import Api
 
     api = Api(client)
-    found = api.board(board)
-    return {device: api.budget(found.name, device) for device in found.devices}
+    known = api.board(board)
+    return {
+        device: ask_server(api, limits.budget, board=known.name, device=device) for device in known.devices
+    }
 
 
-def budget_text(found: Sequence[BudgetInfo]) -> str:
+def budget_text(found: Sequence[Budget]) -> str:
     """Describe how much of each limit is left."""
     parts = []
     for each in found:
@@ -148,7 +152,7 @@ def budget_text(found: Sequence[BudgetInfo]) -> str:
     return "; ".join(parts) or "no limit"
 
 
-def budget_object(budget: BudgetInfo) -> dict[str, object]:
+def budget_object(budget: Budget) -> dict[str, object]:
     """Return the rest of a limit as the object that ``--json`` prints."""
     return {
         "limit": budget.limit,

@@ -17,7 +17,7 @@ from kernelcup.app.boards.changes import BoardChanges
 from kernelcup.app.boards.deadlines import parse_end, parse_opening
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.upload import load_upload
-from kernelcup.app.results import freezes, rejudge
+from kernelcup.app.results import rejudge
 from kernelcup.domain import SETTING_TYPES, Actor, BoardSettings, Role, Scope, Task
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import forms
@@ -97,12 +97,6 @@ class CreateIn(SettingsIn):
 
     name: str | None = Field(default=None, max_length=200, description="Default: the task's name.")
     run: bool = Field(default=True, description="False: publish the task without trying it first.")
-
-
-class FreezeIn(forms.Form):
-    """When a ranking freezes."""
-
-    at: Moment | None = Field(default=None, description="Null: now.")
 
 
 @router.get("")
@@ -253,20 +247,6 @@ def delete(
     """Delete a leaderboard permanently, including its submissions and their history."""
     boards.delete_board(db, name, actor, confirm=confirm, now=now)
     return Done()
-
-
-@router.post("/{name}/freeze")
-def freeze(name: str, body: FreezeIn, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
-    """Freeze the ranking that others see, now or at a given time."""
-    freezes.freeze(db, actor, name, body.at or now, now=now)
-    return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
-
-
-@router.post("/{name}/unveil")
-def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
-    """Show everyone the current ranking."""
-    freezes.unveil(db, actor, name, now=now)
-    return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 
 def read_task(files: list[UploadFile]) -> Task:

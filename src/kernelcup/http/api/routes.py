@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelcup.app.operations import every
 from kernelcup.http.api import (
     administration,
     agents,
@@ -11,8 +12,8 @@ from kernelcup.http.api import (
     linking,
     machines,
     news,
+    operations,
     queues,
-    rules,
     runs,
     standings,
     submissions,
@@ -32,7 +33,7 @@ routers = [
     queues.router,
     trust.router,
     news.router,
-    rules.router,
+    operations.router_of(every()),
     administration.router,
     linking.router,
     machines.router,

@@ -120,7 +120,7 @@ def show_join(
 def join(request: Request, db: Db, actor: ActorDep, now: Now, code: Text) -> Response:
     """Accept an invite."""
     try:
-        joined = membership.join(db, actor, code, now=now)
+        joined = membership.join(db, actor, code, now=now).leaderboards
     except UserError as error:
         return render(request, "join.html", status=400, headers=NO_STORE, code=code, problem=str(error))
     return account_page(request, actor, joined=joined)

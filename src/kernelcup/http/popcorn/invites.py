@@ -37,7 +37,7 @@ def make(body: InvitesIn, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
     if not 1 <= body.count <= MOST_CODES:
         raise HTTPException(400, f"count must be an integer between 1 and {MOST_CODES}")
     names = [boards.get_board(db, name, viewer=admin).name for name in named]
-    codes = membership.make_invites(db, admin, names, count=body.count, now=now)
+    codes = membership.make_invites(db, admin, names, count=body.count, now=now).codes
     return {"status": "ok", "codes": codes, "leaderboards": names}
 
 
@@ -52,7 +52,7 @@ def list_all(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
 @router.delete("/invites/{code}")
 def revoke(code: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
     """Revoke a code."""
-    was_claimed = membership.revoke_invite(db, admin, code, now=now)
+    was_claimed = membership.revoke_invite(db, admin, code, now=now).was_claimed
     return {"status": "ok", "code": code, "was_claimed": was_claimed}
 
 

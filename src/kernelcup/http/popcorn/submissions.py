@@ -67,7 +67,7 @@ def join(body: JoinIn, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
     """Join leaderboards with a code."""
     if not body.code:
         raise HTTPException(400, "Missing required field: code")
-    return {"status": "ok", "leaderboards": membership.join(db, caller, body.code, now=now)}
+    return {"status": "ok", "leaderboards": membership.join(db, caller, body.code, now=now).leaderboards}
 
 
 def show_own(db: Db, submission_id: int, actor: Actor, now: Now) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def make_invites(
 ) -> Response:
     """Make codes, each of which lets one user in."""
     try:
-        codes = membership.make_invites(db, actor, [name], count=count, label=label, now=now)
+        codes = membership.make_invites(db, actor, [name], count=count, label=label, now=now).codes
     except InvalidValue as error:
         return _page(request, db, actor, name, 400, problem=str(error))
     return _page(request, db, actor, name, codes=codes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Annotated, Any
@@ -16,9 +16,11 @@ from starlette.datastructures import FormData, UploadFile
 from kernelcup.app.boards.changes import BoardChanges
 from kernelcup.app.boards.deadlines import parse_opening
 from kernelcup.app.boards.upload import load_upload
+from kernelcup.app.operation import OPERATIONS, Parameter
 from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.leaderboards import MAY_BE_ABSENT, SettingsIn
+from kernelcup.http.api.operations import Provided
 from kernelcup_harness.protocol import HarnessKind
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -44,6 +46,42 @@ def text_of(fields: FormData, name: str) -> str:
     """Return a text of a form, empty where there is none."""
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
+
+
+def perform(call: Callable[..., Any], fields: FormData, given: Provided, **fixed: Any) -> Any:
+    """Run an operation with what a form says of its parameters; what is empty there has the default.
+
+    Args:
+        call: The operation.
+        fields: The form. A flag that means no has the name of its option.
+        given: What the server provides.
+        fixed: Values that the form does not decide, by the operation's parameters.
+
+    Raises:
+        InvalidValue: A parameter is missing, too long, or no moment.
+    """
+    operation, values = OPERATIONS[call], dict(fixed)
+    for parameter in operation.parameters:
+        if parameter.name not in fixed:
+            value = _value(parameter, fields, given["now"])
+            if value is not None:
+                values[parameter.name] = value
+            elif parameter.is_required:
+                raise InvalidValue(f"{parameter.key}: expected a value.")
+    return operation.run(given, values)
+
+
+def _value(parameter: Parameter, fields: FormData, now: datetime) -> Any:
+    """Return the value of a form's field, None where it is empty."""
+    rule = parameter.given
+    if rule.is_negated:
+        return not text_of(fields, rule.options[0].lstrip("-"))
+    text = text_of(fields, parameter.given.key or parameter.name)
+    if len(text) > rule.longest:
+        raise InvalidValue(f"{parameter.key}: {len(text)} characters; {rule.longest} are allowed.")
+    if parameter.kind is bool:
+        return bool(text)
+    return (text if rule.parse is None else rule.parse(text, now)) if text else None
 
 
 def list_of(fields: FormData, name: str) -> str:

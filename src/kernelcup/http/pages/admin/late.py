@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import boards, late_exceptions
-from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.admin.forms import Fields, perform, text_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
 MOST_SHOWN = 500
-Text = Annotated[str, Form(max_length=200)]
 
 
 @router.get("/{name}/late")
@@ -29,21 +27,22 @@ def show_late(name: str, request: Request, db: Db, actor: ActorDep, now: Now) ->
 
 @router.post("/{name}/late")
 def grant_late(
-    name: str, request: Request, db: Db, actor: ActorDep, now: Now, user: Text = "", until: Text = ""
+    name: str, request: Request, db: Db, actor: ActorDep, given: Provided, fields: Fields
 ) -> Response:
     """Let a user submit until a moment, or until another one than before."""
     boards.check_manages(db, actor, name)
     try:
-        late_exceptions.grant_late(db, actor, name, user.strip(), parse_deadline(until, now), now=now)
+        perform(late_exceptions.grant_late, fields, given, board=name)
     except (InvalidValue, NotFound) as error:
-        return _page(request, db, actor, now, name, problem=str(error), user=user, until=until)
+        said = {"user": text_of(fields, "user"), "until": text_of(fields, "until")}
+        return _page(request, db, actor, given["now"], name, problem=str(error), **said)
     return RedirectResponse(address("/admin/boards", name, "late"), 303)
 
 
 @router.post("/{name}/late/revoke")
-def revoke_late(name: str, db: Db, actor: ActorDep, now: Now, user: Text = "") -> Response:
-    """Take an exception back."""
-    late_exceptions.revoke_late(db, actor, name, user, now=now)
+def revoke_late(name: str, given: Provided, fields: Fields) -> Response:
+    """Revoke an exception."""
+    perform(late_exceptions.revoke_late, fields, given, board=name)
     return RedirectResponse(address("/admin/boards", name, "late"), 303)
 
 

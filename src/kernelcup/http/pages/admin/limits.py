@@ -1,24 +1,25 @@
-"""How much may be asked for in a time."""
+"""Submission limits per period."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import boards
 from kernelcup.app.rules import limits
 from kernelcup.app.rules.queries.limits import ModeGroup
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.api.operations import Provided
+from kernelcup.http.dependencies import ActorDep, Number, PlatformDep
 from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.admin.forms import Fields, perform, text_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
-Text = Annotated[str, Form(max_length=200)]
 BoardName = Annotated[str, Query(max_length=200)]
 
 
@@ -32,42 +33,22 @@ def list_limits(
 
 @router.post("/limits")
 def add_limit(
-    request: Request,
-    platform: PlatformDep,
-    actor: ActorDep,
-    now: Now,
-    text: Text = "",
-    leaderboard: Text = "",
-    user: Text = "",
-    device: Text = "",
-    launcher: Text = "",
-    mode_group: Text = "",
-    together: Text = "",
+    request: Request, platform: PlatformDep, actor: ActorDep, given: Provided, fields: Fields
 ) -> Response:
     """Add a limit; what is empty applies to all."""
+    leaderboard = text_of(fields, "leaderboard")
     try:
-        limits.add_limit(
-            platform.db,
-            actor,
-            text=text,
-            board=leaderboard or None,
-            user=user or None,
-            device=device or None,
-            launcher=launcher or None,
-            mode_group=mode_group or None,
-            per_user=not together,
-            now=now,
-        )
+        perform(limits.add_limit, fields, given)
     except (InvalidValue, NotFound) as error:
         return _page(request, platform, actor, leaderboard, str(error))
     return RedirectResponse(_back(leaderboard), 303)
 
 
 @router.post("/limits/{limit_id}/remove")
-def remove_limit(limit_id: Number, db: Db, actor: ActorDep, now: Now, leaderboard: Text = "") -> Response:
-    """Take a limit back."""
-    limits.remove_limit(db, actor, limit_id, now=now)
-    return RedirectResponse(_back(leaderboard), 303)
+def remove_limit(limit_id: Number, given: Provided, fields: Fields) -> Response:
+    """Remove a limit."""
+    perform(limits.remove_limit, fields, given, limit_id=limit_id)
+    return RedirectResponse(_back(text_of(fields, "leaderboard")), 303)
 
 
 def _back(leaderboard: str) -> str:

@@ -145,7 +145,7 @@ def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
 @router.post("/{name}/freeze")
 def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Freeze the ranking that others see, now."""
-    freezes.freeze(db, actor, name, now, now=now)
+    freezes.freeze(db, actor, name, now=now)
     return RedirectResponse(address("/admin/boards", name), 303)
 
 

@@ -1,0 +1,155 @@
+"""Operations: a use case is one typed function, and the route and the command that offer it follow from its signature.
+
+An operation takes ``db``, ``actor``, and if it needs them ``now`` and ``configured`` (the names of this machine's
+devices). A door provides these. What a person says are the parameters with a :class:`Given`: their types, bounds and
+defaults are checked at the door. Parameters without one are for other code.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PROVIDED = ("db", "actor", "now", "configured")
+"""Parameters that a door provides."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """How a person gives a parameter."""
+
+    help: str
+    metavar: str = ""
+    """The name of an argument on the command line."""
+    options: tuple[str, ...] = ()
+    """Spellings on the command line; without any it is an argument."""
+    key: str = ""
+    """The name in requests; empty for the parameter's own."""
+    longest: int = 200
+    """Most characters of a text."""
+    least: int | None = None
+    most: int | None = None
+    """Bounds of a number; of a list, its length."""
+    is_negated: bool = False
+    """Whether the flag on the command line means no."""
+    parse: Callable[[str, datetime], datetime] | None = None
+    """Reads a moment as people write it; takes the text and the time."""
+
+
+BOARD, BOARDS = "leaderboard", "leaderboards"
+"""Keys of parameters that name leaderboards."""
+
+Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
+User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """A parameter of an operation that a person gives."""
+
+    name: str
+    kind: Any
+    """Its type."""
+    given: Given
+    default: Any
+    """``inspect.Parameter.empty`` if it has to be given."""
+    in_path: str
+    """Its name in the path; empty if it is not there."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def key(self) -> str:
+        """Its name in requests."""
+        return self.in_path or self.given.key or self.name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """A use case and its addresses."""
+
+    call: Callable[..., Any]
+    method: str
+    path: str
+    command: str
+    """Words of its command; empty where the command is written by hand."""
+    status: int
+    subject: str
+    personal: bool
+    """Whether it is about the actor's own account, so that a local command acts as a user."""
+    parameters: tuple[Parameter, ...]
+    answer: Any
+    """Type of what it returns."""
+    provided: tuple[str, ...]
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a request has its parameters as JSON rather than in the query."""
+        return self.method in ("POST", "PUT", "PATCH") and any(not each.in_path for each in self.parameters)
+
+    @property
+    def summary(self) -> str:
+        """What it does, for people."""
+        return inspect.cleandoc(self.call.__doc__ or "").partition("\n\nArgs:")[0].partition("\n\nRaises:")[0]
+
+    def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+        """Call it with what the door provides and what a person gave, by the parameters' names."""
+        return self.call(**{name: provided[name] for name in self.provided}, **values)
+
+
+OPERATIONS: dict[Callable[..., Any], Operation] = {}
+"""All operations by their functions, in the order of their modules and lines."""
+
+
+def operation(
+    method: str, path: str, command: str = "", *, subject: str, status: int = 200, personal: bool = False
+) -> Callable[[F], F]:
+    """Offer a function at all doors.
+
+    Args:
+        method: Of the route.
+        path: Of the route below ``/api/v1``; ``{name}`` is the parameter ``board``, unless there is one of that name.
+        command: Words of the command; empty where it is written by hand.
+        subject: Under which the API's documentation lists the route.
+        status: Of a good answer.
+        personal: Whether it is about the actor's own account.
+    """
+
+    def offer(call: F) -> F:
+        hints = get_type_hints(call, include_extras=True)
+        signature = inspect.signature(call).parameters
+        OPERATIONS[call] = Operation(
+            call=call,
+            method=method,
+            path=path,
+            command=command,
+            status=status,
+            subject=subject,
+            personal=personal,
+            parameters=tuple(
+                _parameter(name, hints[name], each.default, path, names=tuple(signature))
+                for name, each in signature.items()
+                if get_origin(hints[name]) is Annotated
+            ),
+            answer=hints["return"],
+            provided=tuple(name for name in signature if name in PROVIDED),
+        )
+        return call
+
+    return offer
+
+
+def _parameter(name: str, hint: Any, default: Any, path: str, *, names: tuple[str, ...]) -> Parameter:
+    kind, given = get_args(hint)
+    in_path = name if f"{{{name}}}" in path else ""
+    if name == "board" and "{name}" in path and "name" not in names:
+        in_path = "name"
+    return Parameter(name=name, kind=kind, given=given, default=default, in_path=in_path)

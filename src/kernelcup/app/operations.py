@@ -1,0 +1,17 @@
+"""All operations, in the order in which doors list them."""
+
+from __future__ import annotations
+
+from kernelcup.app.boards import class_list, late_exceptions, membership
+from kernelcup.app.operation import OPERATIONS, Operation
+from kernelcup.app.results import freezes
+from kernelcup.app.rules import limits, pauses
+
+MODULES = (limits, pauses, late_exceptions, membership, class_list, freezes)
+"""The modules that have operations."""
+
+
+def every() -> list[Operation]:
+    """Return all operations."""
+    names = [module.__name__ for module in MODULES]
+    return sorted(OPERATIONS.values(), key=lambda operation: names.index(operation.call.__module__))

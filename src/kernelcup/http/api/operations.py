@@ -1,0 +1,122 @@
+"""The routes of all operations, made from their signatures."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from fastapi import APIRouter, Body, Depends, Path, Query
+from pydantic import Field, create_model
+
+from kernelcup.app.operation import Operation, Parameter
+from kernelcup.domain import LARGEST_ID, Leaderboard
+from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.route import ApiRoute
+
+SHOWN: Mapping[Any, Any] = {Leaderboard: LeaderboardOut}
+"""Schemas of answers that show less than the operation returns."""
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def router_of(operations: list[Operation]) -> APIRouter:
+    """Return a router with a route for each of these operations, in this order."""
+    router = APIRouter(route_class=ApiRoute)
+    for operation in operations:
+        router.add_api_route(
+            operation.path,
+            _route(operation),
+            methods=[operation.method],
+            status_code=operation.status,
+            response_model=Done
+            if operation.answer is NoneType
+            else SHOWN.get(operation.answer, operation.answer),
+            tags=[operation.subject],
+            name=operation.call.__name__,
+            description=operation.summary,
+        )
+    return router
+
+
+def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep) -> Mapping[str, Any]:
+    """Return what the server provides to operations."""
+    configured = [device.name for device in platform.config.devices]
+    return {"db": db, "actor": actor, "now": now, "configured": configured}
+
+
+Provided = Annotated[Mapping[str, Any], Depends(provided)]
+
+
+def _route(operation: Operation) -> Any:
+    """Return the function of a route, with the parameters that FastAPI reads."""
+    names = {parameter.key: parameter.name for parameter in operation.parameters}
+
+    def route(**values: Any) -> Any:
+        given = values.pop("provided")
+        body = values.pop("body", None)
+        said = (
+            values
+            if body is None
+            else values | {name: getattr(body, name) for name in type(body).model_fields}
+        )
+        answer = operation.run(given, {names[key]: value for key, value in said.items()})
+        if operation.answer is NoneType:
+            return Done()
+        schema = SHOWN.get(operation.answer)
+        return answer if schema is None else schema.of(answer)
+
+    outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
+    signature = [_in_address(parameter) for parameter in outside]
+    if operation.has_body:
+        inside = [each for each in operation.parameters if not each.in_path]
+        fields: dict[str, Any] = {each.key: (_bounded(each), _field(each)) for each in inside}
+        model = create_model(
+            f"{operation.call.__name__.title().replace('_', '')}In",
+            __base__=Form,
+            **fields,
+        )
+        signature.append(inspect.Parameter("body", KEYWORD, annotation=Annotated[model, Body()]))
+    signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
+    route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    return route
+
+
+def _in_address(parameter: Parameter) -> inspect.Parameter:
+    """Return a parameter of the path or the query."""
+    place = Path() if parameter.in_path else Query(description=parameter.given.help)
+    annotation: Any = Annotated[_bounded(parameter), place]
+    default = inspect.Parameter.empty if parameter.in_path else parameter.default
+    return inspect.Parameter(parameter.key, KEYWORD, default=default, annotation=annotation)
+
+
+def _field(parameter: Parameter) -> Any:
+    default = ... if parameter.is_required else parameter.default
+    return Field(default=default, description=parameter.given.help)
+
+
+def _bounded(parameter: Parameter) -> Any:
+    """Return a parameter's type with its bounds."""
+    least, most, longest = parameter.given.least, parameter.given.most, parameter.given.longest
+    kind, is_optional = without_none(parameter.kind)
+    if kind is datetime:
+        kind = Moment
+    elif kind is int:
+        kind = Annotated[int, Field(ge=0 if least is None else least, le=most or LARGEST_ID)]
+    elif kind is str:
+        shortest = 0 if parameter.default == "" or parameter.in_path else 1
+        kind = Annotated[str, Field(min_length=shortest, max_length=longest)]
+    elif get_origin(kind) is list:
+        entry = Annotated[str, Field(min_length=1, max_length=longest)]
+        kind = Annotated[list[entry], Field(min_length=least or 0, max_length=most)]
+    return kind | None if is_optional else kind
+
+
+def without_none(kind: Any) -> tuple[Any, bool]:
+    """Return a type without None, and whether None was in it."""
+    if get_origin(kind) not in (UnionType, Union) or NoneType not in get_args(kind):
+        return kind, False
+    (rest,) = (part for part in get_args(kind) if part is not NoneType)
+    return rest, True

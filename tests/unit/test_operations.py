@@ -1,0 +1,217 @@
+"""Every door of an operation takes all that a person may say, and hands it on."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.datastructures import FormData
+from typer.testing import CliRunner
+
+from kernelcup.app.operation import BOARD, OPERATIONS, Board, Given, Operation, User, operation
+from kernelcup.app.operations import every
+from kernelcup.cli import operations as commands
+from kernelcup.cli.backend import opening
+from kernelcup.errors import InvalidValue
+from kernelcup.http.api import operations as routes
+from kernelcup.http.pages.admin.forms import perform
+
+SOURCE = Path(__file__).parents[2] / "src/kernelcup"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FIXED = {
+    # The existing client pauses the service with words of ours, and has no labels.
+    ("http/popcorn/administration.py", "pause"): {"key"},
+    ("http/popcorn/administration.py", "add_limit"): {"user", "device", "launcher", "per_user"},
+    ("http/popcorn/invites.py", "make_invites"): {"label"},
+    ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
+    ("http/pages/admin/devices.py", "unpause"): {"key"},
+    ("http/popcorn/administration.py", "unpause"): {"key"},
+    ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now
+}
+"""Arguments that a door leaves out on purpose."""
+
+
+@pytest.fixture
+def sample(monkeypatch: pytest.MonkeyPatch) -> tuple[Operation, list[dict[str, Any]]]:
+    """Return an operation with a parameter of each kind, and the calls of it."""
+    calls: list[dict[str, Any]] = []
+
+    @operation("POST", "/leaderboards/{name}/samples/{user}", "sample add", subject="samples", status=201)
+    def add_sample(
+        db: object,
+        actor: object,
+        board: Board,
+        user: User,
+        text: Annotated[str, Given(options=("--text",), help="A text.", longest=5)],
+        other: Annotated[str | None, Given(options=("--other",), key=BOARD, help="Another one.")] = None,
+        count: Annotated[int, Given(options=("--count",), least=1, most=9, help="How many.")] = 1,
+        shared: Annotated[bool, Given(options=("--own",), is_negated=True, help="Whose.")] = True,
+        until: Annotated[
+            datetime | None,
+            Given(options=("--until",), parse=lambda _, now: now + timedelta(days=1), help="Until when."),
+        ] = None,
+        hidden: int = 0,
+        *,
+        now: datetime,
+    ) -> list[str]:
+        """Add a sample."""
+        calls.append(dict(locals()))
+        return [f"{board} {user} {text} {count} {hidden}"]
+
+    made = OPERATIONS.pop(add_sample)
+    monkeypatch.setitem(OPERATIONS, add_sample, made)
+    return made, calls
+
+
+WANTED = {"board": "double", "user": "ada", "text": "much", "other": "single", "count": 3, "shared": False}
+
+
+def test_a_route_hands_on_all_that_is_said(sample: tuple[Operation, list[dict[str, Any]]]) -> None:
+    made, calls = sample
+    app = FastAPI()
+    for route in routes.router_of([made]).routes:
+        # Who asks, and how much room there is, is the platform's matter.
+        app.add_api_route(route.path, route.endpoint, methods=["POST"], status_code=201)  # type: ignore[attr-defined]
+    app.dependency_overrides[routes.provided] = lambda: {"db": None, "actor": None, "now": NOW}
+    body = {"text": "much", "leaderboard": "single", "count": 3, "shared": False, "until": NOW.isoformat()}
+    with TestClient(app) as client:
+        answer = client.post("/leaderboards/double/samples/ada", json=body)
+        assert (answer.status_code, answer.json()) == (201, ["double ada much 3 0"])
+        for wrong in ({"text": "too long"}, {"count": 0}, {"count": 10}, {"hidden": 2}, {"until": "soon"}):
+            assert client.post("/leaderboards/double/samples/ada", json=body | wrong).status_code == 422, (
+                wrong
+            )
+        assert client.post("/leaderboards/double/samples/ada", json={}).status_code == 422
+    (call,) = calls
+    assert {name: call[name] for name in WANTED} == WANTED
+    assert call["until"] == NOW
+
+
+class Here:
+    """A place where commands work: it knows leaderboards in other spellings."""
+
+    option = ""
+
+    def board(self, name: str) -> Any:
+        """Return a leaderboard of that name."""
+        return type("Board", (), {"name": name.lower()})
+
+    def call(self, call: Callable[..., Any], *, as_user: str | None = None, **values: Any) -> Any:
+        """Run an operation."""
+        assert as_user is None
+        return OPERATIONS[call].run({"db": None, "actor": None, "now": NOW}, values)
+
+
+def test_a_command_hands_on_all_that_is_said(
+    sample: tuple[Operation, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, calls = sample
+    monkeypatch.setattr(commands, "every", lambda: [made])
+
+    class Opened:
+        def __enter__(self) -> Here:
+            return Here()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(opening, "open_backend", lambda *_: Opened())
+    root = typer.Typer()
+    root.callback()(lambda: None)
+    group = typer.Typer()
+    root.add_typer(group, name="sample")
+    assert commands.add_commands(group, "sample", {}) == {}
+    said = "sample add DOUBLE ada --text much --other Single --count 3 --own --until soon".split()
+    done = CliRunner().invoke(root, [*said, "--json"])
+    assert (done.exit_code, done.output) == (0, '{"items": [{"value": "double ada much 3 0"}]}\n')
+    assert CliRunner().invoke(root, said).output == "double ada much 3 0\n"
+    assert CliRunner().invoke(root, [*said, "--count", "10"]).exit_code == 2
+    assert {name: calls[0][name] for name in WANTED} == WANTED
+    assert calls[0]["until"] > NOW
+
+
+def test_a_form_hands_on_all_that_is_said(sample: tuple[Operation, list[dict[str, Any]]]) -> None:
+    made, calls = sample
+    given = {"db": None, "actor": None, "now": NOW}
+    fields = FormData(
+        {"user": "ada", "text": " much ", "leaderboard": "single", "own": "on", "until": "soon"}
+    )
+    perform(made.call, fields, given, board="double", count=3)
+    assert {name: calls[0][name] for name in WANTED} == WANTED
+    assert calls[0]["until"] == NOW + timedelta(days=1)
+    with pytest.raises(InvalidValue, match="text: expected a value"):
+        perform(made.call, FormData({"user": "ada"}), given, board="double")
+    with pytest.raises(InvalidValue, match="text: 8 characters; 5 are allowed"):
+        perform(made.call, FormData({"user": "ada", "text": "too long"}), given, board="double")
+
+
+def test_each_operation_is_in_the_list_of_its_door() -> None:
+    """The routes and commands are made of this list, with every parameter of each."""
+    assert {made.call for made in every()} == set(OPERATIONS)
+    for made in every():
+        named = {
+            name for name, hint in inspect.get_annotations(made.call, eval_str=True).items() if is_given(hint)
+        }
+        assert {parameter.name for parameter in made.parameters} == named
+
+
+def is_given(hint: Any) -> bool:
+    return any(isinstance(note, Given) for note in getattr(hint, "__metadata__", ()))
+
+
+def left_out(source: str) -> dict[str, set[str]]:
+    """Return what calls of operations in a module leave out, by the operation's name."""
+    tree = ast.parse(source)
+    modules = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    known = {f"{made.call.__module__}.{made.call.__name__}": made for made in every()}
+    missing: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        target, given = node.func, node.args
+        if isinstance(target, ast.Attribute) and target.attr == "call" and node.args:
+            target, given = node.args[0], []  # backend.call(module.operation, name=value)
+        names = [modules.get(part, part) for part in ast.unparse(target).split(".")]
+        made = known.get(".".join(names))
+        if made is None or any(keyword.arg is None for keyword in node.keywords):
+            continue
+        passed = {*list(inspect.signature(made.call).parameters)[: len(given)]}
+        passed |= {keyword.arg for keyword in node.keywords if keyword.arg}
+        lacks = {parameter.name for parameter in made.parameters} - passed
+        if lacks:
+            missing.setdefault(made.call.__name__, set()).update(lacks)
+    return missing
+
+
+def test_doors_written_by_hand_leave_no_argument_out() -> None:
+    doors = [path for room in ("http", "cli") for path in (SOURCE / room).rglob("*.py")]
+    found = {
+        (str(path.relative_to(SOURCE)), name): lacks
+        for path in doors
+        for name, lacks in left_out(path.read_text(encoding="utf-8")).items()
+    }
+    assert found == FIXED
+
+
+@pytest.mark.parametrize(
+    "door",
+    ["limits.add_limit(db, actor, {})", "backend.call(limits.add_limit, {})"],
+    ids=["direct", "by name"],
+)
+def test_a_forgotten_argument_is_found(door: str) -> None:
+    said = "text=text, board=None, user=None, device=None, mode_group=None, per_user=True"
+    source = f"from kernelcup.app.rules import limits\n{door.format(said)}"
+    assert left_out(source) == {"add_limit": {"launcher"}}
