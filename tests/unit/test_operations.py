@@ -34,6 +34,7 @@ FIXED = {
     ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
     ("http/pages/admin/devices.py", "unpause"): {"key"},
     ("http/popcorn/administration.py", "unpause"): {"key"},
+    ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own
     ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now
 }
 """Arguments that a door leaves out on purpose."""

@@ -37,14 +37,15 @@ class Given:
     """Bounds of a number; of a list, its length."""
     is_negated: bool = False
     """Whether the flag on the command line means no."""
-    parse: Callable[[str, datetime], datetime] | None = None
-    """Reads a moment as people write it; takes the text and the time."""
+    parse: Callable[[str, datetime], Any] | None = None
+    """Reads a value as people write it; takes the text and the time."""
 
 
 BOARD, BOARDS = "leaderboard", "leaderboards"
 """Keys of parameters that name leaderboards."""
 
 Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
+Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
 
 
@@ -89,6 +90,8 @@ class Operation:
     answer: Any
     """Type of what it returns."""
     provided: tuple[str, ...]
+    is_paged: bool
+    """Whether it returns a part of a list, at most ``limit`` entries with an ``id``."""
 
     @property
     def has_body(self) -> bool:
@@ -110,7 +113,14 @@ OPERATIONS: dict[Callable[..., Any], Operation] = {}
 
 
 def operation(
-    method: str, path: str, command: str = "", *, subject: str, status: int = 200, personal: bool = False
+    method: str,
+    path: str,
+    command: str = "",
+    *,
+    subject: str,
+    status: int = 200,
+    personal: bool = False,
+    is_paged: bool = False,
 ) -> Callable[[F], F]:
     """Offer a function at all doors.
 
@@ -121,6 +131,7 @@ def operation(
         subject: Under which the API's documentation lists the route.
         status: Of a good answer.
         personal: Whether it is about the actor's own account.
+        is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which.
     """
 
     def offer(call: F) -> F:
@@ -134,6 +145,7 @@ def operation(
             status=status,
             subject=subject,
             personal=personal,
+            is_paged=is_paged,
             parameters=tuple(
                 _parameter(name, hints[name], each.default, path, names=tuple(signature))
                 for name, each in signature.items()

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from kernelcup.app.boards import class_list, late_exceptions, membership
 from kernelcup.app.operation import OPERATIONS, Operation
+from kernelcup.app.people import accounts, audit_log, login_links, tokens
 from kernelcup.app.results import freezes
 from kernelcup.app.rules import limits, pauses
 
-MODULES = (limits, pauses, late_exceptions, membership, class_list, freezes)
+MODULES = (
+    tokens,
+    accounts,
+    login_links,
+    audit_log,
+    limits,
+    pauses,
+    late_exceptions,
+    membership,
+    class_list,
+    freezes,
+)
 """The modules that have operations."""
 
 

@@ -52,9 +52,9 @@ class AdminGroup(LazyGroup):
     @staticmethod
     def load() -> dict[str, Any]:
         """Import the commands."""
-        from kernelcup.cli.admin.tree import admin
+        from kernelcup.cli.admin.tree import commands
 
-        return dict(typer.main.get_group(admin).commands)
+        return commands()
 
 
 board.app.command("update")(board_update.update)

@@ -24,6 +24,7 @@ from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import KernelCupError
 
+MOST_LISTED = 1000
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
@@ -144,7 +145,9 @@ def _option(parameter: Parameter) -> inspect.Parameter:
     given, kind = parameter.given, parameter.kind
     bounds: dict[str, Any] = {}
     if kind is int:
-        bounds = {"min": given.least, "max": 2**63 - 1 if given.most is None else given.most}
+        # A list is fetched page by page.
+        most = MOST_LISTED if parameter.key == "limit" else given.most or 2**63 - 1
+        bounds = {"min": given.least, "max": most}
     default = not parameter.default if given.is_negated else parameter.default
     if given.parse is not None:
         kind = str if parameter.is_required else str | None

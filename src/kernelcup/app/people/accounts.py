@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
+from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log, identities, users
 from kernelcup.app.people.queries.identities import Identity
 from kernelcup.app.people.queries.users import User
@@ -39,12 +40,26 @@ __all__ = [
 ]
 
 LONGEST_REASON = 500
+ROLES = "participant, creator or admin"
 _PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SUBJECT = re.compile(r"[!-~]{1,128}")
 
 
-def get_user(db: Database, actor: Actor, name: str) -> User:
-    """Return a user with their identities: the actor's own account, or any account for admins.
+Name = Annotated[str, Given(metavar="USER", help="Name of the user.", longest=100)]
+Unused = Annotated[str, Given(metavar="USER", help="Name of the user.", longest=LONGEST_NAME)]
+
+
+def parse_role(text: str, _now: datetime | None = None) -> Role:
+    """Return the role with that name. Raise ``InvalidValue``."""
+    try:
+        return Role(text.lower())
+    except ValueError:
+        raise InvalidValue(f"Role {text}: expected {ROLES}") from None
+
+
+@operation("GET", "/users/{name}", subject="users")
+def get_user(db: Database, actor: Actor, name: Name) -> User:
+    """Show a user: yourself; admins can show anyone.
 
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
@@ -62,17 +77,35 @@ def get_user(db: Database, actor: Actor, name: str) -> User:
     return user
 
 
+@operation("GET", "/users", "admin user list", subject="users", is_paged=True)
 def list_users(
-    db: Database, actor: Actor, *, after_id: int | None = None, limit: int = 50, query: str | None = None
+    db: Database,
+    actor: Actor,
+    *,
+    query: Annotated[
+        str | None, Given(options=("--query",), help="Only names that contain this text.", longest=64)
+    ] = None,
+    after_id: Annotated[
+        int | None, Given(options=("--after",), key="after", help="Only users with an id above this one.")
+    ] = None,
+    limit: Limit = 50,
 ) -> list[User]:
-    """Return users by number, or only those whose names contain ``query``. For admins only."""
+    """List users by number. For admins."""
     _require_admin(actor)
     with db.read() as session:
         return users.page(session, after_id=after_id, limit=limit, query=query)
 
 
-def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetime) -> User:
-    """Create a user without any identity yet.
+@operation("POST", "/users", "admin user add", subject="users", status=201)
+def make_user(
+    db: Database,
+    actor: Actor,
+    name: Unused,
+    *,
+    role: Annotated[Role, Given(options=("--role",), parse=parse_role, help=f"{ROLES}.")] = Role.PARTICIPANT,
+    now: datetime,
+) -> User:
+    """Create a user who signs in with links and tokens. For admins.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin.
@@ -94,8 +127,18 @@ def set_role(db: Database, actor: Actor, name: str, role: Role, *, now: datetime
     return change(db, actor, name, role=role, now=now)
 
 
-def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) -> User:
-    """Restrict a user to reading, whichever identity they sign in with. For admins only.
+@operation("POST", "/users/{name}/ban", "admin user ban", subject="users")
+def ban(
+    db: Database,
+    actor: Actor,
+    name: Name,
+    *,
+    reason: Annotated[
+        str, Given(options=("--reason",), help="Reason, shown to the user.", longest=LONGEST_REASON)
+    ],
+    now: datetime,
+) -> User:
+    """Ban a user: the user can still read, and nothing else, whichever identity they sign in with. For admins.
 
     Raises:
         InvalidValue: The reason is missing or too long.
@@ -108,8 +151,9 @@ def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) ->
     return _set_ban(db, actor, name, at=now, reason=text, action="user.ban", now=now)
 
 
-def unban(db: Database, actor: Actor, name: str, *, now: datetime) -> User:
-    """Lift a ban. For admins only."""
+@operation("DELETE", "/users/{name}/ban", "admin user unban", subject="users")
+def unban(db: Database, actor: Actor, name: Name, *, now: datetime) -> User:
+    """Lift a ban. For admins."""
     _require_admin(actor)
     return _set_ban(db, actor, name, at=None, reason="", action="user.unban", now=now)
 

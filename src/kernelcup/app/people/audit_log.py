@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kernelcup.app import access
+from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.people.queries.audit_log import AuditEntry, record
 from kernelcup.domain import Actor, Role, Scope
@@ -11,16 +14,31 @@ from kernelcup.engine.database import Database
 __all__ = ["AuditEntry", "entries", "record"]
 
 
+@operation("GET", "/audit", "admin audit", subject="administration", is_paged=True)
 def entries(
     db: Database,
     actor: Actor,
     *,
-    target: str | None = None,
-    action: str | None = None,
-    before_id: int | None = None,
-    limit: int = 50,
+    target: Annotated[
+        str | None,
+        Given(
+            options=("--target",),
+            help="Only entries about this target: board:NAME, user:NAME, submission:ID.",
+        ),
+    ] = None,
+    action: Annotated[
+        str | None,
+        Given(options=("--action",), help="Only this action, for example user.ban.", longest=100),
+    ] = None,
+    before_id: Annotated[
+        int | None,
+        Given(options=("--before",), key="after", help="Only entries with an id below this one."),
+    ] = None,
+    limit: Limit = 50,
 ) -> list[AuditEntry]:
-    """Return log entries, newest first: all of them for admins, those about their own boards for creators.
+    """Show the audit log: who used which right, newest first.
+
+    Admins see everything, creators what is about their leaderboards.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not see the log.

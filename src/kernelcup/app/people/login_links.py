@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Annotated
 from urllib.parse import quote
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import accounts, secret_values
 from kernelcup.app.people.queries import audit_log, one_time_codes, users
 from kernelcup.app.people.queries.one_time_codes import OpenSignIn
@@ -120,15 +122,27 @@ def make_own_link(db: Database, actor: Actor, *, now: datetime) -> LoginLink:
         return _link(session, actor, user, now, STAFF_LASTS)
 
 
+@operation("GET", "/sign-in-links", "admin user links", subject="users")
 def open_links(db: Database, actor: Actor, *, now: datetime) -> list[OpenSignIn]:
-    """Return the links that can still be used, without their secrets. For admins only."""
+    """List the sign-in links that can still be used, without their secrets. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.read() as session:
         return one_time_codes.open_sign_ins(session, now=now)
 
 
-def revoke_links(db: Database, actor: Actor, name: str, *, now: datetime) -> None:
-    """Make the open links of a user useless. For admins only. Raise ``NotFound`` if there is none."""
+@operation("DELETE", "/sign-in-links/{name}", "admin user revoke-link", subject="users")
+def revoke_links(
+    db: Database,
+    actor: Actor,
+    name: Annotated[str, Given(metavar="USER", help="Name of the user.", longest=100)],
+    *,
+    now: datetime,
+) -> None:
+    """Make a user's open sign-in links useless. For admins.
+
+    Raises:
+        NotFound: There is none.
+    """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write() as session:
         user = users.find(session, name)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.accounts import sign_in
 from kernelcup.app.people.queries import audit_log, identities, tokens, users
@@ -108,8 +110,17 @@ def create_token(
         return token, plain
 
 
-def list_tokens(db: Database, actor: Actor, *, now: datetime, for_user: str | None = None) -> list[Token]:
-    """Return a user's valid tokens, newest first: the actor's own, or any user's for admins.
+@operation("GET", "/tokens", subject="account")
+def list_tokens(
+    db: Database,
+    actor: Actor,
+    *,
+    now: datetime,
+    for_user: Annotated[
+        str | None, Given(key="user", help="The tokens' user; for admins.", longest=100)
+    ] = None,
+) -> list[Token]:
+    """List the usable tokens, at most a few hundred: your own; admins can list anyone's.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not see them.
@@ -121,8 +132,14 @@ def list_tokens(db: Database, actor: Actor, *, now: datetime, for_user: str | No
         return tokens.live(session, user.id, now=now)
 
 
-def revoke_token(db: Database, actor: Actor, token_id: int, now: datetime) -> None:
-    """Revoke a token: one of the actor's own, or any user's for admins.
+@operation("DELETE", "/tokens/{token_id}", "admin token revoke", subject="account")
+def revoke_token(
+    db: Database,
+    actor: Actor,
+    token_id: Annotated[int, Given(metavar="ID", least=1, help="Number of the token.")],
+    now: datetime,
+) -> None:
+    """Revoke a token: your own; admins can revoke anyone's.
 
     Raises:
         SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.

@@ -14,10 +14,10 @@ from kernelcup.cli import wiring
 from kernelcup.cli.admin.members import read_list
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.options import JsonOption, UserArgument
+from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import path_of, reader
+from kernelcup.client.requests import reader
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue
 
@@ -79,38 +79,6 @@ def link(
     if named is not None:  # after the links are printed: nothing can print them again
         known = text if file is not None and not names else "\n".join(each.user for each in made)
         backend.call(class_list.import_members, board=named, csv_text=membership.class_of(known))
-
-
-@with_backend
-def list_links(backend: Backend, as_json: JsonOption = False) -> None:
-    """List the sign-in links that can still be used, without their secrets."""
-    from kernelcup.app.people import login_links
-    from kernelcup.app.people.login_links import OpenSignIn
-
-    found = backend.ask(
-        lambda db: login_links.open_links(db, OPERATOR, now=_now()),
-        lambda api: api.ask(reader(list[OpenSignIn]), "GET", "/sign-in-links"),
-    )
-    if as_json:
-        told = [json_object(each, "user", "created_at", "expires_at") for each in found]
-        typer.echo(json.dumps({"links": told}))
-        return
-    if not found:
-        typer.echo(f"No sign-in link is open. Next: kernelcup admin user link USER{backend.option}")
-    for each in found:
-        typer.echo(plain(f"{each.user}  until {each.expires_at:%Y-%m-%d %H:%M} UTC"))
-
-
-@with_backend
-def revoke_link(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
-    """Make a user's open sign-in links useless."""
-    from kernelcup.app.people import login_links
-
-    backend.ask(
-        lambda db: login_links.revoke_links(db, OPERATOR, name, now=_now()),
-        lambda api: api.tell("DELETE", path_of("sign-in-links", name)),
-    )
-    typer.echo(json.dumps({"revoked": name}) if as_json else plain(f"the link of {name} is revoked"))
 
 
 def _make(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from kernelcup.cli.admin import (
@@ -18,32 +20,56 @@ from kernelcup.cli.admin import (
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.operations import add_commands
 
-__all__ = ["admin", "limits"]
+__all__ = ["commands", "limits"]
 
-admin = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-admin.command("device-up")(devices.device_up)
-admin.command("stats")(stats.stats)
-users.user.command("link")(sign_in_links.link)
-users.user.command("links")(sign_in_links.list_links)
-users.user.command("revoke-link")(sign_in_links.revoke_link)
-admin.add_typer(users.user, name="user", cls=HelpGroup)
-admin.add_typer(users.token, name="token", cls=HelpGroup)
-admin.command("audit")(users.audit)
-admin.command("pause")(pause.pause)
-admin.command("start")(pause.start)
-admin.command("pauses")(pause.list_pauses)
-groups = add_commands(
-    admin,
-    "admin",
-    {
-        "limit": "Limits on submissions in a period of time.",
-        "late": "Users who may submit after the deadline.",
-        "invite": "Invite codes for closed leaderboards.",
-        "members": "Members of closed leaderboards.",
-    },
-)
-groups["members"].command("import")(members.import_members)
-admin.add_typer(machines.app, name="machines", cls=HelpGroup)
-admin.command("rejudge")(reviews.rejudge)
-admin.add_typer(reviews.reviews, name="reviews", cls=HelpGroup)
-admin.command("quarantine")(reviews.quarantine)
+GROUPS = {
+    "user": "Create, list and change users.",
+    "token": "Create, list and revoke tokens.",
+    "limit": "Limits on submissions in a period of time.",
+    "late": "Users who may submit after the deadline.",
+    "invite": "Invite codes for closed leaderboards.",
+    "members": "Members of closed leaderboards.",
+}
+ORDER = {
+    "": (
+        "device-up",
+        "stats",
+        "audit",
+        "pause",
+        "start",
+        "pauses",
+        "freeze",
+        "unveil",
+        "rejudge",
+        "quarantine",
+    ),
+    "user": ("list", "add", "role", "ban", "unban", "link", "links", "revoke-link"),
+    "token": ("create", "list", "revoke"),
+}
+"""The first commands of a group in its help; all others follow."""
+
+
+def commands() -> dict[str, Any]:
+    """Return all commands by name."""
+    admin = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    groups = add_commands(admin, "admin", GROUPS)
+    admin.command("device-up")(devices.device_up)
+    admin.command("stats")(stats.stats)
+    admin.command("pause")(pause.pause)
+    admin.command("start")(pause.start)
+    admin.command("pauses")(pause.list_pauses)
+    admin.command("rejudge")(reviews.rejudge)
+    admin.command("quarantine")(reviews.quarantine)
+    admin.add_typer(machines.app, name="machines", cls=HelpGroup)
+    admin.add_typer(reviews.reviews, name="reviews", cls=HelpGroup)
+    groups["members"].command("import")(members.import_members)
+    groups["user"].command("role")(users.change_role)
+    groups["user"].command("link")(sign_in_links.link)
+    groups["token"].command("create")(users.create_token)
+    groups["token"].command("list")(users.list_tokens)
+    root: Any = typer.main.get_group(admin)
+    for name, first in ORDER.items():
+        group = root.commands[name] if name else root
+        group.commands = {each: group.commands[each] for each in (*first, *group.commands)}
+    found: dict[str, Any] = root.commands
+    return found

@@ -3,61 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.app.people import accounts, audit_log, login_links, tokens
+from kernelcup.app.people.accounts import User
+from kernelcup.app.people.audit_log import AuditEntry
+from kernelcup.app.people.tokens import Token
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.options import JsonOption, LimitOption, UserArgument
+from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.options import JsonOption, UserArgument
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import given, path_of, reader
+from kernelcup.client.requests import path_of, reader
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.app.people.accounts import User
-    from kernelcup.app.people.audit_log import AuditEntry
-    from kernelcup.app.people.tokens import Token
     from kernelcup.client.api import Api
     from kernelcup.engine.database import Database
-
-user = typer.Typer(help="Create, list and change users.", no_args_is_help=True)
-token = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
-
-RoleText = "participant, creator or admin"
-
-
-@user.command("list")
-@with_backend
-def list_users(
-    backend: Backend,
-    query: Annotated[str | None, typer.Option("--query", help="Only names that contain this text.")] = None,
-    after: Annotated[
-        int | None, typer.Option("--after", help="Only users with an id above this one.")
-    ] = None,
-    limit: LimitOption = 50,
-    as_json: JsonOption = False,
-) -> None:
-    """List users."""
-    from kernelcup.app.people import accounts
-
-    found = backend.ask(
-        lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
-        lambda api: api.pages(
-            reader(accounts.User),
-            "/users",
-            given(query=query),
-            limit=limit,
-            after=after,
-        ),
-    )
-    if as_json:
-        typer.echo(json.dumps({"users": [user_object(each) for each in found]}))
-        return
-    show_users(found)
 
 
 def show_users(found: Sequence[User]) -> None:
@@ -76,84 +44,24 @@ def logins(each: User) -> str:
     return ", ".join(f"{known.provider}: {known.login}" for known in each.identities)
 
 
-@user.command("add")
-@with_backend
-def add(
-    backend: Backend,
-    name: UserArgument,
-    role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
-    as_json: JsonOption = False,
-) -> None:
-    """Create a user who signs in with links and tokens."""
-    from kernelcup.app.people import accounts
-
-    wanted = read_role(role)
-    made = backend.ask(
-        lambda db: accounts.make_user(db, OPERATOR, name, role=wanted, now=_now()),
-        lambda api: api.ask(
-            reader(accounts.User), "POST", "/users", json={"name": name, "role": wanted.value}
-        ),
-    )
-    _tell(made, as_json=as_json)
-    if not as_json:
-        typer.echo(f"Next: kernelcup admin user link {made.name}{backend.option}")
-
-
-@user.command("role")
 @with_backend
 def change_role(
     backend: Backend,
     name: UserArgument,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help=RoleText + ".")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help=f"{accounts.ROLES}.")],
     as_json: JsonOption = False,
 ) -> None:
     """Change a user's role. Tokens lose at once the scopes that the new role does not allow."""
-    from kernelcup.app.people import accounts
-
-    wanted = read_role(role)
+    wanted = accounts.parse_role(role)
     changed = backend.ask(
         lambda db: accounts.set_role(db, OPERATOR, name, wanted, now=_now()),
         lambda api: api.ask(
             reader(accounts.User), "PATCH", path_of("users", name), json={"role": wanted.value}
         ),
     )
-    _tell(changed, as_json=as_json)
+    typer.echo(json.dumps(user_object(changed)) if as_json else describe_user(changed))
 
 
-@user.command("ban")
-@with_backend
-def ban(
-    backend: Backend,
-    name: UserArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the user.")],
-    as_json: JsonOption = False,
-) -> None:
-    """Ban a user: the user can still read, and nothing else."""
-    from kernelcup.app.people import accounts
-
-    banned = backend.ask(
-        lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
-        lambda api: api.ask(
-            reader(accounts.User), "POST", path_of("users", name, "ban"), json={"reason": reason}
-        ),
-    )
-    _tell(banned, as_json=as_json)
-
-
-@user.command("unban")
-@with_backend
-def unban(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
-    """Lift a ban."""
-    from kernelcup.app.people import accounts
-
-    freed = backend.ask(
-        lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
-        lambda api: api.ask(reader(accounts.User), "DELETE", path_of("users", name, "ban")),
-    )
-    _tell(freed, as_json=as_json)
-
-
-@token.command("create")
 @with_backend
 def create_token(
     backend: Backend,
@@ -184,89 +92,15 @@ def create_token(
     typer.echo(secret)
 
 
-@token.command("list")
 @with_backend
 def list_tokens(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """List a user's usable tokens, including browser sessions."""
-    from kernelcup.app.people import tokens
-
-    found = backend.ask(
-        lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
-        lambda api: api.ask(
-            lambda body: [token_of(each) for each in body], "GET", "/tokens", params={"user": name}
-        ),
-    )
+    found = backend.call(tokens.list_tokens, for_user=name)
     if as_json:
         typer.echo(json.dumps({"tokens": [token_object(each) for each in found]}))
         return
     for each in found:
         typer.echo(describe_token(each))
-
-
-@token.command("revoke")
-@with_backend
-def revoke_token(
-    backend: Backend,
-    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the token.")],
-    as_json: JsonOption = False,
-) -> None:
-    """Revoke a token."""
-    from kernelcup.app.people import tokens
-
-    backend.ask(
-        lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
-        lambda api: api.tell("DELETE", path_of("tokens", token_id)),
-    )
-    typer.echo(json.dumps({"revoked": token_id}) if as_json else f"token {token_id} is revoked")
-
-
-@with_backend
-def audit(
-    backend: Backend,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", help="Only entries about this target: board:NAME, user:NAME, submission:ID."
-        ),
-    ] = None,
-    action: Annotated[
-        str | None, typer.Option("--action", help="Only this action, for example user.ban.")
-    ] = None,
-    before: Annotated[
-        int | None, typer.Option("--before", help="Only entries with an id below this one.")
-    ] = None,
-    limit: LimitOption = 50,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the audit log: who used which right, newest first."""
-    from kernelcup.app.people.audit_log import AuditEntry, entries
-
-    found = backend.ask(
-        lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
-        lambda api: api.pages(
-            reader(AuditEntry),
-            "/audit",
-            given(target=target, action=action),
-            limit=limit,
-            after=before,
-        ),
-    )
-    if as_json:
-        typer.echo(json.dumps({"audit": [audit_object(each) for each in found]}))
-        return
-    for each in found:
-        detail = json.dumps(each.detail, ensure_ascii=False) if each.detail else ""
-        typer.echo(
-            plain(f"{each.at:%Y-%m-%d %H:%M} UTC  {each.actor}  {each.action}  {each.target}  {detail}")
-        )
-
-
-def read_role(text: str) -> Role:
-    """Return the role with that name. Raise ``InvalidValue``."""
-    try:
-        return Role(text.lower())
-    except ValueError:
-        raise InvalidValue(f"Role {text}: expected {RoleText}") from None
 
 
 def read_scopes(words: list[str]) -> frozenset[Scope]:
@@ -289,49 +123,81 @@ def describe_token(each: Token) -> str:
     return plain(f"token {each.id}  {each.kind}  {each.name}  [{' '.join(sorted(each.scopes))}]  {until}")
 
 
-def user_object(each: User) -> dict[str, Any]:
+def user_object(user: User) -> dict[str, Any]:
     """Return a user as the object that ``--json`` prints."""
-    return {
-        "id": each.id,
-        "name": each.name,
-        "role": each.role.value,
-        "banned_at": each.banned_at.isoformat() if each.banned_at is not None else None,
-        "ban_reason": each.ban_reason,
-        "created_at": each.created_at.isoformat(),
-        "identities": [
-            {"provider": known.provider, "subject": known.subject, "login": known.login}
-            for known in each.identities
-        ],
-    }
+    names = ("id", "name", "role", "banned_at", "ban_reason", "created_at")
+    identities = [json_object(known, "provider", "subject", "login") for known in user.identities]
+    return json_object(user, *names) | {"identities": identities}
 
 
-def token_object(each: Token) -> dict[str, Any]:
+def token_object(token: Token) -> dict[str, Any]:
     """Return a token as the object that ``--json`` prints."""
-    return {
-        "id": each.id,
-        "kind": each.kind,
-        "name": each.name,
-        "scopes": sorted(each.scopes),
-        "created_at": each.created_at.isoformat(),
-        "expires_at": each.expires_at.isoformat() if each.expires_at is not None else None,
-        "last_used_at": each.last_used_at.isoformat() if each.last_used_at is not None else None,
-    }
+    names = ("id", "kind", "name", "created_at", "expires_at", "last_used_at")
+    return json_object(token, *names, scopes=sorted(token.scopes))
 
 
-def audit_object(each: AuditEntry) -> dict[str, Any]:
+def audit_lines(answer: Answer) -> Iterable[str]:
+    """Return a line for each entry of the audit log."""
+    for entry in answer.value:
+        detail = json.dumps(entry.detail, ensure_ascii=False) if entry.detail else ""
+        yield f"{entry.at:%Y-%m-%d %H:%M} UTC  {entry.actor}  {entry.action}  {entry.target}  {detail}"
+
+
+def audit_object(entry: AuditEntry) -> dict[str, Any]:
     """Return an entry of the audit log as the object that ``--json`` prints."""
-    return {
-        "id": each.id,
-        "at": each.at.isoformat(),
-        "actor": each.actor,
-        "action": each.action,
-        "target": each.target,
-        "detail": each.detail,
-    }
+    return json_object(entry, "id", "at", "actor", "action", "target", "detail")
 
 
-def _tell(each: User, *, as_json: bool) -> None:
-    typer.echo(json.dumps(user_object(each)) if as_json else describe_user(each))
+def added_lines(answer: Answer) -> Iterable[str]:
+    """Return a new user's line, and the next step."""
+    yield describe_user(answer.value)
+    yield f"Next: kernelcup admin user link {answer.value.name}{answer.option}"
+
+
+def table_of_users(answer: Answer) -> Iterable[str]:
+    """Print users as a table."""
+    show_users(answer.value)
+    return ()
+
+
+def link_lines(answer: Answer) -> Iterable[str]:
+    """Return a line for each open sign-in link."""
+    if not answer.value:
+        yield f"No sign-in link is open. Next: kernelcup admin user link USER{answer.option}"
+    for link in answer.value:
+        yield f"{link.user}  until {link.expires_at:%Y-%m-%d %H:%M} UTC"
+
+
+say(
+    accounts.list_users,
+    table_of_users,
+    lambda answer: {"users": [user_object(user) for user in answer.value]},
+)
+say(accounts.make_user, added_lines, lambda answer: user_object(answer.value))
+for change in (accounts.ban, accounts.unban):
+    say(change, lambda answer: describe_user(answer.value), lambda answer: user_object(answer.value))
+say(
+    tokens.revoke_token,
+    lambda answer: f"token {answer.given['token_id']} is revoked",
+    lambda answer: {"revoked": answer.given["token_id"]},
+)
+say(
+    audit_log.entries,
+    audit_lines,
+    lambda answer: {"audit": [audit_object(entry) for entry in answer.value]},
+)
+say(
+    login_links.open_links,
+    link_lines,
+    lambda answer: {
+        "links": [json_object(link, "user", "created_at", "expires_at") for link in answer.value]
+    },
+)
+say(
+    login_links.revoke_links,
+    lambda answer: f"the link of {answer.given['name']} is revoked",
+    lambda answer: {"revoked": answer.given["name"]},
+)
 
 
 def _now() -> datetime:
@@ -341,8 +207,6 @@ def _now() -> datetime:
 def _token_here(
     db: Database, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.app.people import accounts, tokens
-
     now = _now()
     return tokens.create_token(
         db,
@@ -358,22 +222,16 @@ def _token_here(
 def _token_there(
     api: Api, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.app.people import accounts
-
     if wanted is None:
         wanted = _usual_scopes(api.ask(reader(accounts.User), "GET", path_of("users", name)).role)
     body = {"name": label, "scopes": sorted(wanted), "days": days, "user": name}
-    return api.ask(lambda told: (token_of(told), str(told["secret"])), "POST", "/tokens", json=body)
-
-
-def token_of(body: dict[str, Any]) -> Token:
-    """Read a token from a server's form; revoked ones are not in its lists."""
-    from kernelcup.app.people.tokens import Token
-
-    return reader(Token)({**body, "revoked_at": None})
+    return api.ask(
+        lambda told: (reader(Token)({**told, "secret": None}), str(told["secret"])),
+        "POST",
+        "/tokens",
+        json=body,
+    )
 
 
 def _usual_scopes(role: Role) -> frozenset[Scope]:
-    from kernelcup.app.people import tokens
-
     return tokens.scopes_of(role) - {Scope.ACT}

@@ -9,7 +9,7 @@ from contextlib import closing
 from datetime import datetime
 from enum import Enum
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
 
@@ -252,12 +252,18 @@ def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
         for name, value in rest.items()
         if value is not None
     }
+    path = path_of(*(values[names[part]] if part in names else part for part in parts))
+    if operation.is_paged:
+        (entry,) = get_args(operation.answer)
+        limit, after = said.pop("limit"), said.pop("after", None)
+        entries: Any = api.pages(reader(entry), path, said, limit=limit, after=after)
+        return entries  # type: ignore[no-any-return]
     # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
     others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: BoardInfo.of_json}
     answer: T = api.ask(
         others.get(operation.answer) or reader(operation.answer),
         operation.method,
-        path_of(*(values[names[part]] if part in names else part for part in parts)),
+        path,
         json=said if operation.has_body else None,
         params=None if operation.has_body else said,
     )

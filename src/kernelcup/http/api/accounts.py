@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, BeforeValidator, Field
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, Field
 
-from kernelcup.app.people import accounts, audit_log, login_links, tokens
+from kernelcup.app.people import accounts, login_links, tokens
 from kernelcup.app.people.accounts import User
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
-from kernelcup.http.api.forms import Done, Form, Page, Reason, Shown
-from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
+from kernelcup.http.api.account_forms import TokenOut, UserOut
+from kernelcup.http.api.forms import Done, Form
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 
 router = APIRouter(route_class=ApiRoute)
@@ -22,26 +23,6 @@ router = APIRouter(route_class=ApiRoute)
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
 AnyRole = Literal["participant", "creator", "admin"]
 HOUR = timedelta(hours=1)
-
-
-class IdentityOut(BaseModel):
-    """An account at a sign-in provider."""
-
-    provider: str = Field(examples=["github"])
-    subject: str
-    login: str
-
-
-class UserOut(Shown):
-    """A user."""
-
-    id: int
-    name: str
-    role: Role
-    banned_at: datetime | None
-    ban_reason: str
-    created_at: datetime
-    identities: list[IdentityOut]
 
 
 class MeOut(UserOut):
@@ -65,30 +46,11 @@ class MePatch(Form):
     direct_messages: bool
 
 
-class UserIn(Form):
-    """A user to create."""
-
-    name: str = Field(min_length=1, max_length=64, examples=["ada"])
-    role: AnyRole = "participant"
-
-
 class UserPatch(Form):
     """Changes to a user."""
 
     name: str | None = Field(default=None, min_length=1, max_length=64)
     role: AnyRole | None = None
-
-
-class TokenOut(Shown):
-    """A token, without its secret."""
-
-    id: int
-    kind: str
-    name: str
-    scopes: Annotated[list[Scope], BeforeValidator(sorted)]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
 
 
 class NewTokenOut(TokenOut):
@@ -132,25 +94,6 @@ class SignInLinkOut(BaseModel):
     is_new_user: bool
 
 
-class OpenLinkOut(Shown):
-    """A sign-in link that can still be used, without its secret."""
-
-    user: str
-    created_at: datetime
-    expires_at: datetime
-
-
-class AuditOut(Shown):
-    """An entry of the audit log: the use of a right."""
-
-    id: int
-    at: datetime
-    actor: str
-    action: str
-    target: str
-    detail: dict[str, Any]
-
-
 @router.get("/me", tags=["account"])
 def show_me(db: Db, actor: ActorDep) -> MeOut:
     """Show the token's user and what the token may do."""
@@ -174,14 +117,6 @@ def unlink_identity(
         raise NotFound("You have no account of this provider linked.")
     accounts.unlink(db, actor, provider, subjects[0], now=now)
     return Done()
-
-
-@router.get("/tokens", tags=["account"])
-def list_tokens(
-    db: Db, actor: ActorDep, now: Now, user: Annotated[str | None, Query(max_length=100)] = None
-) -> list[TokenOut]:
-    """List the usable tokens, at most a few hundred: your own; admins can list anyone's."""
-    return [TokenOut.of(token) for token in tokens.list_tokens(db, actor, now=now, for_user=user)]
 
 
 @router.post("/tokens", status_code=201, tags=["account"])
@@ -211,39 +146,6 @@ def revoke_current_token(request: Request, db: Db, actor: ActorDep, now: Now) ->
     return Done()
 
 
-@router.delete("/tokens/{token_id}", tags=["account"])
-def revoke_token(token_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Revoke a token: your own; admins can revoke anyone's."""
-    tokens.revoke_token(db, actor, token_id, now)
-    return Done()
-
-
-@router.get("/users", tags=["users"])
-def list_users(
-    db: Db,
-    actor: ActorDep,
-    after: After = None,
-    limit: Limit = 50,
-    query: Annotated[str | None, Query(max_length=64, description="Part of the name.")] = None,
-) -> Page[UserOut]:
-    """List users. For admins."""
-    users = accounts.list_users(db, actor, after_id=after, limit=limit, query=query)
-    more = users[-1].id if len(users) == limit else None
-    return Page(items=[UserOut.of(user) for user in users], next=more)
-
-
-@router.post("/users", status_code=201, tags=["users"])
-def create_user(body: UserIn, db: Db, actor: ActorDep, now: Now) -> UserOut:
-    """Create a user without a sign-in provider. For admins."""
-    return UserOut.of(accounts.make_user(db, actor, body.name, role=Role(body.role), now=now))
-
-
-@router.get("/users/{name}", tags=["users"])
-def show_user(name: UserName, db: Db, actor: ActorDep) -> UserOut:
-    """Show a user: yourself; admins can show anyone."""
-    return UserOut.of(accounts.get_user(db, actor, name))
-
-
 @router.patch("/users/{name}", tags=["users"])
 def change_user(
     name: UserName, body: UserPatch, request: Request, db: Db, actor: ActorDep, now: Now
@@ -255,18 +157,6 @@ def change_user(
         return UserOut.of(accounts.get_user(db, actor, name))
     role = None if body.role is None else Role(body.role)
     return UserOut.of(accounts.change(db, actor, name, new_name=body.name, role=role, now=now))
-
-
-@router.post("/users/{name}/ban", tags=["users"])
-def ban(name: UserName, body: Reason, db: Db, actor: ActorDep, now: Now) -> UserOut:
-    """Ban a user, who can then only read. For admins."""
-    return UserOut.of(accounts.ban(db, actor, name, reason=body.reason, now=now))
-
-
-@router.delete("/users/{name}/ban", tags=["users"])
-def unban(name: UserName, db: Db, actor: ActorDep, now: Now) -> UserOut:
-    """Lift a ban. For admins."""
-    return UserOut.of(accounts.unban(db, actor, name, now=now))
 
 
 @router.post("/sign-in-links", status_code=201, tags=["users"])
@@ -288,35 +178,6 @@ def make_sign_in_links(
         )
         for each in made
     ]
-
-
-@router.get("/sign-in-links", tags=["users"])
-def list_sign_in_links(db: Db, actor: ActorDep, now: Now) -> list[OpenLinkOut]:
-    """List the sign-in links that can still be used, without their secrets. For admins."""
-    return [OpenLinkOut.of(each) for each in login_links.open_links(db, actor, now=now)]
-
-
-@router.delete("/sign-in-links/{name}", tags=["users"])
-def revoke_sign_in_links(name: UserName, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Make a user's open sign-in links useless. For admins."""
-    login_links.revoke_links(db, actor, name, now=now)
-    return Done()
-
-
-@router.get("/audit", tags=["administration"])
-def list_audit(
-    db: Db,
-    actor: ActorDep,
-    after: After = None,
-    limit: Limit = 50,
-    target: Annotated[str | None, Query(max_length=200)] = None,
-    action: Annotated[str | None, Query(max_length=100)] = None,
-) -> Page[AuditOut]:
-    """List the audit log, newest first: everything for admins, their boards for creators."""
-    found = audit_log.entries(db, actor, target=target, action=action, before_id=after, limit=limit)
-    return Page(
-        items=[AuditOut.of(each) for each in found], next=found[-1].id if len(found) == limit else None
-    )
 
 
 def _me(db: Db, actor: Actor) -> User:

@@ -12,12 +12,15 @@ from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import Field, create_model
 
 from kernelcup.app.operation import Operation, Parameter
+from kernelcup.app.people.accounts import User
+from kernelcup.app.people.tokens import Token
 from kernelcup.domain import LARGEST_ID, Leaderboard
-from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment
+from kernelcup.http.api.account_forms import TokenOut, UserOut
+from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 
-SHOWN: Mapping[Any, Any] = {Leaderboard: LeaderboardOut}
+SHOWN: Mapping[Any, Any] = {Leaderboard: LeaderboardOut, User: UserOut, Token: TokenOut}
 """Schemas of answers that show less than the operation returns."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -31,9 +34,7 @@ def router_of(operations: list[Operation]) -> APIRouter:
             _route(operation),
             methods=[operation.method],
             status_code=operation.status,
-            response_model=Done
-            if operation.answer is NoneType
-            else SHOWN.get(operation.answer, operation.answer),
+            response_model=_schema(operation),
             tags=[operation.subject],
             name=operation.call.__name__,
             description=operation.summary,
@@ -65,8 +66,10 @@ def _route(operation: Operation) -> Any:
         answer = operation.run(given, {names[key]: value for key, value in said.items()})
         if operation.answer is NoneType:
             return Done()
-        schema = SHOWN.get(operation.answer)
-        return answer if schema is None else schema.of(answer)
+        if operation.is_paged:
+            more = answer[-1].id if len(answer) == said["limit"] else None
+            return Page(items=[_shown(entry) for entry in answer], next=more)
+        return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
     outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
     signature = [_in_address(parameter) for parameter in outside]
@@ -82,6 +85,23 @@ def _route(operation: Operation) -> Any:
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return route
+
+
+def _schema(operation: Operation) -> Any:
+    """Return the schema of an operation's answer."""
+    answer = operation.answer
+    if answer is NoneType:
+        return Done
+    if get_origin(answer) is not list:
+        return SHOWN.get(answer, answer)
+    (entry,) = get_args(answer)
+    schema = SHOWN.get(entry, entry)
+    return Page[schema] if operation.is_paged else list[schema]  # type: ignore[valid-type]
+
+
+def _shown(value: Any) -> Any:
+    schema = SHOWN.get(type(value))
+    return value if schema is None else schema.of(value)
 
 
 def _in_address(parameter: Parameter) -> inspect.Parameter:

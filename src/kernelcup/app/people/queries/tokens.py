@@ -28,7 +28,7 @@ class Token:
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
-    revoked_at: datetime | None
+    revoked_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
