@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from . import library  # first: it imports discord.py quietly
 from .clock import VirtualClock
 from .errors import CannotDo, NoAnswer, Refusal
 from .guilds import GuildDriver
@@ -37,5 +36,4 @@ __all__ = [
     "Transcript",
     "User",
     "VirtualClock",
-    "library",
 ]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import aiohttp
 import discord
 from discord import app_commands
-from loopback import LoopbackDiscord
+from discord_loopback import LoopbackDiscord
 
 Step = Callable[[discord.Interaction], Awaitable[object]]
 

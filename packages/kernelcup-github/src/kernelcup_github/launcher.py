@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, ConfigError, LaunchError, LaunchLost, LaunchTimeout, NoRoom
-from kernelcup.launchers import outcomes
+from kernelcup.launchers import outcomes, remote_job
 from kernelcup.launchers.base import (
     LauncherSettings,
     MachineReading,
@@ -19,8 +19,7 @@ from kernelcup.launchers.base import (
     limit_s,
     with_sandbox_rule,
 )
-from kernelcup.launchers.providers import remote_job
-from kernelcup.launchers.providers.github_api import MOST_INPUT, GitHubApi, WorkflowRun
+from kernelcup_github.api import MOST_INPUT, GitHubApi, WorkflowRun
 from kernelcup_harness.protocol import JobSpec, KeptBinary, to_json
 
 TOKEN = "KERNELCUP_GITHUB_TOKEN"

@@ -15,7 +15,7 @@ from typing import Any
 from kernelcup.clean_text import load_json
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, ConfigError, LaunchError, LaunchLost, LaunchTimeout, NoRoom
-from kernelcup.launchers import outcomes
+from kernelcup.launchers import outcomes, remote_job
 from kernelcup.launchers.base import (
     LauncherSettings,
     LaunchResult,
@@ -26,7 +26,6 @@ from kernelcup.launchers.base import (
     with_sandbox_rule,
 )
 from kernelcup.launchers.bundle import bundle_of
-from kernelcup.launchers.providers import remote_job
 from kernelcup_harness.protocol import Backend, to_json
 
 APP = "kernelcup"
@@ -261,3 +260,12 @@ def make(settings: LauncherSettings) -> ModalLauncher:
         app=app,
         sandbox_required=settings.sandbox_required,
     )
+
+
+def deploy(settings: LauncherSettings, folder: Path | None) -> list[str]:  # noqa: ARG001
+    """Deploy the app with a function for each device, and return what was deployed. Raise ``ConfigError``."""
+    app, gpus, devices = read_options(settings)
+    if not devices:
+        raise ConfigError('no device of the configuration has launcher = "modal"')
+    make_app(import_modal(), devices, gpus, app=app).deploy()
+    return [f"{app}: {', '.join(map(function_name, devices))}"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import discord
 import pytest
-from loopback import Channel, GuildDriver, LoopbackDiscord, Member
+from discord_loopback import Channel, GuildDriver, LoopbackDiscord, Member
 from probe import Probe, Rest
 
 pytestmark = pytest.mark.anyio

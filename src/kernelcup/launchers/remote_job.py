@@ -1,7 +1,7 @@
 """Judge one job on a provider's machine. This file travels alone: it imports the standard library only.
 
-``python3 remote_job.py EVENT OUTCOME`` is what a GitHub workflow runs: EVENT is the file with the event that started
-it, OUTCOME the file to write. The harnesses lie beside this file, each as ``HASH.zip``.
+``python3 remote_job.py EVENT OUTCOME`` is for a checkout: EVENT is a JSON file with the packed order as ``inputs.job``,
+OUTCOME the file to write. The harnesses lie beside this file, each as ``HASH.zip``.
 """
 
 from __future__ import annotations
@@ -117,18 +117,18 @@ def harness_hash(package: Path) -> str:
 
 
 def judge_text(job: str, bundle: str) -> str:
-    """Judge a packed order with a harness in base64; return the outcome as JSON. Modal calls this."""
+    """Judge a packed order with a harness in base64; return the outcome as JSON."""
     return json.dumps(judge(unpack(job), base64.b64decode(bundle)))
 
 
 def main(event: str, target: str) -> int:
-    """Judge the order in an event of GitHub, and write the outcome."""
+    """Judge the order in an event, and write the outcome."""
     order = unpack(json.loads(Path(event).read_text(encoding="utf-8"))["inputs"]["job"])
     harness = Path(__file__).resolve().with_name(f"{order['harness']}.zip")
     if harness.is_file():
         outcome = judge(order, harness.read_bytes())
     else:
-        text = f"the repository has no harness {order['harness'][:12]}: kernelcup runner deploy github"
+        text = f"the repository has no harness {order['harness'][:12]}: `kernelcup runner deploy` again, and push"
         outcome = failed("LaunchError", text)
     Path(target).write_text(json.dumps(outcome), encoding="utf-8")
     return 0

@@ -7,7 +7,16 @@ from typing import Any
 
 import discord
 import pytest
-from loopback import ALL, EVERYONE, CannotDo, Channel, GuildDriver, LoopbackDiscord, Member, Permission
+from discord_loopback import (
+    ALL,
+    EVERYONE,
+    CannotDo,
+    Channel,
+    GuildDriver,
+    LoopbackDiscord,
+    Member,
+    Permission,
+)
 from probe import Probe, Rest
 
 pytestmark = pytest.mark.anyio

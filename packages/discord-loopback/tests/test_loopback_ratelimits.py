@@ -6,7 +6,7 @@ import asyncio
 
 import discord
 import pytest
-from loopback import Channel, Limit, LoopbackDiscord, Member
+from discord_loopback import Channel, Limit, LoopbackDiscord, Member
 from probe import Probe, Rest
 
 pytestmark = pytest.mark.anyio

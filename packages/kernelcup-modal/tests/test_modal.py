@@ -10,17 +10,19 @@ import warnings
 from pathlib import Path
 
 import pytest
+from fake_modal import EXCEPTIONS, FakeModal, InvalidError
+from typer.testing import CliRunner
 
 from builders import make_device, make_spec
-from fake_modal import EXCEPTIONS, FakeModal, InvalidError
+from kernelcup.cli.app import app
 from kernelcup.config.settings import Config
 from kernelcup.errors import BadReport, ConfigError, LaunchError, LaunchLost, LaunchTimeout, NoRoom
-from kernelcup.launchers import installed, outcomes
+from kernelcup.launchers import installed, outcomes, remote_job
 from kernelcup.launchers.base import LaunchResult, limit_s
 from kernelcup.launchers.bundle import harness_hash, kept_bundle
-from kernelcup.launchers.providers import modal_functions, remote_job
-from kernelcup.launchers.providers.modal_functions import ModalLauncher, make_app
 from kernelcup_harness.protocol import Backend, Limits, Mode, SourceTree, Verdict, to_json
+from kernelcup_modal import launcher
+from kernelcup_modal.launcher import ModalLauncher, make_app
 from launcher_conformance import LauncherConformance, make_order, report_for
 
 DEVICES = [
@@ -92,7 +94,7 @@ class ModalBench:
             order = dataclasses.replace(make_order(DEVICE), spec=spec)
             return self.call(self.restarted().start(order, wake=lambda: None)).timeout_s
         except LaunchError:
-            assert limit_s(spec) > modal_functions.TIMEOUT_S - 600  # it is never sent
+            assert limit_s(spec) > launcher.TIMEOUT_S - 600  # it is never sent
             return float("inf")
 
     def join(self, name: str) -> str:
@@ -225,18 +227,30 @@ ONE = '[[devices]]\nname = "H100"\nbackend = "cuda"\nlauncher = "modal"\n'
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, text: str, cause: str) -> None:
     with pytest.raises(ConfigError, match=cause):
-        modal_functions.read_options(configured(tmp_path, text))
+        launcher.read_options(configured(tmp_path, text))
 
 
 def test_the_launcher_is_installed_under_its_name(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(modal_functions, "import_modal", FakeModal)
+    monkeypatch.setattr(launcher, "import_modal", FakeModal)
     assert isinstance(installed.make("modal", configured(tmp_path, ONE + SECTION)), ModalLauncher)
 
 
 def test_without_the_client_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "modal", None)
     with pytest.raises(ConfigError, match="pip install"):
-        modal_functions.import_modal()
+        launcher.import_modal()
+
+
+def test_the_command_deploys_a_function_for_each_device(tmp_path: Path, monkeypatch) -> None:
+    modal = FakeModal()
+    monkeypatch.setattr(launcher, "import_modal", lambda: modal)
+    config = configured(tmp_path, ONE + SECTION).file
+    done = CliRunner().invoke(app, ["runner", "deploy", "modal", "--config", str(config)])
+    assert done.stdout == "kernelcup: judge-H100\n"
+    assert list(modal.deployed) == [("kernelcup", "judge-H100")]
+    config.write_text("")
+    done = CliRunner().invoke(app, ["runner", "deploy", "modal", "--config", str(config)])
+    assert "no device of the configuration" in str(done.exception)
 
 
 def configured(folder: Path, text: str) -> Config:
@@ -292,14 +306,14 @@ def test_the_fake_refuses_what_else_the_service_does_not_do(bench: ModalBench) -
         modal.FunctionCall.from_id(call.partition(":")[2]).get()
     with pytest.raises(TimeoutError):
         modal.FunctionCall.from_id(call.partition(":")[2]).get(timeout=0)
-    modal.now_s += modal_functions.TIMEOUT_S + 1
+    modal.now_s += launcher.TIMEOUT_S + 1
     assert isinstance(outcome_of(bench, call), LaunchTimeout)
 
 
 @pytest.fixture
 def real() -> object:
     pytest.importorskip("modal", reason="modal is not installed: pip install modal==1.6.4")
-    return modal_functions.import_modal()
+    return launcher.import_modal()
 
 
 def test_the_real_client_takes_the_app_and_its_function_judges(real, tmp_path: Path) -> None:

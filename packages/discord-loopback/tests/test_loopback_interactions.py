@@ -8,7 +8,7 @@ from typing import Any
 
 import discord
 import pytest
-from loopback import CannotDo, Channel, GuildDriver, LoopbackDiscord, Member, NoAnswer
+from discord_loopback import CannotDo, Channel, GuildDriver, LoopbackDiscord, Member, NoAnswer
 from probe import Probe, Rest
 
 pytestmark = pytest.mark.anyio

@@ -9,18 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_github import MOST_INPUT, REPOSITORY, TOKEN, FakeGitHub, Refused, check_workflow, served
+from typer.testing import CliRunner
 
 from builders import make_device, make_spec
-from fake_github import MOST_INPUT, REPOSITORY, TOKEN, FakeGitHub, Refused, check_workflow, served
+from kernelcup.cli.app import app
 from kernelcup.config.settings import Config
 from kernelcup.errors import BadReport, ConfigError, LaunchError, LaunchLost, LaunchTimeout, NoRoom
-from kernelcup.launchers import installed, outcomes
+from kernelcup.launchers import installed, outcomes, remote_job
 from kernelcup.launchers.base import LaunchResult, limit_s
 from kernelcup.launchers.bundle import harness_hash, write_bundle
-from kernelcup.launchers.providers import github, remote_job
-from kernelcup.launchers.providers.deploy import deploy_github
-from kernelcup.launchers.providers.github import GitHubLauncher, minutes
-from kernelcup.launchers.providers.github_api import GitHubApi
+from kernelcup_github import launcher
+from kernelcup_github.api import GitHubApi
+from kernelcup_github.deploy import write_into
+from kernelcup_github.launcher import GitHubLauncher, minutes
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
@@ -111,7 +113,7 @@ class GitHubBench:
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     folder.mkdir()
-    deploy_github(folder)
+    write_into(folder)
     return folder
 
 
@@ -183,14 +185,27 @@ def test_a_harness_that_was_not_pushed_is_named(bench, repository: Path) -> None
     (repository / f".kernelcup/{harness_hash()}.zip").unlink()
     _, call = begin(bench)
     bench.github.join()
-    assert "kernelcup runner deploy github" in str(outcome_of(bench, call))
+    assert "`kernelcup runner deploy` again, and push" in str(outcome_of(bench, call))
 
 
 def test_harnesses_of_earlier_versions_stay_in_the_repository(repository: Path) -> None:
     old = repository / ".kernelcup/old.zip"
     old.write_bytes(b"yesterday's")
-    deploy_github(repository)
+    write_into(repository)
     assert old.read_bytes() == b"yesterday's"
+
+
+def test_the_command_writes_what_the_repository_needs(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["runner", "deploy", "github", str(tmp_path)])
+    files = [
+        ".github/workflows/kernelcup.yml",
+        ".kernelcup/remote_job.py",
+        f".kernelcup/{harness_hash()}.zip",
+    ]
+    assert (done.exit_code, done.stdout.splitlines()) == (0, files)
+    assert all((tmp_path / name).is_file() for name in files)
+    without = CliRunner().invoke(app, ["runner", "deploy", "github"])
+    assert "expected a checkout" in str(without.exception)
 
 
 def test_the_travelling_file_computes_the_same_hash() -> None:
@@ -494,8 +509,8 @@ def test_kept_binaries_that_are_too_large_stay_here_and_the_job_says_why() -> No
     noise = base64.b64encode(os.urandom(60_000)).decode()
     files = [KeptFile(name="binary.kcgraph", nbytes=1, sha256="0" * 64, gz64=noise)]
     binary = KeptBinary(run=3, device="H100", files=files)
-    sent = remote_job.unpack(github.packed(make_spec(binary=binary, rival_binary=None), "f" * 64))
-    assert from_json(JobSpec, sent["spec"]).binary == KeptBinary(run=3, why=github.TOO_LARGE)
+    sent = remote_job.unpack(launcher.packed(make_spec(binary=binary, rival_binary=None), "f" * 64))
+    assert from_json(JobSpec, sent["spec"]).binary == KeptBinary(run=3, why=launcher.TOO_LARGE)
     small = replace(binary, files=[replace(files[0], gz64=noise[:400])])
-    sent = remote_job.unpack(github.packed(make_spec(binary=small), "f" * 64))
+    sent = remote_job.unpack(launcher.packed(make_spec(binary=small), "f" * 64))
     assert from_json(JobSpec, sent["spec"]).binary == small

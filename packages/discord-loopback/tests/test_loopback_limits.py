@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from loopback import Channel, GuildDriver, LoopbackDiscord
-from loopback.errors import Refusal
-from loopback.limits import check_choices, check_modal
+from discord_loopback import Channel, GuildDriver, LoopbackDiscord
+from discord_loopback.errors import Refusal
+from discord_loopback.limits import check_choices, check_modal
 from probe import Rest
 
 pytestmark = pytest.mark.anyio
