@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from discord_loopback.fixtures import alice, anyio_backend, channel, guild, loopback
+from collections.abc import AsyncIterator
 
-__all__ = ["alice", "anyio_backend", "channel", "guild", "loopback"]
+import pytest
+from discord_loopback import LoopbackDiscord
+from discord_loopback.fixtures import anyio_backend
+
+__all__ = ["anyio_backend"]
+
+
+@pytest.fixture
+async def loopback() -> AsyncIterator[LoopbackDiscord]:
+    """A Discord of its own for each test."""
+    async with await LoopbackDiscord.start(bot_name="kernelcup") as discord:
+        yield discord

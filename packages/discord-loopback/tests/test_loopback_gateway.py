@@ -35,7 +35,7 @@ async def test_a_client_becomes_ready_and_knows_its_guild(
     found = probe.get_guild(guild.id)
     assert found is not None
     assert [channel.name for channel in found.text_channels] == ["submissions"]
-    assert [role.name for role in found.me.roles] == ["@everyone", "kernelcup"]
+    assert [role.name for role in found.me.roles] == ["@everyone", "bot"]
     assert loopback.command_names() == {"ping", "board submit test", "board delete", "rule"}
 
 
@@ -137,7 +137,7 @@ async def test_members_are_listed_only_with_their_intent(
     async with loopback.connect(blind := Probe()):
         seen = blind.get_guild(guild.id)
         assert seen is not None
-        assert [member.name for member in seen.members] == ["kernelcup"]
+        assert [member.name for member in seen.members] == ["bot"]
     intents = discord.Intents(guilds=True, members=True)
     loopback.gateway.allowed_intents = intents.value
     async with loopback.connect(sees := Probe(intents)):

@@ -92,7 +92,7 @@ async def test_a_second_acknowledgement_is_refused(
     probe.steps["ping"] = lambda it: it.response.defer()
     asked = await loopback.slash(alice, channel, "ping")
     await asked.wait_acknowledged()
-    path = f"/interactions/{asked.exchange.id}/{asked.exchange.token}/callback"
+    path = f"/interactions/{asked.id}/{asked.token}/callback"
     assert (await rest("POST", path, {"type": 4, "data": {"content": "again"}})).refused == (400, 40060)
 
 
@@ -116,7 +116,7 @@ async def test_the_wrong_token_is_an_unknown_interaction(
     """Nobody answers for another."""
     probe.steps["ping"] = lambda it: it.response.defer()
     asked = await loopback.slash(alice, channel, "ping")
-    path = f"/interactions/{asked.exchange.id}/guessed/callback"
+    path = f"/interactions/{asked.id}/guessed/callback"
     assert (await rest("POST", path, {"type": 5})).refused == (404, 10062)
 
 
@@ -127,7 +127,7 @@ async def test_a_type_that_does_not_fit_is_refused(
     done = asyncio.Event()
     probe.steps["ping"] = lambda it: done.wait()
     asked = await loopback.slash(alice, channel, "ping")
-    path = f"/interactions/{asked.exchange.id}/{asked.exchange.token}/callback"
+    path = f"/interactions/{asked.id}/{asked.token}/callback"
     for kind in (1, 6, 7, 8):
         assert (await rest("POST", path, {"type": kind, "data": {}})).refused == (400, 50035)
     done.set()

@@ -26,7 +26,7 @@ P = Permission
 
 def _without(guild: GuildDriver, *taken: Permission) -> None:
     """Take permissions from the bot and from all."""
-    for role in ("@everyone", "kernelcup"):
+    for role in ("@everyone", "bot"):
         allowed = guild.role(role).permissions
         for permission in taken:
             allowed &= ~permission
@@ -119,7 +119,7 @@ async def test_without_the_permission_it_is_refused(
 ) -> None:
     """50013; with it, it works."""
     path = path.replace("CHANNEL", str(channel.id)).replace("GUILD", str(guild.id))
-    before = {role: guild.role(role).permissions for role in ("@everyone", "kernelcup")}
+    before = {role: guild.role(role).permissions for role in ("@everyone", "bot")}
     _without(guild, need)
     assert (await rest(method, path, body)).refused == (403, 50013)
     for role, allowed in before.items():
@@ -159,7 +159,7 @@ async def test_messages_of_others(
     assert (await rest("PATCH", path, {"content": "ho"})).refused == (403, 50005)
     _without(guild, P.MANAGE_MESSAGES)
     assert (await rest("DELETE", path)).refused == (403, 50013)
-    guild.set_permissions("kernelcup", P.MANAGE_MESSAGES)
+    guild.set_permissions("bot", P.MANAGE_MESSAGES)
     assert (await rest("DELETE", path)).status == 204
     assert (await rest("DELETE", path)).refused == (404, 10008)
 
@@ -322,7 +322,7 @@ async def test_roles_are_managed_from_above_only(rest: Rest, guild: GuildDriver,
     assert guild.role("Leaderboard Admin") in alice.roles
     guild.move_role("Leaderboard Admin", 99)
     assert (await rest("DELETE", give)).refused == (403, 50013)
-    own = guild.role("kernelcup").id
+    own = guild.role("bot").id
     assert (await rest("PATCH", f"{path}/roles/{own}", {"name": "x"})).refused == (403, 50013)
     strong = {"name": "x", "permissions": str(int(P.ADMINISTRATOR))}
     assert (await rest("POST", f"{path}/roles", strong)).refused == (403, 50013)
@@ -335,7 +335,7 @@ async def test_overwrites_give_no_more_than_one_has(rest: Rest, guild: GuildDriv
     rule = {"id": str(guild.id), "type": 0, "allow": str(int(P.MENTION_EVERYONE)), "deny": "0"}
     body = {"name": "c", "type": 0, "permission_overwrites": [rule]}
     assert (await rest("POST", f"/guilds/{guild.id}/channels", body)).refused == (403, 50013)
-    guild.set_permissions("kernelcup", ALL)
+    guild.set_permissions("bot", ALL)
     assert (await rest("POST", f"/guilds/{guild.id}/channels", body)).status == 200
 
 
@@ -369,7 +369,7 @@ async def test_with_the_permission_everyone_is_pinged(
     rest: Rest, guild: GuildDriver, channel: Channel
 ) -> None:
     """If the bot lets it be."""
-    guild.set_permissions("kernelcup", P.MENTION_EVERYONE)
+    guild.set_permissions("bot", P.MENTION_EVERYONE)
     path = f"/channels/{channel.id}/messages"
     await rest("POST", path, {"content": "@everyone", "allowed_mentions": {"parse": []}})
     await rest("POST", path, {"content": "@everyone"})
@@ -475,12 +475,12 @@ async def test_the_transcript_tells_in_order_what_users_saw(
     told = [(r.kind, r.who, r.where, r.private_to) for r in loopback.transcript]
     assert told == [
         ("command", "alice", "submissions", "alice"),
-        ("thinking", "kernelcup", "submissions", "alice"),
-        ("thread", "kernelcup", "run", None),
+        ("thinking", "bot", "submissions", "alice"),
+        ("thread", "bot", "run", None),
         ("joined", "alice", "run", None),
-        ("message", "kernelcup", "run", None),
-        ("message", "kernelcup", "submissions", "alice"),
-        ("message", "kernelcup", "DM with alice", "alice"),
+        ("message", "bot", "run", None),
+        ("message", "bot", "submissions", "alice"),
+        ("message", "bot", "DM with alice", "alice"),
     ]
     assert loopback.transcript[4].files == (("run.log", b"log"),)
     assert [record.kind for record in loopback.transcript.seen_by("bob")] == ["thread", "joined", "message"]

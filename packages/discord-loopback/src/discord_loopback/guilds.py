@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .errors import Json
-from .payloads import guild_json, user_json
-from .permissions import BOT, EVERYONE, Permission
+from .payloads import guild_json
 from .routes_guilds import add_role, make_channel, remove_channel, tell_member, tell_role
 from .routes_threads import open_by
 from .state import (
@@ -60,6 +59,11 @@ class GuildDriver:
         """Who owns the guild and may do everything."""
         return self.guild.members[self.guild.owner.id]
 
+    def leave(self) -> None:
+        """The bot is thrown out."""
+        del self._world.guilds[self.id]
+        self._world.gateway.emit("GUILD_DELETE", {"id": str(self.id)}, intent=1)
+
     # ---- people
 
     def add_member(self, name: str, roles: Sequence[Role | str] = (), *, user: User | None = None) -> Member:
@@ -69,12 +73,6 @@ class GuildDriver:
         self.guild.members[member.id] = member
         tell_member(self._world, member, "GUILD_MEMBER_ADD")
         return member
-
-    def remove_member(self, member: Member) -> None:
-        """Somebody leaves."""
-        del self.guild.members[member.id]
-        data: Json = {"guild_id": str(self.id), "user": user_json(member.user)}
-        self._world.gateway.emit("GUILD_MEMBER_REMOVE", data, intent=1 << 1)
 
     def give(self, member: Member, *roles: Role | str) -> None:
         """Give roles to a member."""
@@ -143,12 +141,7 @@ class GuildDriver:
         return {channel.name: channel for channel in self.guild.channels.values()}
 
     def set_overwrite(
-        self,
-        channel: Channel,
-        target: Role | Member,
-        *,
-        allow: int = 0,
-        deny: int = 0,
+        self, channel: Channel, target: Role | Member, *, allow: int = 0, deny: int = 0
     ) -> None:
         """Say what a role or a member may do in one channel."""
         channel.overwrites[target.id] = Overwrite(int(isinstance(target, Member)), int(allow), int(deny))
@@ -168,20 +161,3 @@ class GuildDriver:
 
     def _role(self, role: Role | str) -> Role:
         return self.role(role) if isinstance(role, str) else role
-
-
-def new_guild(
-    world: World,
-    name: str,
-    *,
-    everyone: int | Permission = EVERYONE,
-    bot_permissions: int | Permission = BOT,
-) -> GuildDriver:
-    """A guild with its owner and the bot in it, without channels."""
-    return GuildDriver(world, name, int(everyone), int(bot_permissions))
-
-
-def leave_guild(world: World, driver: GuildDriver) -> None:
-    """The bot is thrown out of a guild."""
-    del world.guilds[driver.id]
-    world.gateway.emit("GUILD_DELETE", {"id": str(driver.id)}, intent=1)

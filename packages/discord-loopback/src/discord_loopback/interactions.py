@@ -1,17 +1,20 @@
-"""Interactions: what a user did, and the rules by which the bot has to answer."""
+"""The rules by which the bot has to answer interactions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from .clock import Timer
 from .errors import Json, Refusal, invalid_form, invalid_token, unknown
+from .interaction import Interaction
 from .limits import check_choices, check_modal
 from .messages import rewrite, write
 from .state import EPHEMERAL, Channel, Message, User
 from .web import Upload
 from .world import World
+
+if TYPE_CHECKING:
+    from .users import Users
 
 COMMAND, COMPONENT, AUTOCOMPLETE, MODAL = 2, 3, 4, 5
 ANSWER_WITHIN_S = 3.0
@@ -31,47 +34,18 @@ _SILENCE = {
 }
 
 
-@dataclass(eq=False)
-class Exchange:
-    """One interaction with all that the bot answered.
-
-    Attributes:
-        kind: COMMAND, COMPONENT, AUTOCOMPLETE or MODAL.
-        source: The message whose button or menu was used; for a form, the one that led to it.
-        answer: The type of the acknowledgement, once there is one.
-        original: The first message of the answer, or the source message when that is updated.
-        followups: The messages after the first.
-        form: The modal that was shown.
-        choices: What autocomplete offers.
-        failed: Whether the three seconds passed in silence, and the user was told so.
-    """
-
-    id: int
-    token: str
-    kind: int
-    user: User
-    channel: Channel
-    created_at: datetime
-    source: Message | None = None
-    answer: int | None = None
-    original: Message | None = None
-    followups: list[Message] = field(default_factory=list)
-    form: Json | None = None
-    choices: list[Json] | None = None
-    failed: bool = False
-    deadline: Timer | None = None
-
-
-def begin(world: World, kind: int, user: User, channel: Channel, source: Message | None = None) -> Exchange:
+def begin(
+    users: Users, kind: int, user: User, channel: Channel, source: Message | None = None
+) -> Interaction:
     """A new interaction; from now on three seconds run."""
-    number = world.ids.next()
-    exchange = Exchange(number, f"aW50ZXJhY3Rpb246{number}", kind, user, channel, world.clock.now(), source)
+    world = users.world
+    exchange = Interaction(users, world.ids.next(), kind, user, channel, world.clock.now(), source)
     exchange.deadline = world.clock.after(ANSWER_WITHIN_S, lambda: _give_up(world, exchange))
-    world.interactions[number] = exchange
+    world.interactions[exchange.id] = exchange
     return exchange
 
 
-def acknowledge(world: World, exchange: Exchange, body: Json, files: list[Upload]) -> None:
+def acknowledge(world: World, exchange: Interaction, body: Json, files: list[Upload]) -> None:
     """The first answer.
 
     Raises:
@@ -92,7 +66,7 @@ def acknowledge(world: World, exchange: Exchange, body: Json, files: list[Upload
     world.changed()
 
 
-def follow_up(world: World, exchange: Exchange, body: Json, files: list[Upload]) -> Message:
+def follow_up(world: World, exchange: Interaction, body: Json, files: list[Upload]) -> Message:
     """A further message; the first after a deferral takes the place of "is thinking"."""
     original = exchange.original
     if original is not None and original.loading:
@@ -103,7 +77,7 @@ def follow_up(world: World, exchange: Exchange, body: Json, files: list[Upload])
     return message
 
 
-def by_token(world: World, token: str) -> Exchange:
+def by_token(world: World, token: str) -> Interaction:
     """The interaction to which a token belongs, for messages after the acknowledgement.
 
     Raises:
@@ -117,7 +91,7 @@ def by_token(world: World, token: str) -> Exchange:
     return exchange
 
 
-def _carry_out(world: World, exchange: Exchange, kind: int, data: Json, files: list[Upload]) -> None:
+def _carry_out(world: World, exchange: Interaction, kind: int, data: Json, files: list[Upload]) -> None:
     private_to = exchange.user if (data.get("flags") or 0) & EPHEMERAL else None
     if kind == MESSAGE:
         exchange.original = _write(world, exchange, data, files, private_to)
@@ -146,7 +120,7 @@ def _carry_out(world: World, exchange: Exchange, kind: int, data: Json, files: l
 
 def _write(
     world: World,
-    exchange: Exchange,
+    exchange: Interaction,
     body: Json,
     files: list[Upload],
     private_to: User | None,
@@ -165,11 +139,11 @@ def _write(
     )
 
 
-def _give_up(world: World, exchange: Exchange) -> None:
+def _give_up(world: World, exchange: Interaction) -> None:
     exchange.failed = True
     _record(world, exchange, "failed", world.bot.name, text=_SILENCE[exchange.kind])
     world.changed()
 
 
-def _record(world: World, exchange: Exchange, kind: str, who: str, **more: object) -> None:
+def _record(world: World, exchange: Interaction, kind: str, who: str, **more: object) -> None:
     world.transcript.add(kind, who, exchange.channel, private_to=exchange.user.name, **more)

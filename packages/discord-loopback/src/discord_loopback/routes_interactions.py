@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .errors import Json, unknown
-from .interactions import THINKING, Exchange, acknowledge, by_token, follow_up
+from .interaction import Interaction
+from .interactions import THINKING, acknowledge, by_token, follow_up
 from .messages import rewrite, tell_deleted
 from .payloads import message_json
 from .state import Message
@@ -55,7 +56,7 @@ async def delete_followup(call: Call) -> Answer:
     return None
 
 
-def _exchange(call: Call) -> Exchange:
+def _exchange(call: Call) -> Interaction:
     if call.id("application") != call.world.bot.id:
         raise unknown("Webhook")
     return by_token(call.world, call.path["token"])
@@ -74,7 +75,7 @@ def _message(call: Call) -> Message:
     return found
 
 
-def _callback_json(call: Call, exchange: Exchange) -> Json:
+def _callback_json(call: Call, exchange: Interaction) -> Json:
     assert exchange.answer is not None
     about: Json = {"id": str(exchange.id), "type": exchange.kind}
     answer: Json = {"interaction": about}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from aiohttp import web
 
 from . import routes_application, routes_guilds, routes_interactions, routes_messages, routes_threads
 from .errors import Json, Refusal
 from .gateway import GatewayServer
-from .guilds import GuildDriver, leave_guild, new_guild
-from .interaction import Interaction, Person
-from .options import File
+from .guilds import GuildDriver
+from .interaction import Person
 from .permissions import BOT, EVERYONE, sees
-from .state import Attachment, Channel, Message, User
+from .state import Channel, Message, User
 from .transcript import Transcript
 from .users import Users, account, visible
 from .web import MAX_BODY, add_routes, json_response
@@ -29,8 +28,8 @@ T = TypeVar("T")
 ROUTE_MODULES = (routes_application, routes_guilds, routes_interactions, routes_messages, routes_threads)
 
 
-class LoopbackDiscord:
-    """A Discord of its own on 127.0.0.1.
+class LoopbackDiscord(Users):
+    """A Discord of its own on 127.0.0.1, with what its users do (``slash``, ``press``, ``choose``, ``say``).
 
     Attributes:
         token: The bot token that is accepted.
@@ -44,26 +43,26 @@ class LoopbackDiscord:
 
     token = TOKEN
 
-    def __init__(self, pace: float = 100) -> None:
-        self.world = World()
+    def __init__(self, pace: float = 100, bot_name: str = "bot") -> None:
+        super().__init__(World(bot_name))
         self.world.rates.pace = pace
         self.gateway = self.world.gateway = GatewayServer(self.world)
         self.clock = self.world.clock
         self.transcript: Transcript = self.world.transcript
-        self.users = Users(self.world)
         self.url = ""
         self._runner: web.AppRunner | None = None
 
     # ---- life
 
     @classmethod
-    async def start(cls, *, pace: float = 100) -> Self:
+    async def start(cls, *, pace: float = 100, bot_name: str = "bot") -> Self:
         """Start on a free port.
 
         Args:
+            bot_name: The name of the bot's account.
             pace: How many times faster than in reality rate-limit windows, retries and reconnects pass.
         """
-        loopback = cls(pace)
+        loopback = cls(pace, bot_name)
         app = web.Application(client_max_size=MAX_BODY)
         add_routes(app, loopback.world)
         app.router.add_get("/gateway/", loopback.gateway.connection)
@@ -130,11 +129,11 @@ class LoopbackDiscord:
         self, name: str = "GPU people", *, everyone: int = EVERYONE, bot_permissions: int = BOT
     ) -> GuildDriver:
         """A guild with its owner and the bot in it."""
-        return new_guild(self.world, name, everyone=everyone, bot_permissions=bot_permissions)
+        return GuildDriver(self.world, name, everyone, bot_permissions)
 
     def remove_guild(self, guild: GuildDriver) -> None:
         """The bot is thrown out."""
-        leave_guild(self.world, guild)
+        guild.leave()
 
     def close_dms(self, person: Person, *, closed: bool = True) -> None:
         """Somebody lets nobody write to them."""
@@ -148,45 +147,6 @@ class LoopbackDiscord:
     def bot(self) -> User:
         """The bot's account."""
         return self.world.bot
-
-    # ---- what users do
-
-    async def slash(
-        self,
-        user: Person,
-        channel: Channel,
-        command: str,
-        options: Mapping[str, Any] | None = None,
-        attachment: File | None = None,
-    ) -> Interaction:
-        """Type a slash command, without the slash."""
-        return await self.users.slash(user, channel, command, options, attachment)
-
-    async def autocomplete(
-        self,
-        user: Person,
-        channel: Channel,
-        command: str,
-        option: str,
-        typed: str = "",
-        options: Mapping[str, Any] | None = None,
-    ) -> list[str | int | float]:
-        """What is offered while somebody types; ``options`` are those filled in before."""
-        return await self.users.autocomplete(user, channel, command, option, typed, options)
-
-    async def press(self, user: Person, message: Message, button: str) -> Interaction:
-        """Press a button of any message."""
-        return await self.users.press(user, message, button)
-
-    async def choose(self, user: Person, message: Message, menu: str, values: Sequence[str]) -> Interaction:
-        """Choose in a menu of any message."""
-        return await self.users.choose(user, message, menu, values)
-
-    def say(
-        self, user: Person, channel: Channel, text: str, files: Mapping[str, bytes] | None = None
-    ) -> Message:
-        """Write a message."""
-        return self.users.say(user, channel, text, files)
 
     # ---- what is there
 
@@ -209,10 +169,6 @@ class LoopbackDiscord:
         """The full names of all registered commands: ``leaderboard submit test``."""
         registered = self.world.commands.get(guild.id if guild else None, [])
         return {name for command in registered for name in _names(command, "")}
-
-    def file_url(self, attachment: Attachment) -> str:
-        """The address of a file, good for a day from now."""
-        return self.world.cdn.url(attachment)
 
     @property
     def requests(self) -> list[Request]:

@@ -11,7 +11,7 @@ from typing import Any
 from . import permissions
 from .errors import CannotDo, Json
 from .interaction import Interaction, Person, names_of
-from .interactions import AUTOCOMPLETE, COMMAND, COMPONENT, MODAL, Exchange, begin
+from .interactions import AUTOCOMPLETE, COMMAND, COMPONENT, MODAL, begin
 from .messages import reopen, write
 from .options import File, attachment_option, find_command, leaf_options, wrap
 from .payloads import channel_json, member_json, message_json, user_json
@@ -43,7 +43,7 @@ class Users:
             values[attachment_option(leaf, values)] = attachment
         resolved: Json = {}
         sent = leaf_options(self.world, leaf, values, resolved)
-        exchange = begin(self.world, COMMAND, user, channel)
+        exchange = begin(self, COMMAND, user, channel)
         shown = {key: value[0] if isinstance(value, tuple) else _name(value) for key, value in values.items()}
         self._record("command", exchange, text=f"/{command}", options=shown)
         data = _command_data(registered, wrap(words, sent), resolved)
@@ -55,23 +55,10 @@ class Users:
         channel: Channel,
         command: str,
         option: str,
-        typed: str,
+        typed: str = "",
         options: Mapping[str, Any] | None = None,
     ) -> list[str | int | float]:
-        """Type into an option and see what is offered: the values, in order."""
-        choices = await self.autocomplete_choices(person, channel, command, option, typed, options)
-        return [choice["value"] for choice in choices]
-
-    async def autocomplete_choices(
-        self,
-        person: Person,
-        channel: Channel,
-        command: str,
-        option: str,
-        typed: str,
-        options: Mapping[str, Any] | None = None,
-    ) -> list[Json]:
-        """As `autocomplete`, with names and values."""
+        """Type into an option, after ``options`` were filled in, and see what values are offered, in order."""
         user, words = account(person), command.split()
         registered, leaf = self._command(user, channel, words)
         wanted = next((o for o in leaf.get("options") or [] if o["name"] == option), None)
@@ -79,37 +66,37 @@ class Users:
             raise CannotDo(f"/{command} offers nothing for {option}")
         resolved: Json = {}
         sent = leaf_options(self.world, leaf, {**(options or {}), option: typed}, resolved, focused=option)
-        exchange = begin(self.world, AUTOCOMPLETE, user, channel)
+        exchange = begin(self, AUTOCOMPLETE, user, channel)
         self._record("autocomplete", exchange, text=typed, command=command, option=option)
         self._send(exchange, _command_data(registered, wrap(words, sent), resolved))
         await self.world.until(lambda: exchange.choices is not None or exchange.failed, "choices")
         if exchange.choices is None:
             raise CannotDo("Loading options failed")
-        return exchange.choices
+        return [choice["value"] for choice in exchange.choices]
 
     async def press(self, person: Person, message: Message, button: str) -> Interaction:
-        """Press a button: by its custom_id or its label."""
+        """Press a button of any message: by its custom_id or its label."""
         part = self._control(person, message, button)
         if part["type"] != BUTTON or part.get("style") == LINK_STYLE:
             raise CannotDo(f"{button!r} is no button that can be pressed")
-        exchange = begin(self.world, COMPONENT, account(person), message.channel, message)
+        exchange = begin(self, COMPONENT, account(person), message.channel, message)
         label = part.get("label") or (part.get("emoji") or {}).get("name") or part["custom_id"]
         self._record("press", exchange, text=label, message_id=message.id, custom_id=part["custom_id"])
         return self._send_component(exchange, message, part, {})
 
     async def choose(self, person: Person, message: Message, menu: str, values: Sequence[str]) -> Interaction:
-        """Choose in a menu, by its custom_id or placeholder: values or labels of its options."""
+        """Choose in a menu of any message, by its custom_id or placeholder: values or labels of its options."""
         part = self._control(person, message, menu)
         if part["type"] != STRING_SELECT:
             raise CannotDo(f"{menu!r} is no menu of texts")
         chosen = _chosen(part, values)
-        exchange = begin(self.world, COMPONENT, account(person), message.channel, message)
+        exchange = begin(self, COMPONENT, account(person), message.channel, message)
         labels = [option["label"] for option in part["options"] if option["value"] in chosen]
         about = {"custom_id": part["custom_id"], "values": chosen}
         self._record("choose", exchange, text=", ".join(labels), message_id=message.id, **about)
         return self._send_component(exchange, message, part, {"values": chosen})
 
-    async def fill(self, opened: Exchange, values: Mapping[str, str | Sequence[str]]) -> Interaction:
+    async def fill(self, opened: Interaction, values: Mapping[str, str | Sequence[str]]) -> Interaction:
         """Fill in the form that an interaction opened, and send it."""
         form = opened.form
         if form is None:
@@ -119,7 +106,7 @@ class Users:
         strange = set(values) - {name for part in inputs for name in _input_names(form, part)}
         if strange:
             raise CannotDo(f"the form has no {', '.join(sorted(strange))}")
-        exchange = begin(self.world, MODAL, opened.user, opened.channel, opened.source)
+        exchange = begin(self, MODAL, opened.user, opened.channel, opened.source)
         self._record("fill", exchange, text=form["title"], values=given)
         data = {
             "custom_id": form["custom_id"],
@@ -176,7 +163,7 @@ class Users:
         member = channel.guild.members.get(user.id) if channel.guild else None
         return member is not None and bool(permissions.in_channel(member, channel) & need)
 
-    def _send_component(self, exchange: Exchange, message: Message, part: Json, more: Json) -> Interaction:
+    def _send_component(self, exchange: Interaction, message: Message, part: Json, more: Json) -> Interaction:
         data = {
             "custom_id": part["custom_id"],
             "component_type": part["type"],
@@ -184,11 +171,11 @@ class Users:
         } | more
         return self._send(exchange, data, message=message_json(message, self.world.cdn))
 
-    def _send(self, exchange: Exchange, data: Json, **more: Json) -> Interaction:
+    def _send(self, exchange: Interaction, data: Json, **more: Json) -> Interaction:
         self.world.gateway.emit("INTERACTION_CREATE", self._event(exchange, data) | more)
-        return Interaction(self, exchange)
+        return exchange
 
-    def _event(self, exchange: Exchange, data: Json) -> Json:
+    def _event(self, exchange: Interaction, data: Json) -> Json:
         channel, guild = exchange.channel, exchange.channel.guild
         event: Json = {
             "id": str(exchange.id),
@@ -216,7 +203,7 @@ class Users:
             "app_permissions": str(int(mine)),
         }
 
-    def _record(self, kind: str, exchange: Exchange, **more: object) -> None:
+    def _record(self, kind: str, exchange: Interaction, **more: object) -> None:
         user = exchange.user.name
         self.world.transcript.add(kind, user, exchange.channel, private_to=user, **more)
 

@@ -21,7 +21,7 @@ from .state import DM, Attachment, Channel, Guild, Member, Message, Role, User
 from .transcript import Transcript
 
 if TYPE_CHECKING:
-    from .interactions import Exchange
+    from .interaction import Interaction
 
 T = TypeVar("T")
 LOOK_AGAIN_S = 0.02
@@ -59,6 +59,7 @@ class Request:
 class World:
     """Everything."""
 
+    bot_name: str = "bot"
     clock: VirtualClock = field(default_factory=VirtualClock)
     sizes: Sizes = field(default_factory=Sizes)
     rates: RateLimits = field(default_factory=RateLimits)
@@ -66,7 +67,7 @@ class World:
     users: dict[int, User] = field(default_factory=dict)
     dms: dict[int, Channel] = field(default_factory=dict)
     commands: dict[int | None, list[Json]] = field(default_factory=dict)
-    interactions: dict[int, Exchange] = field(default_factory=dict)
+    interactions: dict[int, Interaction] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     bugs: list[Exception] = field(default_factory=list)
@@ -79,7 +80,7 @@ class World:
         self.cdn = Cdn(self.clock)
         self.gateway: Gateway
         self.gateway_url = ""
-        self.bot = self.add_user("kernelcup", bot=True)
+        self.bot = self.add_user(self.bot_name, bot=True)
         self.owner = self.add_user("owner")
         self._waiting: deque[asyncio.Event] = deque()
 
