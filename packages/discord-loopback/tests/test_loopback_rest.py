@@ -320,6 +320,10 @@ async def test_roles_are_managed_from_above_only(rest: Rest, guild: GuildDriver,
     give = f"{path}/members/{alice.id}/roles/{made}"
     assert (await rest("PUT", give)).status == 204
     assert guild.role("Leaderboard Admin") in alice.roles
+    assert (await rest("DELETE", give)).status == 204
+    assert alice.roles == []
+    renamed = {"name": "Leaderboard Admin", "permissions": "1024"}
+    assert (await rest("PATCH", f"{path}/roles/{made}", renamed)).body["permissions"] == "1024"
     guild.move_role("Leaderboard Admin", 99)
     assert (await rest("DELETE", give)).refused == (403, 50013)
     own = guild.role("bot").id

@@ -13,7 +13,7 @@ from aiohttp import WSMessage, WSMsgType, web
 from . import permissions
 from .compression import Compressor, compressor
 from .errors import Json
-from .payloads import guild_json, member_json, user_json
+from .payloads import guild_json, user_json
 from .state import Channel
 from .world import TOKEN, World
 
@@ -22,13 +22,8 @@ _KNOWN_INTENTS = (1 << 26) - 1
 _PRIVILEGED = MEMBERS | PRESENCES | CONTENT
 HEARTBEAT_S = 41.25
 UNKNOWN_OPCODE, DECODE_ERROR, NOT_AUTHENTICATED, BAD_TOKEN = 4001, 4002, 4003, 4004
-ALREADY_AUTHENTICATED, INVALID_SEQ, TIMED_OUT, INVALID_INTENTS, DISALLOWED_INTENTS = (
-    4005,
-    4007,
-    4009,
-    4013,
-    4014,
-)
+ALREADY_AUTHENTICATED, INVALID_SEQ, TIMED_OUT = 4005, 4007, 4009
+INVALID_INTENTS, DISALLOWED_INTENTS = 4013, 4014
 
 
 @dataclass(eq=False)
@@ -207,9 +202,7 @@ class GatewayServer:
             return False, self._resume(link, data)
         if link.session is None:
             return False, NOT_AUTHENTICATED
-        if op == 8:
-            self._send_members(link.session, data)
-        return False, None if op in (3, 4, 8) else UNKNOWN_OPCODE
+        return False, None if op in (3, 4) else UNKNOWN_OPCODE
 
     def _identify(self, link: Link, data: Json) -> int | None:
         intents = data.get("intents", 0)
@@ -265,17 +258,6 @@ class GatewayServer:
             "relationships": [],
             "shard": [0, 1],
         }
-
-    def _send_members(self, session: Session, data: Json) -> None:
-        guild = self._world.guilds[int(data["guild_id"])]
-        wanted = {int(user) for user in data.get("user_ids") or []}
-        members = [
-            member_json(member)
-            for member in guild.members.values()
-            if member.id in wanted or (not wanted and session.intents & MEMBERS)
-        ]
-        chunk: Json = {"guild_id": str(guild.id), "members": members, "chunk_index": 0, "chunk_count": 1}
-        session.add("GUILD_MEMBERS_CHUNK", chunk | {"nonce": data.get("nonce")})
 
     def _without_content(self, session: Session, event: str, data: Json) -> Json:
         """Messages of others without their content, unless the intent for it was asked for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .errors import Json
 from .payloads import guild_json
 from .routes_guilds import add_role, make_channel, remove_channel, tell_member, tell_role
 from .routes_threads import open_by
@@ -53,11 +52,6 @@ class GuildDriver:
     def bot(self) -> Member:
         """The bot in this guild."""
         return self._world.me(self.guild)
-
-    @property
-    def owner(self) -> Member:
-        """Who owns the guild and may do everything."""
-        return self.guild.members[self.guild.owner.id]
 
     def leave(self) -> None:
         """The bot is thrown out."""
@@ -115,17 +109,17 @@ class GuildDriver:
 
     # ---- channels
 
-    def add_text(self, name: str, category: Channel | None = None) -> Channel:
+    def add_text(self, name: str) -> Channel:
         """A new text channel."""
-        return self._add(name, TEXT, category)
+        return self._add(name, TEXT)
 
-    def add_forum(self, name: str, category: Channel | None = None) -> Channel:
+    def add_forum(self, name: str) -> Channel:
         """A new forum."""
-        return self._add(name, FORUM, category)
+        return self._add(name, FORUM)
 
     def add_category(self, name: str) -> Channel:
         """A new category."""
-        return self._add(name, CATEGORY, None)
+        return self._add(name, CATEGORY)
 
     def delete_channel(self, channel: Channel) -> None:
         """Somebody deletes a channel or a thread by hand."""
@@ -153,11 +147,8 @@ class GuildDriver:
         """Somebody opens a thread of their own."""
         return open_by(self._world, channel, PRIVATE_THREAD if private else PUBLIC_THREAD, name, owner.id)
 
-    def _add(self, name: str, kind: int, category: Channel | None) -> Channel:
-        body: Json = {"name": name, "type": kind}
-        if category is not None:
-            body["parent_id"] = str(category.id)
-        return make_channel(self._world, self.guild, body)
+    def _add(self, name: str, kind: int) -> Channel:
+        return make_channel(self._world, self.guild, {"name": name, "type": kind})
 
     def _role(self, role: Role | str) -> Role:
         return self.role(role) if isinstance(role, str) else role

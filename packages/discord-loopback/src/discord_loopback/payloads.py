@@ -103,7 +103,7 @@ def channel_json(channel: Channel, *, viewer: User | None = None) -> Json:
             "last_message_id": _last(channel),
         }
     if channel.kind == FORUM:
-        data |= {"available_tags": channel.tags, "default_reaction_emoji": None, "default_forum_layout": 0}
+        data |= {"available_tags": [], "default_reaction_emoji": None, "default_forum_layout": 0}
         data |= {"default_sort_order": None, "default_thread_rate_limit_per_user": 0, "template": ""}
     return data
 
@@ -124,7 +124,7 @@ def thread_json(channel: Channel, *, viewer: User | None = None) -> Json:
         "rate_limit_per_user": channel.slowmode_s,
         "last_message_id": _last(channel),
         "flags": channel.flags,
-        "applied_tags": [str(tag) for tag in thread.tags],
+        "applied_tags": [],
         "thread_metadata": {
             "archived": thread.archived,
             "locked": thread.locked,

@@ -33,13 +33,6 @@ async def get_application(call: Call) -> Answer:
     }
 
 
-@route("GET", "/gateway/bot")
-async def gateway_bot(call: Call) -> Answer:
-    """Where the gateway is; only sharded clients ask."""
-    start = {"total": 1000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
-    return {"url": call.world.gateway_url, "shards": 1, "session_start_limit": start}
-
-
 @route("PUT", _GLOBAL)
 async def put_commands(call: Call) -> Answer:
     """Replace all commands that every guild has."""
@@ -50,18 +43,6 @@ async def put_commands(call: Call) -> Answer:
 async def put_guild_commands(call: Call) -> Answer:
     """Replace all commands of one guild."""
     return _put(call, call.world.guild(call.id("guild")).id)
-
-
-@route("GET", _GLOBAL)
-async def list_commands(call: Call) -> Answer:
-    """The commands that every guild has."""
-    return call.world.commands.get(None, [])
-
-
-@route("GET", _LOCAL)
-async def list_guild_commands(call: Call) -> Answer:
-    """The commands of one guild."""
-    return call.world.commands.get(call.world.guild(call.id("guild")).id, [])
 
 
 def _put(call: Call, guild_id: int | None) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import permissions
 from .errors import Json, missing_permissions, unknown
-from .limits import check_count, check_length
+from .limits import check_length
 from .payloads import channel_json, guild_json, member_json, role_json, user_json
 from .permissions import P
 from .routes_threads import edit_thread
@@ -64,22 +64,6 @@ async def delete_channel(call: Call) -> Answer:
     return data
 
 
-@route("PUT", "/channels/{channel}/permissions/{target}")
-async def edit_overwrite(call: Call) -> Answer:
-    """Say what a role or a member may do in a channel."""
-    channel = call.world.channel(call.id("channel"), P.MANAGE_ROLES)
-    rule = Overwrite(call.body["type"], int(call.body.get("allow") or 0), int(call.body.get("deny") or 0))
-    channel.overwrites[call.id("target")] = rule
-    call.world.tell_channel("CHANNEL_UPDATE", channel)
-    return None
-
-
-@route("GET", "/guilds/{guild}/roles")
-async def list_roles(call: Call) -> Answer:
-    """All roles of a guild."""
-    return [role_json(role) for role in call.world.guild(call.id("guild")).roles.values()]
-
-
 @route("POST", "/guilds/{guild}/roles")
 async def create_role(call: Call) -> Answer:
     """Make a role; nobody gives a permission that they do not have."""
@@ -107,31 +91,10 @@ async def edit_role(call: Call) -> Answer:
     return role_json(role)
 
 
-@route("DELETE", "/guilds/{guild}/roles/{role}")
-async def delete_role(call: Call) -> Answer:
-    """Delete a role that is below the bot's highest."""
-    guild, role = _managed_role(call)
-    del guild.roles[role.id]
-    for member in guild.members.values():
-        member.roles = [other for other in member.roles if other is not role]
-    data = {"guild_id": str(guild.id), "role_id": str(role.id)}
-    call.world.gateway.emit("GUILD_ROLE_DELETE", data, intent=1)
-    return None
-
-
 @route("GET", "/guilds/{guild}/members/{user}")
 async def get_member(call: Call) -> Answer:
     """A member."""
     return member_json(call.world.member(call.world.guild(call.id("guild")), call.id("user")))
-
-
-@route("GET", "/guilds/{guild}/members")
-async def list_members(call: Call) -> Answer:
-    """The members of a guild."""
-    members = list(call.world.guild(call.id("guild")).members.values())
-    after = int(call.query.get("after", 0))
-    found = [member for member in sorted(members, key=lambda m: m.id) if member.id > after]
-    return [member_json(member) for member in found[: int(call.query.get("limit", 1))]]
 
 
 @route("PUT", "/guilds/{guild}/members/{user}/roles/{role}")
@@ -252,9 +215,6 @@ def _apply(world: World, channel: Channel, guild: Guild, body: Json, by: Member 
         and not body.get("permission_overwrites")
     ):
         channel.overwrites = dict(channel.parent.overwrites)
-    if "available_tags" in body:
-        check_count("available_tags", len(body["available_tags"]), 20)
-        channel.tags = [_tag(world, tag) for tag in body["available_tags"]]
     if body.get("permission_overwrites"):
         channel.overwrites = _overwrites(body["permission_overwrites"], by)
 
@@ -272,12 +232,6 @@ def _overwrites(entries: list[Json], by: Member | None) -> dict[int, Overwrite]:
         if touched & ~own or (touched & P.MANAGE_ROLES and own != permissions.ALL):
             raise missing_permissions()
     return rules
-
-
-def _tag(world: World, tag: Json) -> Json:
-    check_length("available_tags.name", tag.get("name"), 20, 1)
-    filled = {"moderated": False, "emoji_id": None, "emoji_name": None} | tag
-    return filled | {"id": str(tag.get("id") or world.ids.next())}
 
 
 def _set_role(role: Role, body: Json) -> None:

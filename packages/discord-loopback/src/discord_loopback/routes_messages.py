@@ -81,14 +81,13 @@ async def delete_message(call: Call) -> Answer:
 @route("PUT", "/channels/{channel}/messages/pins/{message}")
 async def pin_message(call: Call) -> Answer:
     """Pin a message."""
-    _pin(call, pinned=True)
-    return None
-
-
-@route("DELETE", "/channels/{channel}/messages/pins/{message}")
-async def unpin_message(call: Call) -> Answer:
-    """Unpin a message."""
-    _pin(call, pinned=False)
+    world, channel = call.world, call.world.channel(call.id("channel"))
+    if not world.can(channel, P.PIN_MESSAGES):
+        world.need(channel, P.MANAGE_MESSAGES)
+    message = _message(call, channel)
+    message.pinned = True
+    world.transcript.add("pin", world.bot.name, channel, message_id=message.id, pinned=True)
+    world.tell_message("MESSAGE_UPDATE", message)
     return None
 
 
@@ -100,13 +99,6 @@ async def add_reaction(call: Call) -> Answer:
     emoji = unquote(call.path["emoji"])
     message.reactions.setdefault(emoji, set()).add(call.world.bot.id)
     call.world.transcript.add("reaction", call.world.bot.name, channel, message_id=message.id, text=emoji)
-    return None
-
-
-@route("POST", "/channels/{channel}/typing")
-async def typing(call: Call) -> Answer:
-    """Show that one is typing."""
-    call.world.channel(call.id("channel"), P.SEND_MESSAGES)
     return None
 
 
@@ -132,18 +124,3 @@ def _same(world: World, channel: Channel, body: Json) -> Message | None:
 
 def _message(call: Call, channel: Channel) -> Message:
     return call.world.message(channel, call.id("message"))
-
-
-def _pin(call: Call, *, pinned: bool) -> None:
-    channel = call.world.channel(call.id("channel"))
-    if not call.world.can(channel, P.PIN_MESSAGES):
-        call.world.need(channel, P.MANAGE_MESSAGES)
-    message = _message(call, channel)
-    message.pinned = pinned
-    _record_pin(call.world, message)
-
-
-def _record_pin(world: World, message: Message) -> None:
-    detail: Json = {"pinned": message.pinned}
-    world.transcript.add("pin", world.bot.name, message.channel, message_id=message.id, **detail)
-    world.tell_message("MESSAGE_UPDATE", message)

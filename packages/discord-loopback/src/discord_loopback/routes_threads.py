@@ -99,24 +99,8 @@ async def list_active_threads(call: Call) -> Answer:
     return {"threads": [thread_json(t, viewer=bot) for t in threads], "members": members}
 
 
-@route("GET", "/channels/{channel}/threads/archived/{kind}")
-async def list_archived_threads(call: Call) -> Answer:
-    """The archived threads of a channel, the newest first."""
-    parent = call.world.channel(call.id("channel"), P.READ_MESSAGE_HISTORY)
-    assert parent.guild is not None
-    private = call.path["kind"] == "private"
-    if private:
-        call.world.need(parent, P.MANAGE_THREADS)
-    found = [
-        thread_json(t, viewer=call.world.bot)
-        for t in parent.guild.threads.values()
-        if t.parent is parent and t.private == private and t.thread and t.thread.archived
-    ]
-    return {"threads": found[::-1], "members": [], "has_more": False}
-
-
 def edit_thread(world: World, channel: Channel, body: Json) -> Json:
-    """Rename, archive, lock or tag a thread.
+    """Rename, archive or lock a thread.
 
     An archived thread lets nothing be changed but that it is archived or locked.
     """
@@ -138,7 +122,6 @@ def edit_thread(world: World, channel: Channel, body: Json) -> Json:
     thread.locked = body.get("locked", thread.locked)
     thread.invitable = body.get("invitable", thread.invitable)
     thread.auto_archive_minutes = _minutes(body.get("auto_archive_duration") or thread.auto_archive_minutes)
-    thread.tags = [int(tag) for tag in body.get("applied_tags") or thread.tags]
     channel.slowmode_s = body.get("rate_limit_per_user") or channel.slowmode_s
     channel.flags = body.get("flags", channel.flags)
     world.transcript.add(
@@ -176,7 +159,8 @@ def _create_post(call: Call, forum: Channel) -> Json:
         world.need(forum, P.ATTACH_FILES)
     if message.get("embeds"):
         world.need(forum, P.EMBED_LINKS)
-    _check_tags(forum, call.body)
+    if call.body.get("applied_tags"):  # forums have no tags here
+        raise invalid_form("applied_tags", "INVALID_TAG", "Unknown tag, or more than 5")
     thread = _open(world, forum, PUBLIC_THREAD, call.body)
     try:
         first = write(world, thread, world.bot, message, call.files)
@@ -186,13 +170,6 @@ def _create_post(call: Call, forum: Channel) -> Json:
         world.gateway.emit("THREAD_DELETE", thread_json(thread), intent=1, channel=forum)
         raise
     return thread_json(thread, viewer=world.bot) | {"message": message_json(first, world.cdn)}
-
-
-def _check_tags(forum: Channel, body: Json) -> None:
-    tags = {str(tag["id"]) for tag in forum.tags}
-    asked = [str(tag) for tag in body.get("applied_tags") or []]
-    if len(asked) > 5 or not set(asked) <= tags:
-        raise invalid_form("applied_tags", "INVALID_TAG", "Unknown tag, or more than 5")
 
 
 def _open(
@@ -214,7 +191,6 @@ def _open(
         invitable=body.get("invitable", True),
         auto_archive_minutes=_minutes(body.get("auto_archive_duration") or 1440),
         members={owner: world.clock.now()},
-        tags=[int(tag) for tag in body.get("applied_tags") or []],
     )
     channel = Channel(thread_id or world.ids.next(), kind, body["name"], parent.guild, parent, thread=state)
     parent.guild.threads[channel.id] = channel

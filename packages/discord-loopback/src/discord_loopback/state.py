@@ -110,7 +110,6 @@ class ThreadState:
     invitable: bool = True
     auto_archive_minutes: int = 1440
     members: dict[int, datetime] = field(default_factory=dict, repr=False)
-    tags: list[int] = field(default_factory=list)
     last_activity: datetime | None = None
 
 
@@ -129,7 +128,6 @@ class Channel:
     slowmode_s: int = 0
     flags: int = 0
     overwrites: dict[int, Overwrite] = field(default_factory=dict)
-    tags: list[Json] = field(default_factory=list)
     recipient: User | None = None
     thread: ThreadState | None = None
     messages: dict[int, Message] = field(default_factory=dict, repr=False)
