@@ -20,7 +20,6 @@ class Cdn:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.base = ""
-        self.downloads: list[str] = []
         self._clock = clock
         self._files: dict[int, Attachment] = {}
 
@@ -45,7 +44,6 @@ class Cdn:
         good = hmac.compare_digest(signature, self._sign(attachment_id, expires))
         if attachment is None or not good or int(expires, 16) < self._clock.now().timestamp():
             raise Refusal(404, 0, "This content is no longer available.")
-        self.downloads.append(attachment.filename)
         return attachment
 
     def attachment_json(self, attachment: Attachment) -> Json:

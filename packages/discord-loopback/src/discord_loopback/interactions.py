@@ -71,8 +71,7 @@ def follow_up(world: World, exchange: Interaction, body: Json, files: list[Uploa
     original = exchange.original
     if original is not None and original.loading:
         return rewrite(world, original, body, files)
-    private_to = exchange.user if (body.get("flags") or 0) & EPHEMERAL else None
-    message = _write(world, exchange, body, files, private_to)
+    message = _write(world, exchange, body, files)
     exchange.followups.append(message)
     return message
 
@@ -92,11 +91,11 @@ def by_token(world: World, token: str) -> Interaction:
 
 
 def _carry_out(world: World, exchange: Interaction, kind: int, data: Json, files: list[Upload]) -> None:
-    private_to = exchange.user if (data.get("flags") or 0) & EPHEMERAL else None
     if kind == MESSAGE:
-        exchange.original = _write(world, exchange, data, files, private_to)
+        exchange.original = _write(world, exchange, data, files)
     elif kind == THINKING:
-        exchange.original = _write(world, exchange, {}, [], private_to, loading=True)
+        flags = (data.get("flags") or 0) & EPHEMERAL
+        exchange.original = _write(world, exchange, {"flags": flags}, [], loading=True)
     elif kind == FORM:
         check_modal(data)
         exchange.form = data
@@ -105,13 +104,8 @@ def _carry_out(world: World, exchange: Interaction, kind: int, data: Json, files
     elif kind == CHOICES:
         check_choices(data.get("choices") or [])
         exchange.choices = data.get("choices") or []
-        _record(
-            world,
-            exchange,
-            "choices",
-            world.bot.name,
-            choices=[choice["name"] for choice in exchange.choices],
-        )
+        names = [choice["name"] for choice in exchange.choices]
+        _record(world, exchange, "choices", world.bot.name, choices=names)
     else:
         exchange.original = exchange.source
         if kind == UPDATE and exchange.source is not None:
@@ -119,24 +113,11 @@ def _carry_out(world: World, exchange: Interaction, kind: int, data: Json, files
 
 
 def _write(
-    world: World,
-    exchange: Interaction,
-    body: Json,
-    files: list[Upload],
-    private_to: User | None,
-    *,
-    loading: bool = False,
+    world: World, exchange: Interaction, body: Json, files: list[Upload], *, loading: bool = False
 ) -> Message:
-    return write(
-        world,
-        exchange.channel,
-        world.bot,
-        body,
-        files,
-        private_to=private_to,
-        interaction_id=exchange.id,
-        loading=loading,
-    )
+    private_to = exchange.user if (body.get("flags") or 0) & EPHEMERAL else None
+    where = exchange.channel
+    return write(world, where, world.bot, body, files, private_to=private_to, webhook=True, loading=loading)
 
 
 def _give_up(world: World, exchange: Interaction) -> None:

@@ -31,7 +31,7 @@ def write(
     files: list[Upload],
     *,
     private_to: User | None = None,
-    interaction_id: int | None = None,
+    webhook: bool = False,
     loading: bool = False,
 ) -> Message:
     """Put a message into a channel and tell everybody; limits are checked, permissions are not."""
@@ -50,10 +50,9 @@ def write(
         components=numbered(body.get("components") or []),
         attachments=_attach(world, channel, body, files),
         flags=flags | (EPHEMERAL if private_to else 0),
-        webhook=interaction_id is not None,
+        webhook=webhook,
         ephemeral_to=private_to,
         reference=_reference(channel, body),
-        interaction_id=interaction_id,
         nonce=str(body["nonce"]) if body.get("nonce") is not None else None,
     )
     if content and author is world.bot:

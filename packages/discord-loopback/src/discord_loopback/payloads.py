@@ -24,7 +24,7 @@ def user_json(user: User) -> Json:
         "id": str(user.id),
         "username": user.name,
         "discriminator": "0",
-        "global_name": user.display_name,
+        "global_name": None,
         "avatar": None,
         "bot": user.bot,
         "public_flags": 0,
@@ -89,7 +89,7 @@ def channel_json(channel: Channel, *, viewer: User | None = None) -> Json:
         "name": channel.name,
         "position": channel.position,
         "parent_id": str(channel.parent.id) if channel.parent else None,
-        "nsfw": channel.nsfw,
+        "nsfw": False,
         "flags": channel.flags,
         "permission_overwrites": [
             {"id": str(target), "type": rule.kind, "allow": str(rule.allow), "deny": str(rule.deny)}

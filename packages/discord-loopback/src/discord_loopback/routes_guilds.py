@@ -204,7 +204,6 @@ def _apply(world: World, channel: Channel, guild: Guild, body: Json, by: Member 
         channel.name = body["name"] if channel.kind in (2, 4) else body["name"].lower().replace(" ", "-")
     check_length("topic", body.get("topic"), 4096 if channel.kind == 15 else 1024)
     channel.topic = body.get("topic", channel.topic)
-    channel.nsfw = bool(body.get("nsfw", channel.nsfw))
     channel.position = body.get("position", channel.position)
     channel.slowmode_s = body.get("rate_limit_per_user") or channel.slowmode_s
     if "parent_id" in body:

@@ -22,7 +22,6 @@ class User:
     id: int
     name: str
     bot: bool = False
-    display_name: str | None = None
     dms_closed: bool = False
 
     @property
@@ -124,7 +123,6 @@ class Channel:
     parent: Channel | None = field(default=None, repr=False)
     topic: str | None = None
     position: int = 0
-    nsfw: bool = False
     slowmode_s: int = 0
     flags: int = 0
     overwrites: dict[int, Overwrite] = field(default_factory=dict)
@@ -172,7 +170,6 @@ class Message:
     ephemeral_to: User | None = None
     reference: Json | None = None
     thread: Channel | None = None
-    interaction_id: int | None = None
     pings: set[str] = field(default_factory=set)
     versions: list[str] = field(default_factory=list)
     reactions: dict[str, set[int]] = field(default_factory=dict)

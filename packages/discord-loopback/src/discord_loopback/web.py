@@ -129,12 +129,9 @@ def _check_token(path: str, request: web.Request) -> None:
 def _fault(world: World, request: web.Request) -> web.Response | None:
     for i, fault in enumerate(world.faults):
         if fault.matches in f"{request.method} {request.path}":
-            if fault.times == 1:
+            fault.times -= 1
+            if not fault.times:
                 del world.faults[i]
-            else:
-                world.faults[i] = type(fault)(
-                    fault.status, fault.times - 1, fault.matches, fault.body, fault.headers
-                )
             return json_response(fault.body, fault.status, fault.headers)
     return None
 

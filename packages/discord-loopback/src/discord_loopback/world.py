@@ -35,7 +35,7 @@ class Gateway(Protocol):
         """Tell every session that asked for such events."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Fault:
     """An answer that a test ordered in place of the next matching request's own."""
 
