@@ -8,9 +8,10 @@ TORCH := 2.13.0
 # What CUDA builds of that torch name as theirs; CPU builds come without it.
 TRITON := triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'
 INSTALL := pip --disable-pip-version-check install
-# The packages of the lock files, then this one, built by what they hold: nothing else is fetched.
+# The packages of the lock files, then ours, built by what they hold: nothing else is fetched.
+PACKAGES := $(wildcard packages/*)
 LOCKED := --quiet --require-hashes -r
-ITSELF := --quiet --no-deps --no-build-isolation -e .
+ITSELF := --quiet --no-deps --no-build-isolation -e . $(PACKAGES:%=-e %)
 
 .PHONY: help demo test quick attacks container fleet cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
 
@@ -38,7 +39,7 @@ demo: $(VENV)/runner sandbox-package
 # Judges and contestants write no bytecode. Without any, each of the thousands that tests start compiles all that it
 # imports; and pytest rewrites all tests again where it may keep nothing.
 unexport PYTHONDONTWRITEBYTECODE
-COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src
+COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src packages
 
 # A third of the time of a test is waiting for processes, databases and browsers.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
@@ -71,7 +72,7 @@ container: $(VENV)/dev
 
 # A real Ray cluster on this machine: 240 MB of packages, and seconds for the start of each node.
 fleet: $(VENV)/fleet
-	$(BIN)/pytest tests/fleet tests/unit/launchers/test_modal.py
+	$(BIN)/pytest tests/fleet packages/kernelcup-modal
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -89,6 +90,7 @@ docs: $(VENV)/docs
 
 wheel: docs $(VENV)/dev
 	$(BIN)/python -m build
+	for package in $(PACKAGES); do $(BIN)/python -m build --wheel --no-isolation --skip-dependency-check --outdir dist $$package || exit 1; done
 
 transcripts: $(VENV)/dev sandbox-package
 	$(BIN)/python scripts/transcripts
@@ -111,7 +113,7 @@ $(VENV)/torch:
 	$(BIN)/$(INSTALL) "$(TRITON)"
 	touch $@
 
-$(VENV)/runner: $(VENV)/torch pyproject.toml requirements/server.txt
+$(VENV)/runner: $(VENV)/torch pyproject.toml $(PACKAGES:%=%/pyproject.toml) requirements/server.txt
 	$(BIN)/$(INSTALL) $(LOCKED) requirements/server.txt
 	$(BIN)/$(INSTALL) $(ITSELF)
 	touch $@

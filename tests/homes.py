@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 FOLDERS = {
@@ -19,6 +20,7 @@ KEPT = ("KERNELCUP_TEST_", "KERNELCUP_HARNESS_SANDBOX")
 """Variables that are about the tests themselves, and the kind of sandbox to try them with."""
 
 
+@cache
 def move_out() -> Path:
     """Point this process and its children to an empty home, and forget settings of the developer's KernelCup."""
     real = Path.home()

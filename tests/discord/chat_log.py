@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from loopback import LoopbackDiscord, Record
+from discord_loopback import LoopbackDiscord, Record
 
 ACTIONS = ("command", "press", "choose", "fill")
 MESSAGES = ("message", "edit")

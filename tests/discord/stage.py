@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopback import Channel, GuildDriver, LoopbackDiscord, Member, Message
+from discord_loopback import Channel, GuildDriver, LoopbackDiscord, Member, Message
 
 from builders import make_actor, make_board
 from kernelcup.app.people.accounts import sign_in

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Interaction, LoopbackDiscord, Member
+from discord_loopback import Interaction, LoopbackDiscord, Member
 from stage import Stage, connected, judging, staged
 
 from builders import make_device, make_submission

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopback import LoopbackDiscord
+from discord_loopback import LoopbackDiscord
 from stage import Stage, staged
 
 from builders import make_device

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from loopback import LoopbackDiscord
+from discord_loopback import LoopbackDiscord
 from stage import Stage, staged
 
 from builders import make_device, zip_of

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from loopback import LoopbackDiscord
+from discord_loopback import LoopbackDiscord
 from stage import Stage, connected, staged
 
 from builders import NOW, make_device, make_task

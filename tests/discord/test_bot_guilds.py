@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopback import LoopbackDiscord, Permission
+from discord_loopback import LoopbackDiscord, Permission
 from stage import Stage, connected, staged
 
 from builders import make_device

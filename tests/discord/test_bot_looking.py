@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from loopback import Interaction, LoopbackDiscord, Member
+from discord_loopback import Interaction, LoopbackDiscord, Member
 from stage import Stage, staged
 
 from builders import SUBMISSION, make_actor, make_board, make_device, make_report, make_submission, make_task

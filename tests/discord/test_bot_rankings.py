@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from loopback import CannotDo, Interaction, LoopbackDiscord, Member
+from discord_loopback import CannotDo, Interaction, LoopbackDiscord, Member
 from stage import Stage, connected, staged
 
 from builders import make_actor, make_device, make_report, make_submission

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopback import Channel, Interaction, LoopbackDiscord, Member
+from discord_loopback import Channel, Interaction, LoopbackDiscord, Member
 from stage import SECRET, Stage, connected, served, staged
 
 from builders import SUBMISSION, make_board, make_device, make_report

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from loopback import CannotDo, Channel, Interaction, LoopbackDiscord, Member
+from discord_loopback import CannotDo, Channel, Interaction, LoopbackDiscord, Member
 from stage import Stage, staged
 
 from builders import (

@@ -6,20 +6,20 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from loopback import LoopbackDiscord
+from discord_loopback import LoopbackDiscord
+from fake_github import REPOSITORY, TOKEN, FakeGitHub, served
+from fake_modal import FakeModal
 from stage import judging, staged
 from walkthrough import EMULATED, RUNNERS, older, participant, whole
 
-from fake_github import REPOSITORY, TOKEN, FakeGitHub, served
-from fake_modal import FakeModal
 from fakes import FakeLauncher
 from kernelcup.app.machines.machines import list_machines
 from kernelcup.cli.wiring import make_local
-from kernelcup.launchers.providers.deploy import deploy_github
-from kernelcup.launchers.providers.github import GitHubLauncher
-from kernelcup.launchers.providers.github_api import GitHubApi
-from kernelcup.launchers.providers.modal_functions import ModalLauncher, make_app
+from kernelcup_github.api import GitHubApi
+from kernelcup_github.deploy import write_into
+from kernelcup_github.launcher import GitHubLauncher
 from kernelcup_harness.protocol import Backend
+from kernelcup_modal.launcher import ModalLauncher, make_app
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +82,7 @@ async def test_submit_modal_and_submit_github_reach_their_launchers(
     devices = tuple(dataclasses.replace(each, backend=Backend.EMULATED) for each in RUNNERS)
     repository = tmp_path / "repository"
     repository.mkdir()
-    deploy_github(repository)
+    write_into(repository)
     modal = FakeModal(carries_out=True)
     make_app(modal, devices[:2], {}).deploy()
     with served(FakeGitHub(repository, carries_out=True)) as github:

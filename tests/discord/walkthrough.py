@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loopback import Channel, Interaction, Member, Message
+from discord_loopback import Channel, Interaction, Member, Message
 from stage import Stage
 
 import kernelcup.tasks

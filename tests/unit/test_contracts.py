@@ -13,10 +13,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / "src", *sorted(ROOT.glob("packages/*/src"))]
 LINTER = Path(sys.executable).parent / "lint-imports"
 
 PLANTED = {
     "Layers": ("kernelcup.tasks.loader", "kernelcup.app.access"),
+    "KernelCup knows no package beside it": ("kernelcup.launchers.outcomes", "kernelcup_modal"),
+    "Launchers in packages know the port, not the platform": ("kernelcup_github.api", "kernelcup.app.access"),
+    "The loopback Discord stands alone": ("discord_loopback.clock", "kernelcup.errors"),
     "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
     "The harness stands alone": ("kernelcup_harness.__main__", "kernelcup.errors"),
     "Rooms of the harness": ("kernelcup_harness.isolation.orphans", "kernelcup_harness.run.record"),
@@ -55,7 +59,9 @@ PLANTED = {
 def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return what import-linter says about each broken contract, of a copy with all violations planted."""
     root = tmp_path_factory.mktemp("planted")
-    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "examples"))
+    for source in SOURCES:
+        ignored = shutil.ignore_patterns("__pycache__", "examples")
+        shutil.copytree(source, root / "src", ignore=ignored, dirs_exist_ok=True)
     shutil.copy(ROOT / "pyproject.toml", root)
     for module, imported in PLANTED.values():
         with (root / "src" / f"{module.replace('.', '/')}.py").open("a", encoding="utf-8") as file:

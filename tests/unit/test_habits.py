@@ -71,6 +71,11 @@ def test_a_changed_test_asks_for_itself() -> None:
     assert chosen("docs/index.md") == set()
 
 
+def test_a_changed_module_of_a_package_asks_for_its_tests() -> None:
+    found = chosen("packages/kernelcup-github/src/kernelcup_github/api.py")
+    assert found == {"packages/kernelcup-github/tests/test_github.py"}
+
+
 def check(folder: Path, message: str) -> str:
     """Return what is said against a message, nothing where it is taken."""
     file = folder / "COMMIT_EDITMSG"
@@ -96,7 +101,7 @@ def sizes_of(folder: Path, text: str) -> dict[str, int]:
 
 
 def test_modules_that_import_each_other_are_found(tmp_path: Path) -> None:
-    for package in HOUSE["PACKAGES"]:
+    for package in ("kernelcup", "kernelcup_harness"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("")
     (tmp_path / "kernelcup/one.py").write_text("from kernelcup import two\n")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
 HAS_OUR_BUILD = f'<a href="/whl/cpu/torch-2.13.0%2Bcpu-{TAG}-{TAG}-manylinux_2_28_{platform.machine()}.whl">'
 HAS_ANOTHER = f'<a href="/whl/cpu/torch-2.12.0%2Bcpu-{TAG}-{TAG}-manylinux_2_28_{platform.machine()}.whl">'
+PACKAGES = {
+    path.parent.name: tomllib.loads(path.read_text())["project"]
+    for path in ROOT.glob("packages/*/pyproject.toml")
+}
+OURS = {"kernelcup", *PACKAGES}
 LEFT_OUT = {"torch", "triton"}
 """Not in the lock files: they depend on the machine."""
 
@@ -231,16 +237,30 @@ def names_of(node: ast.AST) -> list[str]:
     ("folder", "extras"),
     [
         pytest.param("src", ["runner", "postgres", "discord", "screen", "s3", "fleet"], id="src"),
-        pytest.param("tests", ["dev", "fleet", "modal"], id="tests"),
+        pytest.param("tests", ["dev", "fleet"], id="tests"),
     ],
 )
 def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
     declared = {canonicalize_name(each.name) for each in [*requirements(), *requirements(*extras)]}
     found = imported_by(folder)
     assert len(found) > 10
-    assert {name: file for name, file in found.items() if name not in declared | {"kernelcup"}} == {}
+    assert {name: file for name, file in found.items() if name not in declared | OURS} == {}
     files = ["server.txt" if folder == "src" else "dev.txt", "fleet.txt"]
-    assert set(found) - LEFT_OUT - {"kernelcup"} <= {name for file in files for name in locked(file)}
+    assert set(found) - LEFT_OUT - OURS <= {name for file in files for name in locked(file)}
+    assert not declared & PACKAGES.keys(), "an extra names only what PyPI has"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_declares_what_it_imports(package: str) -> None:
+    project = PACKAGES[package]
+    texts = [*project["dependencies"], *chain(*project.get("optional-dependencies", {}).values())]
+    declared = [Requirement(text) for text in texts]
+    names = {canonicalize_name(each.name) for each in declared}
+    assert set(imported_by(f"packages/{package}/src")) <= names | {package}
+    held = locked("dev.txt") | locked("fleet.txt")
+    for each in declared:
+        versions = held.get(canonicalize_name(each.name), [])
+        assert each.name == "kernelcup" or (versions and all(map(each.specifier.contains, versions))), each
 
 
 def locked(file: str) -> dict[str, list[str]]:
@@ -258,7 +278,7 @@ def locked(file: str) -> dict[str, list[str]]:
     [
         ("server.txt", ["runner", "postgres", "discord", "screen", "s3"]),
         ("dev.txt", ["dev"]),
-        ("fleet.txt", ["fleet", "modal"]),
+        ("fleet.txt", ["fleet"]),
     ],
 )
 def test_the_lock_files_hold_all_that_is_declared(file: str, extras: list[str]) -> None:
@@ -277,14 +297,14 @@ def test_set_up_installs_what_is_locked_and_fetches_nothing_else() -> None:
     lines = commands_of("check", "serve")
     for file in ("server.txt", "dev.txt"):
         assert f"--require-hashes -r requirements/{file}" in lines
-    assert "--no-deps --no-build-isolation -e ." in lines
+    assert "--no-deps --no-build-isolation -e . -e packages/" in lines
 
 
 def test_ci_tries_a_ray_cluster_which_other_tests_do_without() -> None:
     assert "make fleet" in (ROOT / ".ci/run").read_text().splitlines()
     lines = commands_of("fleet")
     assert "--require-hashes -r requirements/fleet.txt" in lines
-    assert "pytest tests/fleet tests/unit/launchers/test_modal.py" in lines
+    assert "pytest tests/fleet packages/kernelcup-modal" in lines
     assert "--ignore tests/fleet" in commands_of("test")
     assert not {"ray"} & {*locked("server.txt"), *locked("dev.txt")}
 
@@ -351,7 +371,16 @@ def test_the_source_distribution_has_what_its_tests_read() -> None:
     included = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"][
         "sdist"
     ]
-    tops = {"benchmarks", "docs", "scripts", "requirements", "tests", ".ci", ".pre-commit-config.yaml"}
+    tops = {
+        "benchmarks",
+        "docs",
+        "packages",
+        "scripts",
+        "requirements",
+        "tests",
+        ".ci",
+        ".pre-commit-config.yaml",
+    }
     tops |= {"CONTRIBUTING.md", "README.md", "CHANGELOG.md", "SECURITY.md", "mkdocs.yml", "Makefile"}
     assert tops - set(included["include"]) == set()
     assert [path for path in included["include"] if not (ROOT / path).exists()] == []

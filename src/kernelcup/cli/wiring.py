@@ -142,7 +142,7 @@ def check_devices(config: Config) -> None:
     for device in config.devices:
         where = f"{config.file}: device {device.name}"
         if device.launcher not in known:
-            faults.append(f"{where}: no launcher {device.launcher!r}, only {', '.join(map(repr, known))}")
+            faults.append(f"{where}: {installed.missing(device.launcher)}")
         elif device.is_here and device.backend is Backend.CUDA and not config.has_gpu:
             faults.append(
                 f"{where}: this machine has no GPU. Remove the device, or, if other machines judge, run "

@@ -50,10 +50,11 @@ def test_a_launcher_of_another_package_judges_its_devices(
     assert list(dispatcher._launchers) == ["far"]
 
 
-def test_a_launcher_that_is_not_installed_is_refused(config: Config) -> None:
-    with pytest.raises(
-        ConfigError, match="no launcher 'far', only 'agent', 'github', 'local', 'modal', 'ray'"
-    ):
+def test_a_launcher_that_is_not_installed_is_refused_with_the_way_to_it(config: Config) -> None:
+    told = r"no launcher 'far', only 'agent', 'github', 'local', 'modal', 'ray'; pip install ./packages/kernelcup-far"
+    with pytest.raises(ConfigError, match=told):
         wiring.check_devices(config)
-    with pytest.raises(ConfigError, match="no launcher 'far'; installed: agent, github, local, modal, ray"):
+    with pytest.raises(ConfigError, match=told):
         wiring.make_launcher(config, "far")
+    with pytest.raises(ConfigError, match="no launcher to deploy 'agent', only 'github', 'modal'"):
+        installed.deploy("agent", config, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Machines that judge for a service elsewhere.", cls=HelpGroup, no_args_is_help=True)
 
 TOKEN = "KERNELCUP_AGENT_TOKEN"
-
-
-class Provider(StrEnum):
-    """Who starts machines for jobs."""
-
-    GITHUB = "github"
-    MODAL = "modal"
 
 
 @app.callback()
@@ -176,31 +168,24 @@ def _start_ray(
 
 @app.command("deploy")
 def deploy(
-    provider: Annotated[Provider, typer.Argument(help="Where machines are to be started.")],
+    provider: Annotated[str, typer.Argument(help="The installed launcher that starts machines there.")],
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FOLDER", help="For github: a checkout of the repository.", exists=True, file_okay=False
+            metavar="FOLDER",
+            help="For a launcher that writes files: the checkout to write them into.",
+            exists=True,
+            file_okay=False,
         ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Set a provider up to judge for this server: again after each upgrade of KernelCup.
 
-    For github it writes a workflow and the harness into a checkout, for you to commit and push. For modal it deploys
-    an app with a function for each device of the configuration; `modal setup` has to come first.
+    Either files are written into a checkout, for you to commit and push, or an app is deployed with a function for
+    each device of the configuration; the provider's own client has to be signed in before.
     """
-    from kernelcup.launchers.providers import modal_functions
-    from kernelcup.launchers.providers.deploy import deploy_github
+    from kernelcup.launchers import installed
 
-    if provider is Provider.GITHUB:
-        if folder is None:
-            raise InvalidValue("FOLDER: expected a checkout of the repository")
-        for path in deploy_github(folder):
-            typer.echo(plain(str(path.relative_to(folder))))
-        return
-    name, gpus, devices = modal_functions.read_options(wiring.load_config(config))
-    if not devices:
-        raise ConfigError('no device of the configuration has launcher = "modal"')
-    modal_functions.make_app(modal_functions.import_modal(), devices, gpus, app=name).deploy()
-    typer.echo(plain(f"{name}: {', '.join(map(modal_functions.function_name, devices))}"))
+    for line in installed.deploy(provider, wiring.load_config(config), folder):
+        typer.echo(plain(line))

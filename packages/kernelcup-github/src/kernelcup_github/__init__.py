@@ -1,0 +1,3 @@
+"""The launcher of KernelCup for GitHub Actions."""
+
+from __future__ import annotations

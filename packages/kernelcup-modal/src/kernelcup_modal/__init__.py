@@ -1,0 +1,3 @@
+"""The launcher of KernelCup for Modal."""
+
+from __future__ import annotations
