@@ -23,7 +23,7 @@ from kernelcup.app.results.queries.reviews import Review
 from kernelcup.app.submissions import review_evidence as evidence_of
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
-from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
+from kernelcup.domain import OPEN, Actor, Job, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import NO_ANSWER, Remark
@@ -36,8 +36,6 @@ REJECTED = "rejected"
 SAME_CODE = reviews.SAME_CODE
 RULE = "kernelcup"
 """The opener of a review that a rule opened."""
-
-_OPEN = (JobState.QUEUED, JobState.RUNNING)
 
 
 def quarantine(
@@ -192,7 +190,7 @@ def _hold(
     jobs.quarantine(session, job.id, reason=reason)
     review_id = _open(session, job, run, by=by, reason=reason, evidence=evidence, now=now)
     _choose_best(session, job, submission, now=now)
-    if job.state in _OPEN:
+    if job.state in OPEN:
         events.record_end(session, submission.id, now)
     return review_id
 

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, union
 from sqlalchemy.orm import Session
 
 from kernelcup.app.machines.queries import agreements
 from kernelcup.app.results.queries import standings_queries
 from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
-from kernelcup.app.results.queries.ruling import Ruling, counts, only
+from kernelcup.app.results.queries.ruling import counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
 from kernelcup.clocks import Clock
-from kernelcup.domain import DuelOutcome
+from kernelcup.domain import DuelOutcome, Ruling
 from kernelcup.scoring import Entry, Order, Placed
 from kernelcup.tables import (
     BestRow,
+    FrozenBestRow,
     JobRow,
     LeaderboardRow,
     RecordRow,
@@ -303,9 +304,14 @@ def _ends(part: Part) -> tuple[bool, bool]:
 
 
 def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
-    """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
-    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id).distinct()
-    found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
+    """Return each (leaderboard, device) where a user has a place, or had one at a freeze, newest boards first."""
+    places = union(
+        *(
+            select(best.leaderboard_id, best.device).where(best.user_id == user_id)
+            for best in (BestRow, FrozenBestRow)
+        )
+    ).subquery()
+    found = session.execute(select(places).order_by(places.c.leaderboard_id.desc(), places.c.device))
     return [(row.leaderboard_id, row.device) for row in found]
 
 
