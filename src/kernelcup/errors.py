@@ -29,6 +29,7 @@ KernelCupError
 │  └─ InvalidValue      invalid_value
 │     ├─ EnvironmentMissing environment_missing
 │     ├─ OwnHarnessNeeded   own_harness_needed
+│     ├─ BrokenChecker      broken_checker
 │     ├─ MachineTooSmall    machine_too_small
 │     └─ TaskTooSlow        task_too_slow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
@@ -278,6 +279,12 @@ class EnvironmentMissing(InvalidValue):
     """A device's machine lacks the environment that a task asks for."""
 
     code = "environment_missing"
+
+
+class BrokenChecker(InvalidValue):
+    """The task's checker accepts wrong answers, and the request does not confirm that."""
+
+    code = "broken_checker"
 
 
 class OwnHarnessNeeded(InvalidValue):
