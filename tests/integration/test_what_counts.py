@@ -172,6 +172,28 @@ def test_before_the_end_an_author_deletes_for_good_and_a_manager_at_any_time(jud
     grace = actor_of(judging.db, "grace")
     assert delete_submission(judging.db, made["bob"].id, by=grace, now=judging.clock())
     assert judging.ranking() == []
+    told = audit_log.entries(judging.db, OPERATOR, action="submission.delete")
+    assert sorted((each.actor, each.detail["user"]) for each in told) == [("ada", "ada"), ("grace", "bob")]
+
+
+def test_a_frozen_table_keeps_what_does_not_count_any_more(judging: Judging) -> None:
+    made = enter(judging, ada=1000, bob=2000)
+    db, ada = judging.db, actor_of(judging.db, "ada")
+    grace = make_actor(db, "grace", Role.CREATOR)
+    freeze(db, grace, "double", judging.clock(), judging.clock())
+    judging.clock.advance(1)
+    update_board(db, grace, "double", task=make_task(tests=[{"size": 32, "seed": 1}]), now=judging.clock())
+    accounts.ban(db, OPERATOR, "bob", reason="odd", now=judging.clock())
+
+    assert delete_submission(db, made["ada"].id, by=ada, now=judging.clock()) is False
+    shown = standings(db, "double", "H100", viewer=NOBODY)
+    assert [(each.user, each.submission_id) for each in shown] == [
+        ("ada", made["ada"].id),
+        ("bob", made["bob"].id),
+    ]
+    (best,) = show_profile(db, "ada", viewer=NOBODY).bests
+    assert best.standing.submission_id == made["ada"].id
+    assert judging.ranking() == []
 
 
 # After judging: equal code

@@ -371,7 +371,7 @@ def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime
     assert submission is not None
     if replaces:
         board_id, user_id = submission.leaderboard_id, submission.user_id
-        runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+        runs.choose_best(session, board_id=board_id, user_id=user_id, devices=[job.device], now=now)
         return  # a rejudge of the same submission is not news
     board = find_board(session, submission.leaderboard)
     if ruling.of_job(job, run, board) is not Ruling.COUNTS:

@@ -137,13 +137,10 @@ def decide(
         review = _find(session, review_id)  # read again: another person may have decided meanwhile
         if review.decision is not None:
             raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
-        reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
-        events.record(session, job.submission_id, decision, {}, job_id, now)
-        _settle(session, board, review, decision, now=now)
         if decision == REJECTED:
             _hold_copies(session, review, copied, now=now)
         copies = reviews.copies(session, review_id)
-        for each in copies:
+        for each in (review, *copies):
             reviews.decide(session, each.id, decision=decision, by=actor.name, note=note, now=now)
             events.record(session, each.submission_id, decision, {}, each.job_id, now)
             _settle(session, board, each, decision, now=now)
@@ -264,7 +261,7 @@ def _open(
 
 def _choose_best(session: Session, job: Job, submission: Submission, *, now: datetime) -> None:
     board_id, user_id = submission.leaderboard_id, submission.user_id
-    runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+    runs.choose_best(session, board_id=board_id, user_id=user_id, devices=[job.device], now=now)
 
 
 def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submission, Leaderboard]:

@@ -53,12 +53,12 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
                 raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
             is_placed = Ruling.COUNTS in rulings or frozen_standings.holds(session, submission)
             if is_placed and is_final(board, now):
-                _withdraw(session, submission, by=by, now=now)
+                if submission.withdrawn_at is None:
+                    submissions.withdraw(session, submission_id, now)
+                    _log(session, by, "submission.withdraw", submission, now)
                 return False
         limits.keep_uses(session, submission, now=now)
-        if by.user_id != submission.user_id:
-            detail = {"user": submission.user, "board": submission.leaderboard}
-            audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
+        _log(session, by, "submission.delete", submission, now)
         docket.keep_of_submission(session, submission_id, now)
         files = runs.report_files(session, [job.id for job in found])
         submissions.delete_submission(session, submission_id)
@@ -76,17 +76,14 @@ def is_final(board: Leaderboard, now: datetime) -> bool:
     return any(end is not None and end < now for end in (board.deadline, board.freeze_at))
 
 
-def _withdraw(session: Session, submission: Submission, *, by: Actor, now: datetime) -> None:
-    if submission.withdrawn_at is not None:
-        return
-    submissions.withdraw(session, submission.id, now)
+def _log(session: Session, by: Actor, action: str, submission: Submission, now: datetime) -> None:
     detail = {"user": submission.user, "board": submission.leaderboard}
-    audit_log.record(session, by, "submission.withdraw", f"submission:{submission.id}", detail, now)
+    audit_log.record(session, by, action, f"submission:{submission.id}", detail, now)
 
 
 def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
     board_id, user_id = board.id, submission.user_id
-    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
+    runs.choose_best(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
     if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
         return
     for device in submission.devices:

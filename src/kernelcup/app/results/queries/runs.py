@@ -246,19 +246,19 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
     return True
 
 
-def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
-    """Choose a user's bests again, after one of their runs stopped ranking or was replaced. They may be worse."""
+def choose_best(
+    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
+) -> None:
+    """Choose a user's bests again, after one of their runs stopped ranking, was replaced or is gone.
+
+    They may be worse. :func:`before_change` has to be called before a deletion.
+    """
     before_change(session, board_id=board_id, user_id=user_id, now=now)
-    _choose(session, _key(board_id, device, user_id), now)
-    _choose_moved(
-        session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
-    )
-
-
-def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], now: datetime) -> None:
-    """Choose the bests again of users whose results moved. The users need no lock, since the board is locked."""
-    for device, user_id in sorted(moved):
+    for device in devices:
         _choose(session, _key(board_id, device, user_id), now)
+        # Users whose results moved need no lock, since the board is locked.
+        for moved in sorted(duel_placement.place_again(session, board_id=board_id, device=device)):
+            _choose(session, _key(board_id, *moved), now)
 
 
 def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
@@ -286,20 +286,6 @@ def before_change(session: Session, *, board_id: int, user_id: int, now: datetim
     """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
     frozen_standings.keep(session, board_id, now)
     session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
-
-
-def offer_remaining(
-    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
-) -> None:
-    """Choose a user's bests again, after the submission that was the best is gone.
-
-    :func:`before_change` has to be called before its deletion.
-    """
-    for device in devices:
-        _choose(session, _key(board_id, device, user_id), now)
-        _choose_moved(
-            session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
-        )
 
 
 _NO_SYNC = {"synchronize_session": False}
