@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, union, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries import ranking_query
@@ -47,6 +47,18 @@ def holds(session: Session, submission: Submission) -> bool:
     # Its user is a key, the submission is none.
     mine = (FrozenBestRow.user_id == submission.user_id, FrozenBestRow.submission_id == submission.id)
     return session.execute(select(FrozenBestRow.run_id).where(*mine).limit(1)).first() is not None
+
+
+def places_of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
+    """Return each (leaderboard, device) where a user has a place, or had one at a freeze, newest boards first."""
+    places = union(
+        *(
+            select(best.leaderboard_id, best.device).where(best.user_id == user_id)
+            for best in (BestRow, FrozenBestRow)
+        )
+    ).subquery()
+    found = session.execute(select(places).order_by(places.c.leaderboard_id.desc(), places.c.device))
+    return [(row.leaderboard_id, row.device) for row in found]
 
 
 def is_kept(session: Session, board_id: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from sqlalchemy import and_, func, or_, select, union
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.app.machines.queries import agreements
@@ -21,7 +21,6 @@ from kernelcup.domain import DuelOutcome, Ruling
 from kernelcup.scoring import Entry, Order, Placed
 from kernelcup.tables import (
     BestRow,
-    FrozenBestRow,
     JobRow,
     LeaderboardRow,
     RecordRow,
@@ -301,18 +300,6 @@ def state(
 def _ends(part: Part) -> tuple[bool, bool]:
     """Return whether a part has a lower and an upper end."""
     return part.at_least_s is not None, part.below_s is not None
-
-
-def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
-    """Return each (leaderboard, device) where a user has a place, or had one at a freeze, newest boards first."""
-    places = union(
-        *(
-            select(best.leaderboard_id, best.device).where(best.user_id == user_id)
-            for best in (BestRow, FrozenBestRow)
-        )
-    ).subquery()
-    found = session.execute(select(places).order_by(places.c.leaderboard_id.desc(), places.c.device))
-    return [(row.leaderboard_id, row.device) for row in found]
 
 
 def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
