@@ -22,15 +22,10 @@ KernelCupError
 │  │  ├─ GpuNeeded          gpu_needed
 │  │  ├─ InvalidDirective   invalid_directive
 │  │  ├─ ConflictingBoards  conflicting_leaderboards
-│  │  ├─ LeaderboardNeeded  leaderboard_needed
-│  │  ├─ DeviceNeeded       device_needed
-│  │  └─ UnknownDevice      unknown_device
+│  │  └─ LeaderboardNeeded, DeviceNeeded, UnknownDevice
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
-│     ├─ EnvironmentMissing environment_missing
-│     ├─ OwnHarnessNeeded   own_harness_needed
-│     ├─ MachineTooSmall    machine_too_small
-│     └─ TaskTooSlow        task_too_slow
+│     └─ EnvironmentMissing, OwnHarnessNeeded, BrokenChecker, MachineTooSmall, TaskTooSlow
 ├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout
@@ -278,6 +273,12 @@ class EnvironmentMissing(InvalidValue):
     """A device's machine lacks the environment that a task asks for."""
 
     code = "environment_missing"
+
+
+class BrokenChecker(InvalidValue):
+    """The task's checker accepts wrong answers, and the request does not confirm that."""
+
+    code = "broken_checker"
 
 
 class OwnHarnessNeeded(InvalidValue):

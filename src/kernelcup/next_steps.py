@@ -38,6 +38,7 @@ NEXT_STEPS = {
     "invalid_value": "change the value as the message says",
     "environment_missing": "make it on that machine with `kernelcup env build NAME`, or choose other devices",
     "own_harness_needed": 'ask for the task\'s own harness ("harness": "own"), or change the task',
+    "broken_checker": "fix the checker: `kernelcup task check` names the lines. --force (`force`) keeps it as it is",
     "machine_too_small": "try it on a machine with more memory, or publish it untested with --no-run",
     "task_too_slow": "make the benchmarks smaller, or generate_input and the check quicker",
     "invalid_task": "mend what `problems` lists and try again",

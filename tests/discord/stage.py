@@ -46,6 +46,7 @@ class Stage:
 
     discord: LoopbackDiscord
     guild: GuildDriver
+    platform: Platform
     db: Database
     config: Config
     bot_config: BotConfig
@@ -141,7 +142,13 @@ async def staged(
             guild = discord.add_guild()
             async with connected(discord, guild, bot_config, with_forum=with_forum) as bot:
                 yield Stage(
-                    discord=discord, guild=guild, db=db, config=config, bot_config=bot_config, bot=bot
+                    discord=discord,
+                    guild=guild,
+                    platform=platform,
+                    db=db,
+                    config=config,
+                    bot_config=bot_config,
+                    bot=bot,
                 )
             assert [each for each in discord.world.allowed_mentions if each != NO_MENTIONS] == []
 

@@ -11,6 +11,7 @@ from stage import Stage, staged
 
 from builders import make_device, zip_of
 from kernelcup.app.boards.boards import get_board, list_boards
+from kernelcup.app.boards.trial import Tried
 from kernelcup.bot.commands.create_board import sync_text
 from kernelcup.domain import OPERATOR, Visibility
 
@@ -62,6 +63,24 @@ async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(
     assert not asked.messages[-1].controls
     assert "**Judged by** the standard harness" in asked.messages[-1].text
     assert "The code of ranked results is shown to all who see" in asked.messages[-1].text
+
+
+class Doubting:
+    """A trial that finds a checker which accepts what is wrong."""
+
+    def try_task(self, *_: object, **__: object) -> Tried:
+        """Find it."""
+        return Tried(loose=("the checker ignores the answer",))
+
+
+async def test_a_checker_that_accepts_wrong_answers_is_refused(stage: Stage) -> None:
+    stage.platform.trial = Doubting()
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"}
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)
+    )
+    assert "the checker ignores the answer" in (await asked.wait_response()).text
+    assert board_names(stage) == []
 
 
 IN_C = b"""\

@@ -44,6 +44,14 @@ class FoundPoor:
         return Tried(seeds_below=1 << 24, seeds_why="tests.0: one value")
 
 
+class Doubting:
+    """A trial that finds a checker which accepts what is wrong."""
+
+    def try_task(self, *_: Any, **__: Any) -> Tried:
+        """Find it."""
+        return Tried(loose=("the checker ignores the answer",))
+
+
 def create(client: TestClient, headers: dict[str, str], files: dict[str, str], **settings: Any) -> Any:
     form = {"settings": json.dumps({"name": "shipped", **settings})}
     parts = [("files", (name, text)) for name, text in files.items()]
@@ -95,6 +103,39 @@ def test_the_api_needs_a_yes_to_the_tasks_own_harness(client, person) -> None:
     assert body["notes"] == [
         "judged by its own harness (eval.py), as asked; results are marked self-measured"
     ]
+
+
+def test_the_api_needs_a_yes_to_a_checker_that_accepts_wrong_answers(client, person, platform) -> None:
+    grace, path = person("grace", Role.CREATOR), "/api/v1/leaderboards/shipped/task"
+    platform.trial = Doubting()
+    refused = create(client, grace.headers, FITS)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "broken_checker")
+    assert "the checker ignores the answer" in refused.json()["error"]["message"]
+    made = create(client, grace.headers, FITS, force=True)
+    assert made.status_code == 201
+    assert any("the checker ignores the answer" in note for note in made.json()["notes"])
+    new = [("files", (name, text)) for name, text in {**FITS, "eval.py": "# new\n"}.items()]
+    refused = client.put(path, headers=grace.headers, files=new)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "broken_checker")
+    assert client.put(path, headers=grace.headers, files=new, params={"force": True}).status_code == 200
+
+
+def test_popcorn_refuses_a_checker_that_accepts_wrong_answers(client, db, person, platform, folder) -> None:
+    root = person("root", Role.ADMIN)
+
+    def put() -> Any:
+        return client.post("/admin/leaderboards", headers=root.headers, json={"directory": "shipped"})
+
+    platform.trial = Doubting()
+    refused = put()
+    assert refused.status_code == 400
+    assert "the checker ignores the answer" in refused.json()["detail"]
+    assert boards.list_boards(db) == []
+    platform.trial = None
+    assert put().status_code == 200
+    platform.trial = Doubting()
+    (folder / "eval.py").write_text("# new\n")
+    assert put().status_code == 400
 
 
 @pytest.fixture

@@ -289,7 +289,7 @@ def test_a_leaderboard_that_asks_for_no_duels_any_more_ranks_by_what_was_measure
 def told(judging: Judging, submission) -> str:
     """Return the remark on a submission's only result."""
     (view,) = show_submission(judging.db, submission.id).jobs
-    return remark(view.job, view.run, get_board(judging.db, "double"))
+    return remark(view.job, view.run, view.ruling, get_board(judging.db, "double"))
 
 
 def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> None:

@@ -255,11 +255,12 @@ def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
     (view,) = show_submission(judging.db, submission.id).jobs
     board = get_board(judging.db, "double")
     assert (
-        remark(view.job, view.run, board) == "A person looks at this result before it counts: copied from #7."
+        remark(view.job, view.run, view.ruling, board)
+        == "A person looks at this result before it counts: copied from #7."
     )
     decide(judging, review, "rejected", note="for us only")
     (view,) = show_submission(judging.db, submission.id).jobs
-    assert remark(view.job, view.run, board) == "A person rejected this result: copied from #7."
+    assert remark(view.job, view.run, view.ruling, board) == "A person rejected this result: copied from #7."
     assert failure(view) == "H100: a person rejected this result: copied from #7"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import io
 import itertools
 import random
 from contextlib import suppress
@@ -12,23 +15,31 @@ import pytest
 from sqlalchemy import Float, case, cast, literal, select
 
 import final_duels
-from builders import make_actor, make_board
+from builders import make_actor, make_board, make_task
 from fakes import FakeClock
 from hand_judging import Judging, flagged
-from kernelcup.app.people import audit_log
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.renaming import rename_board
+from kernelcup.app.news import stream
+from kernelcup.app.people import accounts, audit_log
+from kernelcup.app.people.queries import users
 from kernelcup.app.people.user_names import actor_of
-from kernelcup.app.results import finals, reviews
+from kernelcup.app.results import docket, finals, reviews
+from kernelcup.app.results import standings as standings_of
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.results.overview import improvements, show_summary
-from kernelcup.app.results.queries import ruling
-from kernelcup.app.results.queries.ruling import Facts, Ruling
+from kernelcup.app.results.profile import show_profile
+from kernelcup.app.results.queries import ruling, runs
+from kernelcup.app.results.queries.ruling import Facts
 from kernelcup.app.results.rejudge import rejudge_submission
-from kernelcup.app.results.standings import history, standings
-from kernelcup.app.submissions.submissions import get_code, show_submission
+from kernelcup.app.results.standings import history, places_of_submission, standings
+from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import NOBODY, OPERATOR, Actor, JobState, Role, Submission
+from kernelcup.domain import ASIDE, NOBODY, OPERATOR, Actor, JobState, Role, Ruling, Submission, Task
 from kernelcup.engine.database import Database
-from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
+from kernelcup.errors import Forbidden, UserError
+from kernelcup.http.pages.boards.boards import _csv, head_of
+from kernelcup.http.popcorn import forms as popcorn_forms
 
 CLOSES_IN = timedelta(hours=1)
 AT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -161,6 +172,28 @@ def test_before_the_end_an_author_deletes_for_good_and_a_manager_at_any_time(jud
     grace = actor_of(judging.db, "grace")
     assert delete_submission(judging.db, made["bob"].id, by=grace, now=judging.clock())
     assert judging.ranking() == []
+    told = audit_log.entries(judging.db, OPERATOR, action="submission.delete")
+    assert sorted((each.actor, each.detail["user"]) for each in told) == [("ada", "ada"), ("grace", "bob")]
+
+
+def test_a_frozen_table_keeps_what_does_not_count_any_more(judging: Judging) -> None:
+    made = enter(judging, ada=1000, bob=2000)
+    db, ada = judging.db, actor_of(judging.db, "ada")
+    grace = make_actor(db, "grace", Role.CREATOR)
+    freeze(db, grace, "double", judging.clock(), judging.clock())
+    judging.clock.advance(1)
+    update_board(db, grace, "double", task=make_task(tests=[{"size": 32, "seed": 1}]), now=judging.clock())
+    accounts.ban(db, OPERATOR, "bob", reason="odd", now=judging.clock())
+
+    assert delete_submission(db, made["ada"].id, by=ada, now=judging.clock()) is False
+    shown = standings(db, "double", "H100", viewer=NOBODY)
+    assert [(each.user, each.submission_id) for each in shown] == [
+        ("ada", made["ada"].id),
+        ("bob", made["bob"].id),
+    ]
+    (best,) = show_profile(db, "ada", viewer=NOBODY).bests
+    assert best.standing.submission_id == made["ada"].id
+    assert judging.ranking() == []
 
 
 # After judging: equal code
@@ -193,22 +226,6 @@ def test_a_rejection_reaches_copies_that_a_rule_did_not_hold(judging: Judging) -
 # All readers
 
 
-def shown_by_readers(judging: Judging, viewer: Actor) -> dict[str, set[int]]:
-    """Return the submissions that each reader shows as ranked."""
-    db, options = judging.db, {"viewer": viewer}
-    final = finals.show(db, "double", now=judging.clock(), **options)
-    best = show_summary(db, "double", **options).devices[0]
-    return {
-        "standings": {each.submission_id for each in standings(db, "double", "H100", **options)},
-        "history": {each.submission_id for each in history(db, "double", "H100", **options)},
-        "improvements": {
-            each.submission_id for each in improvements(db, "double", "H100", **options).records
-        },
-        "final": set() if final is None else {each.submission for each in final.places},
-        "count": {best.entries},
-    }
-
-
 class Lives:
     """Does with random results what can be done with them."""
 
@@ -216,36 +233,46 @@ class Lives:
         self.judging, self.chance = judging, random.Random(seed)
         self.made: dict[int, Submission] = {}
         self.grace = make_actor(judging.db, "grace", Role.CREATOR)
-        self.steps = [self.judge] * 4 + [self.hold, self.release, self.reject, self.delete, self.rejudge]
-        self.steps += [self.freeze, self.unveil]
+        self.board, self.names = "double", ["ada", "bob", "cyn"]
+        self.frozen: set[int] | None = None
+        """The submissions whose places others see while the leaderboard is frozen."""
+        self.steps = [self.judge] * 6 + [self.hold, self.release, self.reject, self.delete, self.rejudge] * 2
+        self.steps += [self.freeze, self.unveil, self.ban, self.unban, self.update, self.update_back]
+        self.steps += [self.rename_user, self.rename_board]
 
-    def step(self) -> None:
-        """Take the next step, which may not be possible."""
-        with suppress(Conflict, Forbidden, InvalidValue, NotFound, IndexError):
-            self.chance.choice(self.steps)()
+    def step(self) -> str:
+        """Take the next step, which may not be possible, and return its name."""
+        step = self.chance.choice(self.steps)
+        with suppress(UserError, IndexError):
+            step()
         self.judging.clock.advance(1)
+        return step.__name__
 
     def one(self) -> Submission:
         return self.chance.choice(list(self.made.values()))
 
+    def review(self) -> reviews.Review:
+        return self.chance.choice(reviews.open_reviews(self.judging.db, OPERATOR))
+
     def judge(self) -> None:
         text = f"# {self.chance.randrange(3)}\n".encode()
-        time_ns = self.chance.randrange(500, 5000)
-        submission = self.judging.judge(time_ns, self.chance.choice(("ada", "bob", "cyn")), content=text)
+        time_ns, user = self.chance.randrange(500, 5000), self.chance.choice(self.names)
+        submission = self.judging.judge(time_ns, user, content=text, board=self.board)
         self.made[submission.id] = submission
 
     def hold(self) -> None:
         put_aside(self.judging, self.one())
 
     def release(self) -> None:
-        decide(self.judging, self.chance.choice(reviews.open_reviews(self.judging.db, OPERATOR)), "released")
+        decide(self.judging, self.review(), "released")
 
     def reject(self) -> None:
-        decide(self.judging, self.chance.choice(reviews.open_reviews(self.judging.db, OPERATOR)), "rejected")
+        decide(self.judging, self.review(), "rejected")
 
     def delete(self) -> None:
         gone, db = self.one(), self.judging.db
-        if delete_submission(db, gone.id, by=actor_of(db, gone.user), now=self.judging.clock()):
+        author = dataclasses.replace(actor_of(db, "grace"), user_id=gone.user_id, role=Role.PARTICIPANT)
+        if delete_submission(db, gone.id, by=author, now=self.judging.clock()):
             del self.made[gone.id]
 
     def rejudge(self) -> None:
@@ -254,27 +281,134 @@ class Lives:
             self.judging.finish(lease, self.chance.randrange(500, 5000))
 
     def freeze(self) -> None:
-        freeze(self.judging.db, self.grace, "double", self.judging.clock(), self.judging.clock())
+        seen = standings(self.judging.db, self.board, "H100", viewer=NOBODY)
+        freeze(self.judging.db, self.grace, self.board, self.judging.clock(), self.judging.clock())
+        self.frozen = {each.submission_id for each in seen}
 
     def unveil(self) -> None:
-        unveil(self.judging.db, self.grace, "double", self.judging.clock())
+        unveil(self.judging.db, self.grace, self.board, self.judging.clock())
+        self.frozen = None
+
+    def ban(self) -> None:
+        name = self.chance.choice(self.names)
+        accounts.ban(self.judging.db, OPERATOR, name, reason="odd", now=self.judging.clock())
+
+    def unban(self) -> None:
+        accounts.unban(self.judging.db, OPERATOR, self.chance.choice(self.names), now=self.judging.clock())
+
+    def update(self) -> None:
+        self.change(make_task(tests=[{"size": 32, "seed": self.chance.randrange(3)}]))
+
+    def update_back(self) -> None:
+        self.change(make_task())
+
+    def change(self, task: Task) -> None:
+        update_board(self.judging.db, self.grace, self.board, task=task, now=self.judging.clock())
+
+    def rename_user(self) -> None:
+        at = self.chance.randrange(len(self.names))
+        new = f"{self.names[at][:3]}{self.chance.randrange(100)}"
+        accounts.rename(self.judging.db, OPERATOR, self.names[at], new, now=self.judging.clock())
+        self.names[at] = new
+
+    def rename_board(self) -> None:
+        new = f"double-{self.chance.randrange(100)}"
+        rename_board(self.judging.db, self.grace, self.board, new, now=self.judging.clock())
+        self.board = new
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_no_reader_shows_what_does_not_count_over_random_lives(judging: Judging, seed: int) -> None:
-    lives = Lives(judging, seed)
-    for _ in range(25):
-        lives.step()
+def places_of(lives: Lives, viewer: Actor) -> dict[str, set[int]]:
+    """Return the submissions that each reader of places shows."""
+    db, board, now = lives.judging.db, lives.board, lives.judging.clock()
+    event = standings_of.rankings(db, board, "H100", viewer=viewer)
+    export = _csv(db, head_of(db, board, "H100", viewer=viewer, now=now), viewer).decode()
+    profiles = [show_profile(db, name, viewer=viewer).bests for name in lives.names if has_user(db, name)]
+    held = [places_of_submission(db, board, ["H100"], each, viewer=viewer) for each in lives.made]
+    return {
+        "standings": {each.submission_id for each in standings(db, board, "H100", viewer=viewer)},
+        "event": {each.submission_id for part in event for each in part},
+        "export": {int(row["submission"]) for row in csv.DictReader(io.StringIO(export))},
+        "profile": {each.standing.submission_id for bests in profiles for each in bests},
+        "submissions": {each.submission_id for places in held for each in places.values()},
+    }
+
+
+def has_user(db: Database, name: str) -> bool:
+    with db.read() as session:
+        return users.find(session, name) is not None
+
+
+def shown_by_readers(lives: Lives, viewer: Actor) -> dict[str, set[int]]:
+    """Return the submissions that each reader of results shows."""
+    db, board, options = lives.judging.db, lives.board, {"viewer": viewer}
+    final = finals.show(db, board, now=lives.judging.clock(), **options)
+    return {
+        "history": {each.submission_id for each in history(db, board, "H100", **options)},
+        "improvements": {each.submission_id for each in improvements(db, board, "H100", **options).records},
+        "final": set() if final is None else {each.submission for each in final.places},
+    }
+
+
+def shown_with_results(lives: Lives, viewer: Actor) -> dict[str, set[int]]:
+    """Return the submissions whose results each reader shows whether or not they rank."""
+    db, board = lives.judging.db, lives.board
+    views = list_views(db, board=board, viewer=viewer)
+    with db.read() as session:
+        compared = runs.scores(session, list(lives.made), "H100")
+    return {
+        "feed": {each.submission for each in stream.items(db, viewer, board=board) if each.submission},
+        "popcorn": {
+            view.submission.id
+            for view in views
+            if any(run["score"] is not None for run in popcorn_forms.of_list(view)["runs"])
+        },
+        "comparisons": set(compared) if viewer is OPERATOR else set(),
+        "lists": set()
+        if viewer is OPERATOR
+        else {each.submission.id for each in views if each.jobs[0].run is not None},
+    }
+
+
+def docket_of(lives: Lives) -> dict[int, str | None]:
+    """Return the newest decision about each submission that is there, None for one that is pending."""
+    found = {each.id: each for each in docket.entries(lives.judging.db, OPERATOR, board=lives.board)}
+    every = [
+        *reviews.open_reviews(lives.judging.db, OPERATOR),
+        *reviews.open_reviews(lives.judging.db, OPERATOR, decided=True),
+    ]
+    shown = sorted((each.id, each.submission_id) for each in every if each.id in found)
+    return {submission: found[number].decision for number, submission in shown}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_two_readers_disagree_over_random_lives(judging: Judging, seed: int) -> None:
+    lives, steps = Lives(judging, seed), []
+    for at in range(30):
+        if at == 22:
+            over(judging)
+        steps.append(lives.step())
         with judging.db.read() as session:
             rulings = ruling.of_submissions(session, list(lives.made), "H100")
-        counts = {number for number, told in rulings.items() if told is Ruling.COUNTS}
+        counts = {number for number, of in rulings.items() if of is Ruling.COUNTS}
+        aside = {number for number, of in rulings.items() if of in ASIDE}
+        best = show_summary(judging.db, lives.board).devices[0]
+        places = places_of(lives, OPERATOR)
+        first, *others = places.values()
+        assert all(each == first for each in others), (steps, places)
+        assert first <= counts, (steps, first, rulings)
+        assert {lives.made[each].user_id for each in first} == {lives.made[each].user_id for each in counts}
+        assert best.entries == len(first)
         for viewer in (OPERATOR, NOBODY):
-            readers = shown_by_readers(judging, viewer)
-            assert readers.pop("count") == {len(readers["standings"])}
-            # A frozen table is what it was: what is decided since is for its managers.
-            wrong = {
-                name: shown - counts
-                for name, shown in readers.items()
-                if viewer is OPERATOR or name != "standings"
-            }
-            assert not any(wrong.values()), (viewer, wrong, rulings)
+            wrong = {name: shown - counts for name, shown in shown_by_readers(lives, viewer).items()}
+            wrong |= {name: shown & aside for name, shown in shown_with_results(lives, viewer).items()}
+            assert not any(wrong.values()), (steps, viewer, wrong, rulings)
+        # A frozen table is what it was: what is decided since is for its managers.
+        places = places_of(lives, NOBODY)
+        frozen = first if lives.frozen is None else lives.frozen
+        assert all(each == frozen for each in places.values()), (steps, places, frozen, rulings)
+        if lives.frozen is None:
+            told = {None: Ruling.HELD, "rejected": Ruling.REJECTED}
+            decided = docket_of(lives)
+            assert {each: told[decision] for each, decision in decided.items() if decision in told} == {
+                each: of for each, of in rulings.items() if of in ASIDE
+            }, (steps, decided, rulings)

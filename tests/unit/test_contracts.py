@@ -101,3 +101,40 @@ def test_no_library_of_the_driver_is_named_where_it_may_not_be_loaded() -> None:
     }
     assert [name for name in sorted(naming) if not name.startswith(CALLS_DRIVERS)] == []
     assert len(naming) >= 5
+
+
+DECIDES = re.compile(
+    r"JobState\.(QUARANTINED|REJECTED|DONE)\b|[rR]un(Row)?\.(counted|judging)\b|\bfinished_at [<>]=? |"
+    r"score_s\.is_|(Run|Leaderboard)Row\.trust\b|PUT_ASIDE"
+)
+"""What a query or a reader would have to name to decide by itself which results count."""
+NAMES_STATES = {
+    "app/queue/lifecycle.py": "sets the state of a job that ends",
+    "app/queue/queries/jobs.py": "sets states",
+    "app/queue/queries/rejudges.py": "only a job that has ended is judged again",
+    "app/results/rejudge.py": "says of which jobs none is judged again",
+    "app/results/final_order.py": "says why a duel of a final has no outcome",
+    "app/boards/queries/boards.py": "counts the jobs that a rejudge repeats",
+    "app/rules/queries/limits.py": "counts uses in a period",
+    "app/results/queries/run_costs.py": "counts costs in a period",
+    "app/results/queries/ranking_query.py": "places the results of each version apart",
+    "app/results/kept_binaries.py": "replays a binary only of the same version of the task",
+    "app/submissions/submissions.py": "shows to others a job that was put aside as done",
+    "app/submissions/veiling.py": "shows the report of a job that is done",
+    "http/pages/submissions/report_words.py": "names states",
+    "http/pages/submissions/report_view.py": "says that a result waits for a review",
+    "cli/compete/submissions.py": "says that a result waits for a review",
+}
+"""Files that name them for another purpose, and which."""
+
+
+def test_only_the_rule_decides_which_results_count() -> None:
+    source = ROOT / "src" / "kernelcup"
+    rule = source / "app" / "results" / "queries" / "ruling.py"
+    naming = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if path != rule and "examples" not in path.parts and DECIDES.search(path.read_text(encoding="utf-8"))
+    }
+    assert naming == NAMES_STATES.keys()
+    assert DECIDES.search(rule.read_text(encoding="utf-8"))

@@ -170,10 +170,40 @@ def test_what_its_maker_has_to_know_is_shown_with_a_new_leaderboard(
 ) -> None:
     client.cookies.update(signed_in(people["grace"]))
     platform.trial = DoubtingTrial()
-    made = post(client, "/admin/boards/new/shipped", page="/admin/boards/new", shipped="vectoradd")
+    sent = {"page": "/admin/boards/new", "shipped": "vectoradd"}
+    refused = post(client, "/admin/boards/new/shipped", **sent)
+    assert refused.status_code == 400
+    assert "the checker accepts `zeros` in tests.0" in refused.text
+    assert refused.text.count("do it anyway") == 1
+    made = post(client, "/admin/boards/new/shipped", **sent, force="yes")
     assert made.status_code == 201
     assert "The leaderboard is made." in made.text
     assert "the checker accepts `zeros` in tests.0" in made.text
+
+
+def test_a_checker_that_accepts_wrong_answers_is_confirmed_with_the_file_kept(
+    visitor, people, platform
+) -> None:
+    platform.trial = DoubtingTrial()
+    somebody = visitor(people["grace"], javascript=False)
+    somebody.expects_refusal = True
+    page = somebody.open("/admin/boards/new")
+    page.get_by_label("Task (.zip of its folder)").set_input_files(packed(TASK))
+    page.get_by_label("H100").first.check()
+    page.get_by_role("button", name="Make the leaderboard").click()
+    expect(page.get_by_role("alert")).to_contain_text("the checker accepts `zeros` in tests.0")
+    page.get_by_label("do it anyway").check()
+    page.get_by_role("button", name="Make the leaderboard").click()
+    expect(page.locator("body")).to_contain_text("The leaderboard is made.")
+    page.get_by_label("New version (.zip of its folder)").set_input_files(
+        packed(TASK | {"copy/reference.py": TASK["copy/reference.py"] + b"# new\n"})
+    )
+    page.get_by_role("button", name="Show what changes").nth(1).click()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_role("alert")).to_contain_text("the checker accepts `zeros` in tests.0")
+    page.get_by_label("do it anyway").check()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.locator("body")).to_contain_text("The leaderboard is changed.")
 
 
 def test_a_trial_says_its_steps_to_its_maker(client, people, signed_in, platform) -> None:

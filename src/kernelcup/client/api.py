@@ -234,14 +234,16 @@ class Api(Calls):
         with self._reading():
             return dict(self._client.request("POST", f"{_board(board)}/preview", form=form, files=parts))
 
-    def replace_task(self, board: str, files: Mapping[str, bytes], *, expected: str) -> BoardInfo:
+    def replace_task(
+        self, board: str, files: Mapping[str, bytes], *, expected: str, force: bool
+    ) -> BoardInfo:
         """Replace a leaderboard's task, if the leaderboard has not changed since the preview."""
         with self._reading():
             return BoardInfo.of_json(
                 self._client.request(
                     "PUT",
                     f"{_board(board)}/task",
-                    params={"expected": expected},
+                    params={"expected": expected, "force": force},
                     files=_parts(files),
                     timeout_s=LONG_S,
                 )

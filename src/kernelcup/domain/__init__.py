@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelcup.domain.competition import (
     LARGEST_ID,
     MOMENTS,
-    PUT_ASIDE,
+    OPEN,
     SETTING_TYPES,
     BoardSettings,
     CodePolicy,
@@ -22,7 +22,7 @@ from kernelcup.domain.competition import (
 from kernelcup.domain.devices import HERE, Device, grouped, slots_for, split_count
 from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
-from kernelcup.domain.results import RankedBy, Result, Run, Score, Standing
+from kernelcup.domain.results import ASIDE, RankedBy, Result, Ruling, Run, Score, Standing
 from kernelcup.domain.tasks import (
     LEAVES_SCORES,
     Language,

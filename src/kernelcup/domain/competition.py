@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -13,7 +13,6 @@ from kernelcup_harness.protocol import (
     HarnessKind,
     Mode,
     ProfileOptions,
-    TrustLevel,
 )
 
 LARGEST_ID = 2**31 - 1
@@ -44,17 +43,6 @@ class TrustRule(StrEnum):
     """Only replayed times rank, witnessed or not; others are kept and shown."""
     WITNESSED = "witnessed"
     """Only replayed times that the device's hardware counters confirm rank; others are kept and shown."""
-
-    @property
-    def levels(self) -> Collection[TrustLevel]:
-        """The levels of the times that rank."""
-        if self is TrustRule.ANY:
-            return tuple(TrustLevel)
-        return (
-            (TrustLevel.WITNESSED, TrustLevel.REPLAYED)
-            if self is TrustRule.REPLAYED
-            else (TrustLevel.WITNESSED,)
-        )
 
 
 class DuelOutcome(StrEnum):
@@ -108,8 +96,8 @@ class JobState(StrEnum):
     """A review rejected its result."""
 
 
-PUT_ASIDE = (JobState.QUARANTINED, JobState.REJECTED)
-"""The states of jobs whose result is kept, but neither ranks nor shows to others."""
+OPEN = (JobState.QUEUED, JobState.RUNNING)
+"""The states of jobs that have not ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,10 +163,6 @@ class Leaderboard(BoardSettings):
     """A notice for participants if others see more of them than was promised when they submitted."""
     seeds_below: int | None = None
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
-
-    def takes(self, level: TrustLevel) -> bool:
-        """Return whether times of this level rank here."""
-        return level in self.trust.levels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,6 +34,31 @@ class RankedBy(StrEnum):
     """That it is correct: its time means nothing, and all such results share one place."""
 
 
+class Ruling(StrEnum):
+    """Whether a result counts, or the first reason why it does not."""
+
+    COUNTS = "counts"
+    REJECTED = "rejected"
+    """A review rejected it."""
+    HELD = "held"
+    """It waits for a review."""
+    HIDDEN = "hidden"
+    """It was judged after the freeze, and this reader sees the results from before."""
+    REPLACED = "replaced"
+    """It was judged again, and the other run counts."""
+    NO_TIME = "no_time"
+    OUTDATED = "outdated"
+    """It was judged with another version of the task, or by another harness, than the leaderboard has now."""
+    LEVEL = "level"
+    """The leaderboard requires another level of times."""
+    GONE = "gone"
+    """Its submission was deleted, or has no result on this device."""
+
+
+ASIDE = (Ruling.REJECTED, Ruling.HELD)
+"""A review keeps it from everybody but the leaderboard's managers and its author."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One attempt at a job, with its results."""

@@ -11,9 +11,9 @@ from kernelcup.domain import (
     BoardSettings,
     DuelOutcome,
     Job,
-    JobState,
     Leaderboard,
     RankedBy,
+    Ruling,
     Run,
     TrustRule,
 )
@@ -135,30 +135,27 @@ def rejudge_command(board: str, option: str = "") -> str:
     return f"kernelcup admin rejudge {board}{option}"
 
 
-def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | None = None) -> str:
-    """Return why a result does not rank, or not by its score; empty if it ranks by its score.
-
-    ``since`` is the time of the freeze if its author sees frozen standings.
-    """
+def remark(job: Job, run: Run | None, ruling: Ruling, board: Leaderboard) -> str:
+    """Return why a result does not rank, or not by its score; empty if it ranks by its score."""
     if run is None:
         return ""
     why = f": {job.reason.rstrip('.')}" if job.reason else ""
-    if job.state is JobState.REJECTED:
+    if ruling is Ruling.REJECTED:
         return f"A person rejected this result{why}."
-    if job.state is JobState.QUARANTINED:
+    if ruling is Ruling.HELD:
         return f"A person looks at this result before it counts{why}."
-    if run.score_s is not None and run.judging != board.judging:
+    if ruling is Ruling.OUTDATED and run.score_s is not None:
         return (
             "Not ranked: it was judged against an earlier version of the task, and its time cannot be compared "
             "with later ones. It ranks once it is judged again."
         )
-    if run.score_s is not None and not board.takes(run.report.trust):
+    if ruling is Ruling.LEVEL and run.score_s is not None:
         return (
             f"Not ranked: this leaderboard ranks {board.trust.value} times only, "
             f"and this one is {trust_text(run.report.trust)}."
         )
-    if run.score_s is not None and since is not None and run.finished_at > since:
-        return frozen_text(since, "yours is")
+    if ruling is Ruling.HIDDEN and run.score_s is not None and board.freeze_at is not None:
+        return frozen_text(board.freeze_at, "yours is")
     if run.score is not None and not board.ranks_times(run.report.backend):
         return f"{UNTIMED.capitalize()}."
     is_placed = run.duel is not DuelOutcome.NONE and not (run.duel.is_behind and run.rank_s is None)

@@ -17,7 +17,7 @@ from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.boards.trial import Tried
 from kernelcup.app.machines import calibrations
 from kernelcup.domain import OPERATOR, BoardSettings, Role, StageLimits, Task
-from kernelcup.errors import Conflict, MachineTooSmall, OwnHarnessNeeded, TaskTooSlow
+from kernelcup.errors import BrokenChecker, Conflict, MachineTooSmall, OwnHarnessNeeded, TaskTooSlow
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, SourceTree
 
@@ -108,9 +108,33 @@ def test_counters_say_nothing_of_times_by_the_tasks_own_harness(db) -> None:
     assert len(made(db, make_task(**OWN_MAIN), harness=HarnessKind.OWN).notes) == 1
 
 
-def test_a_creator_hears_what_the_checker_accepts(db) -> None:
-    found = made(db, make_task(), trial=FakeTrial(Tried(loose=("the checker ignores the answer",))))
+LOOSE = Tried(loose=("the checker ignores the answer",))
+
+
+def test_a_checker_that_accepts_wrong_answers_has_to_be_confirmed(db) -> None:
+    with pytest.raises(BrokenChecker, match="could win with task 'double': the checker ignores") as raised:
+        made(db, make_task(), trial=FakeTrial(LOOSE))
+    assert raised.value.code == "broken_checker"
+    found = made(db, make_task(), trial=FakeTrial(LOOSE), force=True)
     assert any(note.startswith("the checker ignores the answer (") for note in found.notes)
+
+
+def test_so_has_one_in_a_new_version_of_a_task(db) -> None:
+    made(db, make_task())
+    change = {"task": make_task(tests=[{"size": 32, "seed": 1}]), "trial": FakeTrial(LOOSE), "now": NOW}
+    for given in ({}, {"force": True, "broken_checker": False}):
+        with pytest.raises(BrokenChecker):
+            update_board(db, OPERATOR, "double", **change, **given)
+    done = update_board(db, OPERATOR, "double", **change, force=True)
+    assert done.board.task_hash == change["task"].content_hash
+    assert any(note.startswith("the checker ignores the answer (") for note in done.notes)
+
+
+def test_what_was_not_tried_to_the_end_is_a_note(db) -> None:
+    found = made(
+        db, make_task(), trial=FakeTrial(Tried(untried="null submissions were not tried to the end"))
+    )
+    assert found.notes[1:] == ("null submissions were not tried to the end",)
 
 
 @pytest.mark.parametrize("as_actor", [True, False])

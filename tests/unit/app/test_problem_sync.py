@@ -13,6 +13,7 @@ from builders import NOW, make_actor, make_board, make_device, make_report, make
 from kernelcup.app.boards import boards, problem_sync
 from kernelcup.app.boards.git_source import fetch_here, fetch_problems
 from kernelcup.app.boards.problem_sync import SyncOptions, SyncResult, sync_problem_set
+from kernelcup.app.boards.trial import Tried
 from kernelcup.app.queue import lifecycle
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded
@@ -116,6 +117,24 @@ def test_missing_boards_are_made_and_a_second_time_changes_nothing(db, source) -
     again = sync(db, source)
     assert (again.created, again.updated, again.errors) == ([], [], [])
     assert skipped(again) == {"a": "no changes", "d": "no changes"}
+
+
+class Doubting:
+    """A trial that finds a checker which accepts what is wrong."""
+
+    def try_task(self, *_: Any, **__: Any) -> Tried:
+        """Find it."""
+        return Tried(loose=("the checker ignores the answer",))
+
+
+def test_a_checker_that_accepts_wrong_answers_needs_force(db, source) -> None:
+    refused = sync(db, source, trial=Doubting())
+    assert refused.created == []
+    assert errors(refused).keys() == {"a", "d"}
+    assert "the checker ignores the answer" in errors(refused)["a"]
+    made = sync(db, source, trial=Doubting(), force=True)
+    assert made.created == ["a", "d"]
+    assert any("the checker ignores the answer" in each.note for each in made.notes)
 
 
 def test_a_preview_says_the_same_and_does_nothing(db, source) -> None:

@@ -37,6 +37,14 @@ class NeverFails:
         return Tried()
 
 
+class Doubting:
+    """A trial that finds a checker which accepts what is wrong."""
+
+    def try_task(self, *_: object, **__: object) -> Tried:
+        """Find it."""
+        return Tried(loose=("the checker ignores the answer",))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A task that ships its own harness."""
@@ -90,3 +98,30 @@ def test_a_terminal_is_asked(folder, capsys, monkeypatch, answer: str) -> None:
     assert (code == 0) is (answer == "y\n")
     capsys.readouterr()
     assert (execute(["board", "show", "shipped"]) == 0) is (answer == "y\n")
+
+
+def test_a_checker_that_accepts_wrong_answers_is_confirmed(folder, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(wiring, "make_trial", lambda *_: Doubting())
+    assert execute(["board", "create", str(folder)]) == 3
+    err = capsys.readouterr().err
+    assert "the checker ignores the answer" in err
+    assert f"kernelcup board create {folder} --force" in err
+    assert execute(["board", "create", str(folder), "--force"]) == 0
+    assert "the checker ignores the answer" in capsys.readouterr().out
+    (folder / "eval.py").write_text("# new\n")
+    update = ["board", "update", "shipped", str(folder), "--yes"]
+    assert execute(update) == 3
+    assert "the checker ignores the answer" in capsys.readouterr().err
+    assert execute([*update, "--force"]) == 0
+
+
+@pytest.mark.parametrize("answer", ["y\n", "n\n"])
+def test_a_terminal_is_asked_about_the_checker(folder, capsys, monkeypatch, answer: str) -> None:
+    import io
+    import sys
+
+    monkeypatch.setattr(wiring, "make_trial", lambda *_: Doubting())
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert (execute(["board", "create", str(folder)]) == 0) is (answer == "y\n")

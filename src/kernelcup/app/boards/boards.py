@@ -112,6 +112,7 @@ def make_board(
     harness: HarnessKind | None = None,
     known_devices: Sequence[Device] | None = None,
     trial: TaskTrial | None = None,
+    force: bool = False,
 ) -> MadeBoard:
     """Create a leaderboard for a snapshot of the task.
 
@@ -121,10 +122,12 @@ def make_board(
             under it; the task's own harness must be asked for.
         known_devices: The configured devices; others are refused. None accepts any name.
         trial: Tries the task; None if that cannot be done here.
+        force: Create it although its checker accepts wrong answers.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not create leaderboards.
         OwnHarnessNeeded: Only the task's own harness can judge it, and ``harness`` does not ask for it.
+        BrokenChecker: Its checker accepts wrong answers, and ``force`` is not given.
         TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
         InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
         Conflict: The name is taken.
@@ -140,7 +143,7 @@ def make_board(
     check_settings(settings)
     check_event(settings.event)
     check_free(db, name)
-    judged = choose_judging(task, harness, chosen, trial)
+    judged = choose_judging(task, harness, chosen, trial, force=force)
     check_proofs(judged.harness, settings, devices=chosen, known=known_devices)
     task = dataclasses.replace(task, reference_s=list(judged.reference_s))
     with db.write(durable=True) as session:

@@ -16,10 +16,10 @@ from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.board_events import check_event
 from kernelcup.app.boards.judgeable import check_judgeable
-from kernelcup.app.boards.judging import check_harness, try_version
+from kernelcup.app.boards.judging import check_answers, check_harness, trial_notes, try_version
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.boards.task_diff import CaseChange, FileChange, TaskChanges, compare
-from kernelcup.app.boards.trial import TaskTrial
+from kernelcup.app.boards.trial import TaskTrial, Tried
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import job_durations, jobs
 from kernelcup.app.results import news as news_of_results
@@ -107,6 +107,8 @@ class Updated:
     preview: UpdatePreview
     rejudge: RejudgePlan | None
     """What is judged again; None if no rejudge was asked for or none is needed."""
+    notes: tuple[str, ...] = ()
+    """What trying the new version has shown."""
 
 
 def preview_update(
@@ -136,6 +138,7 @@ def update_board(
     expected: str | None = None,
     rejudge: bool = False,
     force: bool = False,
+    broken_checker: bool | None = None,
     known_devices: Sequence[Device] | None = None,
     trial: TaskTrial | None = None,
 ) -> Updated:
@@ -150,6 +153,7 @@ def update_board(
         rejudge: Judge the ranked results again, if they cannot be compared with new ones.
         force: Remove devices although they have submissions, and reveal names or code that were hidden when
             people submitted. The leaderboard shows a notice about this from then on.
+        broken_checker: Whether a checker that accepts wrong answers is confirmed; None takes ``force``.
         trial: Tries a new version, to find the bound of its seeds; without it the bound stays as it is.
 
     Raises:
@@ -157,9 +161,13 @@ def update_board(
         Conflict: The leaderboard changed since the preview, a removed device has submissions, or the update
             reveals something.
         InvalidValue: A setting cannot be used.
+        BrokenChecker: The checker of the new version accepts wrong answers, and that is not confirmed.
         TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
     """
-    bound, task = _tried(db, actor, name, task, trial)
+    tried, notes = _tried(db, actor, name, task, trial), tuple[str, ...]()
+    if task is not None and tried is not None:
+        check_answers(task, tried, force=force if broken_checker is None else broken_checker)
+        task, notes = dataclasses.replace(task, reference_s=list(tried.reference_s)), trial_notes(task, tried)
     with db.write(durable=True) as session:
         boards.lock_with_jobs(session, name)
         board = board_rules.find_managed(session, name, actor)
@@ -178,13 +186,15 @@ def update_board(
                 "Say so (force) to do it all the same: it is logged, and the leaderboard tells them."
             )
         if preview.changes_anything:
-            if bound is not KEEP:
-                plan = dataclasses.replace(plan, board=dataclasses.replace(plan.board, seeds_below=bound))
+            if tried is not None:
+                plan = dataclasses.replace(
+                    plan, board=dataclasses.replace(plan.board, seeds_below=tried.seeds_below)
+                )
             apply_plan(session, actor, board, plan, now)
     done = None
     if rejudge and preview.needs_rejudge:
         done = rejudge_board(db, actor, board.name, now=now)
-    return Updated(board=plan.board, preview=preview, rejudge=done)
+    return Updated(board=plan.board, preview=preview, rejudge=done, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,20 +258,14 @@ def _changed(
     return changed
 
 
-def _tried(
-    db: Database, actor: Actor, name: str, task: Task | None, trial: TaskTrial | None
-) -> tuple[int | Keep | None, Task | None]:
-    """Return the bound of seeds for a new task version, and the version with the times of its reference.
-
-    Both are found before anything is locked.
-    """
+def _tried(db: Database, actor: Actor, name: str, task: Task | None, trial: TaskTrial | None) -> Tried | None:
+    """Try a new task version, before anything is locked; return None without one, or if it cannot be tried."""
     with db.read() as session:
         board = board_rules.find_managed(session, name, actor)
     if task is None or trial is None or task.content_hash == board.task_hash:
-        return KEEP, task
-    if (found := try_version(task, board, trial)) is None or found.undecided:
-        return KEEP, task
-    return found.seeds_below, dataclasses.replace(task, reference_s=list(found.reference_s))
+        return None
+    found = try_version(task, board, trial)
+    return None if found is None or found.undecided else found
 
 
 def _preview(

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from kernelcup.app.boards.trial import TaskTrial, Tried
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.domain import Language, Leaderboard, Task
-from kernelcup.errors import InvalidValue, MachineTooSmall, OwnHarnessNeeded
+from kernelcup.errors import BrokenChecker, InvalidValue, MachineTooSmall, OwnHarnessNeeded
 from kernelcup.tasks.manifest.c_interface import missing, reference_of
 from kernelcup.tasks.manifest.reference import fits_standard_harness
 from kernelcup_harness.protocol import HarnessKind
@@ -42,13 +42,19 @@ class MadeBoard:
 
 
 def choose_judging(
-    task: Task, wanted: HarnessKind | None, devices: Sequence[str], trial: TaskTrial | None
+    task: Task,
+    wanted: HarnessKind | None,
+    devices: Sequence[str],
+    trial: TaskTrial | None,
+    *,
+    force: bool = False,
 ) -> Judging:
-    """Choose how a new leaderboard of the task is judged.
+    """Choose how a new leaderboard of the task is judged. ``force`` confirms a checker that accepts wrong answers.
 
     Raises:
         InvalidValue: The harness that was asked for cannot judge the task, or none can.
         OwnHarnessNeeded: Only the task's own harness can, and ``wanted`` does not ask for it.
+        BrokenChecker: The task's checker accepts wrong answers, and that is not confirmed.
         TaskTooSlow: 16 samples of each benchmark do not fit into a ranked stage.
         MachineTooSmall: The task cannot be tried in this machine's memory.
     """
@@ -69,12 +75,22 @@ def choose_judging(
         )
     if tried and tried.fault and judges_own:
         raise own_needed(task, tried.fault)
+    check_answers(task, tried, force=force)
     return Judging(
         harness=kind,
         seeds_below=None if tried is None or task.seeds_below is not None else tried.seeds_below,
         notes=(standard_note(task, tried, asked=asked), *trial_notes(task, tried)),
         reference_s=tried.reference_s if tried else (),
     )
+
+
+def check_answers(task: Task, tried: Tried | None, *, force: bool) -> None:
+    """Raise ``BrokenChecker`` if a task's checker accepts wrong answers, unless that is confirmed."""
+    if tried is not None and tried.loose and not force:
+        raise BrokenChecker(
+            f"Wrong answers could win with task {task.name!r}: {'; '.join(tried.loose)}. Fix its checker, or confirm "
+            "that you want it as it is."
+        )
 
 
 def counters_notes(session: Session, devices: Sequence[str], harness: HarnessKind) -> tuple[str, ...]:
@@ -161,6 +177,7 @@ def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
         return (UNTRIED,)
     notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []
     notes += [f"{text} (`kernelcup task check` names the lines)" for text in tried.loose]
+    notes += [tried.untried] if tried.untried else []
     notes += [tried.takes] if tried.takes else []
     if tried.seeds_below is not None and task.seeds_below is None:
         notes.append(

@@ -103,9 +103,11 @@ class LocalTrial:
         # Emulated times say nothing of a device.
         reference_s = () if device.backend is Backend.EMULATED else tuple(found.reference_s)
         check_budget(task, reference_s, device, self._stage_budget_s)
+        loose, untried = ((), "") if found.fault else self._accepted_nulls(task, device)
         return Tried(
             fault=fault,
-            loose=() if found.fault else self._accepted_nulls(task, device),
+            loose=loose,
+            untried=untried,
             takes=run_text(task, found) if reference_s else "",
             reference_s=reference_s,
             seeds_below=found.seeds_below,
@@ -114,15 +116,15 @@ class LocalTrial:
             seeds_why=found.seeds_why,
         )
 
-    def _accepted_nulls(self, task: Task, device: Device) -> tuple[str, ...]:
-        """Return what the checker accepts of null submissions, as far as there is time to try them."""
+    def _accepted_nulls(self, task: Task, device: Device) -> tuple[tuple[str, ...], str]:
+        """Return the null submissions that the checker accepts, and why they were not tried to the end."""
         self._say(f"{task.name}: null submissions on {device.name}")
         spec = trial_spec(task, device.backend, limit_s=NULLS_S)
         with patience(SLOT_S) as cancelled:
             found = lint.run_lint(spec, device, self._slots, environ=self._environ, cancelled=cancelled)
         if found.fault:
-            return (f"null submissions were not tried to the end: {found.fault}",)
-        return tuple(each.text for each in weigh(task, found, Path(task.name)).errors)
+            return (), f"null submissions were not tried to the end: {found.fault}"
+        return tuple(each.text for each in weigh(task, found, Path(task.name)).errors), ""
 
     def _templates_fault(self, task: Task, device: Device) -> str:
         """Return a fault if the task's own harness accepts a template that the standard one does not."""

@@ -54,7 +54,7 @@ class SyncError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """A note about a new leaderboard."""
+    """A note about a leaderboard that is new or has a new version of its task."""
 
     name: str
     note: str
@@ -76,7 +76,7 @@ class SyncResult:
     """Devices that were left out of a leaderboard, and why."""
 
     notes: list[Note] = field(default_factory=list)
-    """How new leaderboards are judged."""
+    """How new leaderboards are judged, and what trying tasks has shown."""
 
     @property
     def is_complete(self) -> bool:
@@ -89,7 +89,8 @@ class SyncOptions:
     """How a sync treats each problem."""
 
     force: bool = False
-    """Also make changes after which results cannot be compared, and remove devices in use."""
+    """Also make changes after which results cannot be compared, remove devices in use, and take checkers that accept
+    wrong answers."""
     preview: bool = False
     """Only report what would happen."""
     prefix: str = ""
@@ -271,6 +272,7 @@ class _Sync:
                 harness=options.harness,
                 settings=BoardSettings(deadline=deadline, visibility=options.visibility or Visibility.PUBLIC),
                 trial=options.trial,
+                force=options.force,
             ).notes
         self.result.created.append(name)
         self.result.notes.extend(Note(name=name, note=note) for note in notes)
@@ -301,7 +303,7 @@ class _Sync:
             self.skip(name, reason)
             return
         if not options.preview:
-            update_board(
+            notes = update_board(
                 self.db,
                 self.actor,
                 name,
@@ -313,7 +315,8 @@ class _Sync:
                 now=self.now,
                 known_devices=options.known_devices,
                 trial=options.trial,
-            )
+            ).notes
+            self.result.notes.extend(Note(name=name, note=note) for note in notes)
         self.result.updated.append(name)
         if seen.needs_rejudge and not options.rejudge:
             self.result.left_standings.append(name)

@@ -18,7 +18,9 @@ class Tried:
     undecided: str = ""
     """Why this machine is too small to try it; empty if it is not."""
     loose: tuple[str, ...] = ()
-    """What the checker accepts or ignores although it is wrong, a sentence each."""
+    """The wrong answers that the checker accepts, a sentence each."""
+    untried: str = ""
+    """Why not all wrong answers were tried; empty if they were."""
     seeds_below: int | None = None
     """The largest bound below which seeds make no poorer inputs; None if no seed does."""
     seeds_poor: bool = False

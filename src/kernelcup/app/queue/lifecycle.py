@@ -29,12 +29,12 @@ from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.results import duels, finals, reviews
 from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.duels import Settled
-from kernelcup.app.results.queries import runs
+from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.rules.queries import pauses
 from kernelcup.app.rules.queries.pauses import PauseScope
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
-from kernelcup.domain import Job, JobKind, JobState, Priority, Run, Score, split_count
+from kernelcup.domain import Job, JobKind, JobState, Priority, Ruling, Run, Score, split_count
 from kernelcup.engine.database import Database
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of
@@ -277,7 +277,7 @@ def _record(
     started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
     judging = _judging(session, job, report)
     host = run_facts(session, machine)
-    ranks, settled = _settle(session, job, score, report, rival, judging, host.host_class)
+    settled = _settle(session, job, score, report, rival, judging, host.host_class)
     replaces = counted and runs.uncount(session, job.id)
     run = runs.insert(
         session,
@@ -296,7 +296,7 @@ def _record(
         judging=judging,
     )
     _note_end(session, job, run, held, counted=counted, now=now)
-    if job.mode is Mode.LEADERBOARD and (replaces or (ranks and held is None)):
+    if job.mode is Mode.LEADERBOARD and (replaces or held is None):
         _rank(session, job, run, replaces=replaces, now=now)
     events.record_end(session, job.submission_id, now)
     finals.go_on_after(session, job.id, now=now)
@@ -344,16 +344,16 @@ def _settle(
     rival: int | None,
     judging: str,
     host_class: str,
-) -> tuple[bool, Settled]:
-    """Return whether a result ranks on its leaderboard at all, and the outcome of its duel."""
+) -> Settled:
+    """Return the outcome of a result's duel."""
     if score is None:
-        return False, Settled()
+        return Settled()
     submission = submissions.find(session, job.submission_id)
     assert submission is not None
     board = find_board(session, submission.leaderboard)
     if judging != board.judging:  # the task changed while it was judged
-        return False, Settled()
-    settled = duels.settle(
+        return Settled()
+    return duels.settle(
         session,
         board=board,
         submission=submission,
@@ -363,18 +363,19 @@ def _settle(
         rival=rival,
         host_class=host_class,
     )
-    return board.takes(report.trust), settled
 
 
 def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime) -> None:
-    """Enter a new result into the ranking; if it replaces another, its user's best may become worse."""
+    """Enter a new result into the ranking if it counts; if it replaces another, its user's best may become worse."""
     submission = submissions.find(session, job.submission_id)
     assert submission is not None
     if replaces:
         board_id, user_id = submission.leaderboard_id, submission.user_id
-        runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+        runs.choose_best(session, board_id=board_id, user_id=user_id, devices=[job.device], now=now)
         return  # a rejudge of the same submission is not news
     board = find_board(session, submission.leaderboard)
+    if ruling.of_job(job, run, board) is not Ruling.COUNTS:
+        return
     before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
     if runs.offer(session, submission=submission, device=job.device, run=run, now=now):
         news_of_results.note(session, before, now)

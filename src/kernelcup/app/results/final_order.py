@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from kernelcup.app.results.queries.finals import Finalist, Held, Placed
-from kernelcup.domain import Compared, JobState, Meeting, Score
+from kernelcup.domain import OPEN, Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels, finals
 from kernelcup_harness.protocol.duels import RatioEstimate
 
 UNKNOWN = RatioEstimate(0.0, math.inf, 0)
-OPEN = (JobState.QUEUED, JobState.RUNNING)
 WALL_CLOCK = "its calls go by the wall clock"
 RANKED_ERROR = 0.05
 """How often the interval of a ranked time misses."""

@@ -17,15 +17,14 @@ from kernelcup.app.boards.boards import find_board, find_managed
 from kernelcup.app.boards.queries import boards, late_exceptions
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results import duels, news
-from kernelcup.app.results.final_order import OPEN, decide
+from kernelcup.app.results.final_order import decide
 from kernelcup.app.results.queries import finals as stored
 from kernelcup.app.results.queries import ruling
 from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.queries.finals import Finalist, Held, Outcome, StoredFinal
-from kernelcup.app.results.queries.ruling import ASIDE, Ruling
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy
+from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen
 from kernelcup_harness.protocol import HarnessKind, TrustLevel

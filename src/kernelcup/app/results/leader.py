@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from kernelcup.app.boards import visibility
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.results import standings
 from kernelcup.app.results.facts import read_public_times
@@ -39,13 +38,12 @@ def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> d
         board = boards.find(session, view.submission.leaderboard)
         if board is None:
             return {}
-        since = visibility.hidden_since(board, viewer)
         for each in shown:
             assert each.run is not None
             best = _best(session, board, each.job.device, each.run, viewer)
             if best is not None and best.submission == view.submission.id:
                 best = None  # comparing a submission with itself shows nothing
-            found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, board, since=since))
+            found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, each.ruling, board))
     return found
 
 

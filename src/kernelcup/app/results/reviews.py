@@ -23,7 +23,7 @@ from kernelcup.app.results.queries.reviews import Review
 from kernelcup.app.submissions import review_evidence as evidence_of
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
-from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
+from kernelcup.domain import OPEN, Actor, Job, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import NO_ANSWER, Remark
@@ -36,8 +36,6 @@ REJECTED = "rejected"
 SAME_CODE = reviews.SAME_CODE
 RULE = "kernelcup"
 """The opener of a review that a rule opened."""
-
-_OPEN = (JobState.QUEUED, JobState.RUNNING)
 
 
 def quarantine(
@@ -139,13 +137,10 @@ def decide(
         review = _find(session, review_id)  # read again: another person may have decided meanwhile
         if review.decision is not None:
             raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
-        reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
-        events.record(session, job.submission_id, decision, {}, job_id, now)
-        _settle(session, board, review, decision, now=now)
         if decision == REJECTED:
             _hold_copies(session, review, copied, now=now)
         copies = reviews.copies(session, review_id)
-        for each in copies:
+        for each in (review, *copies):
             reviews.decide(session, each.id, decision=decision, by=actor.name, note=note, now=now)
             events.record(session, each.submission_id, decision, {}, each.job_id, now)
             _settle(session, board, each, decision, now=now)
@@ -192,7 +187,7 @@ def _hold(
     jobs.quarantine(session, job.id, reason=reason)
     review_id = _open(session, job, run, by=by, reason=reason, evidence=evidence, now=now)
     _choose_best(session, job, submission, now=now)
-    if job.state in _OPEN:
+    if job.state in OPEN:
         events.record_end(session, submission.id, now)
     return review_id
 
@@ -266,7 +261,7 @@ def _open(
 
 def _choose_best(session: Session, job: Job, submission: Submission, *, now: datetime) -> None:
     board_id, user_id = submission.leaderboard_id, submission.user_id
-    runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+    runs.choose_best(session, board_id=board_id, user_id=user_id, devices=[job.device], now=now)
 
 
 def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submission, Leaderboard]:

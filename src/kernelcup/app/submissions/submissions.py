@@ -19,18 +19,20 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import boards, late_exceptions, members
 from kernelcup.app.people.queries import users
 from kernelcup.app.queue.queries import backlog, jobs
-from kernelcup.app.results.queries import runs
+from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.submissions.queries import screenings, submissions
 from kernelcup.app.submissions.queries.submissions import Seen
 from kernelcup.app.submissions.veiling import redacted_run, veiled_run, with_evidence
 from kernelcup.domain import (
+    ASIDE,
+    OPEN,
     OPERATOR,
-    PUT_ASIDE,
     Actor,
     Job,
     JobState,
     Leaderboard,
     Role,
+    Ruling,
     Run,
     Scope,
     Submission,
@@ -40,8 +42,6 @@ from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, NotFound, SignInNeeded
 from kernelcup.screen.findings import Screening
 from kernelcup_harness.protocol import Mode, SourceTree
-
-ENDED = (JobState.DONE, JobState.CANCELLED, *PUT_ASIDE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +53,8 @@ class JobView:
     """Its position in the queue of its device; None if it is not waiting."""
     run: Run | None
     """The run that counts, with its report as the viewer may see it."""
+    ruling: Ruling = Ruling.GONE
+    """Whether that run counts on its leaderboard, for the viewer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +69,7 @@ class SubmissionView:
     @property
     def ended(self) -> bool:
         """Whether all jobs have ended."""
-        return all(view.job.state in ENDED for view in self.jobs)
+        return not any(view.job.state in OPEN for view in self.jobs)
 
 
 def show_submission(
@@ -100,12 +102,13 @@ def show_submission(
                     f"Submission {submission_id} belongs to another user: only ranked ones are shown, once judged."
                 )
             return view
-        done = runs.counted(session, [job.id for job in found])
+        done, since = runs.counted(session, [job.id for job in found]), visibility.hidden_since(board, viewer)
         views = tuple(
             JobView(
                 job=job,
                 position=backlog.position(session, job),
                 run=redacted_run(session, board, job, done.get(job.id), viewer),
+                ruling=ruling.of_job(job, done.get(job.id), board, since),
             )
             for job in found
         )
@@ -125,7 +128,7 @@ def fresh_view(db: Database, submission: Submission) -> SubmissionView:
 def has_ended(db: Database, submission_id: int) -> bool:
     """Return whether no job of a submission is waiting or running, even if it does not exist."""
     with db.read() as session:
-        return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
+        return not any(job.state in OPEN for job in jobs.of_submission(session, submission_id))
 
 
 def list_views(
@@ -206,7 +209,7 @@ def get_code(
             submission.mode is Mode.LEADERBOARD
             and submission.withdrawn_at is None
             and _is_published(session, board, now=now)
-            and all(job.state is JobState.DONE for job in jobs.of_submission(session, submission_id))
+            and ruling.of_submission(session, submission_id).isdisjoint((Ruling.GONE, *ASIDE))
         ):
             told = "was withdrawn" if submission.withdrawn_at is not None else "is not shown to others"
             raise Forbidden(f"The code of submission {submission_id} {told}.")
@@ -271,10 +274,9 @@ def find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[S
     board = None if submission is None else boards.find(session, submission.leaderboard)
     if submission is None or board is None or not access.sees_board(session, viewer, board):
         raise NotFound(f"There is no submission {submission_id}.")
-    if not _sees_all_of(submission, board, viewer):
-        found = jobs.of_submission(session, submission_id)
-        if found and all(job.state is JobState.QUARANTINED for job in found):
-            raise NotFound(f"There is no submission {submission_id}.")
+    sees_all = _sees_all_of(submission, board, viewer)
+    if not sees_all and ruling.of_submission(session, submission_id) == {Ruling.HELD}:
+        raise NotFound(f"There is no submission {submission_id}.")
     return submission, board
 
 
@@ -323,8 +325,14 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
         board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
         if _sees_all_of(submission, board, viewer):
             runs_of = ((job, done.get(job.id)) for job in some)
+            since = visibility.hidden_since(board, viewer)
             plain = tuple(
-                JobView(job=job, position=None, run=run and veiled_run(session, board, job, run, viewer))
+                JobView(
+                    job=job,
+                    position=None,
+                    run=run and veiled_run(session, board, job, run, viewer),
+                    ruling=ruling.of_job(job, run, board, since),
+                )
                 for job, run in runs_of
             )
             views.append(SubmissionView(submission=submission, jobs=plain))
@@ -368,25 +376,20 @@ def _masked_view(
         client="",
     )
     since = visibility.hidden_since(board, viewer)
+    ruled = [(job, ruling.of_job(job, done.get(job.id), board, since)) for job in found]
     views = tuple(
-        _masked_job(job, done.get(job.id), since, masked=masked)
-        for job in found
-        if job.state is not JobState.QUARANTINED
+        _masked_job(job, done.get(job.id), of, masked=masked) for job, of in ruled if of is not Ruling.HELD
     )
     return SubmissionView(submission=shown, jobs=views)
 
 
-def _masked_job(job: Job, run: Run | None, since: datetime | None, *, masked: bool) -> JobView:
-    held = job.state in PUT_ASIDE
+def _masked_job(job: Job, run: Run | None, of: Ruling, *, masked: bool) -> JobView:
     shown = dataclasses.replace(
         job,
-        state=JobState.DONE if held else job.state,
+        state=JobState.DONE if of in ASIDE else job.state,
         reason="",
         user_id=0 if masked else job.user_id,
     )
-    hidden = run is None or held or (since is not None and run.finished_at > since)
-    return JobView(
-        job=shown,
-        position=None,
-        run=None if hidden or run is None else dataclasses.replace(run, machine=""),
-    )
+    if run is None or of in (Ruling.HIDDEN, *ASIDE):
+        return JobView(job=shown, position=None, run=None)
+    return JobView(job=shown, position=None, run=dataclasses.replace(run, machine=""), ruling=of)

@@ -11,6 +11,7 @@ from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.queue.queries import comparisons
 from kernelcup.app.results.queries import frozen_standings, runs
+from kernelcup.app.results.queries.ruling import is_shown
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.redaction import evidence, redact, without_duel
 from kernelcup.domain import (
@@ -66,7 +67,7 @@ def veiled_run(session: Session, board: Leaderboard, job: Job, run: Run, viewer:
     since = visibility.hidden_since(board, viewer)
     if job.mode is not Mode.LEADERBOARD or since is None:
         return run
-    if run.finished_at <= since:
+    if is_shown(run.finished_at, since):
         if not (run.duel.is_behind and frozen_standings.is_kept(session, board.id)):
             return run
         # The rival that it was placed behind may have been judged again since.

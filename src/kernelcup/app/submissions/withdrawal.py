@@ -12,11 +12,10 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries import docket, frozen_standings, ruling, runs
-from kernelcup.app.results.queries.ruling import Ruling
 from kernelcup.app.rules.queries import limits
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import find_visible
-from kernelcup.domain import OPERATOR, PUT_ASIDE, Actor, Leaderboard, Scope, Submission
+from kernelcup.domain import ASIDE, OPERATOR, Actor, Leaderboard, Ruling, Scope, Submission
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden
 
@@ -48,15 +47,18 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
         boards.lock(session, board.name)
         runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
-        if not access.manages_board(by, board) and any(job.state in PUT_ASIDE for job in found):
-            raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
-        if not access.manages_board(by, board) and is_settled(session, submission, board, now=now):
-            _withdraw(session, submission, by=by, now=now)
-            return False
+        if not access.manages_board(by, board):
+            rulings = ruling.of_submission(session, submission_id)
+            if not rulings.isdisjoint(ASIDE):
+                raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
+            is_placed = Ruling.COUNTS in rulings or frozen_standings.holds(session, submission)
+            if is_placed and is_final(board, now):
+                if submission.withdrawn_at is None:
+                    submissions.withdraw(session, submission_id, now)
+                    _log(session, by, "submission.withdraw", submission, now)
+                return False
         limits.keep_uses(session, submission, now=now)
-        if by.user_id != submission.user_id:
-            detail = {"user": submission.user, "board": submission.leaderboard}
-            audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
+        _log(session, by, "submission.delete", submission, now)
         docket.keep_of_submission(session, submission_id, now)
         files = runs.report_files(session, [job.id for job in found])
         submissions.delete_submission(session, submission_id)
@@ -69,26 +71,19 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
     return True
 
 
-def is_settled(session: Session, submission: Submission, board: Leaderboard, *, now: datetime) -> bool:
-    """Return whether a submission has a result that counts in a table which is finished or frozen."""
-    ends = [each for each in (board.deadline, board.freeze_at) if each is not None]
-    if not any(each < now for each in ends):
-        return False
-    rulings = [ruling.of_submissions(session, [submission.id], each) for each in submission.devices]
-    return any(each[submission.id] is Ruling.COUNTS for each in rulings)
+def is_final(board: Leaderboard, now: datetime) -> bool:
+    """Return whether the table of a leaderboard is finished or frozen."""
+    return any(end is not None and end < now for end in (board.deadline, board.freeze_at))
 
 
-def _withdraw(session: Session, submission: Submission, *, by: Actor, now: datetime) -> None:
-    if submission.withdrawn_at is not None:
-        return
-    submissions.withdraw(session, submission.id, now)
+def _log(session: Session, by: Actor, action: str, submission: Submission, now: datetime) -> None:
     detail = {"user": submission.user, "board": submission.leaderboard}
-    audit_log.record(session, by, "submission.withdraw", f"submission:{submission.id}", detail, now)
+    audit_log.record(session, by, action, f"submission:{submission.id}", detail, now)
 
 
 def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
     board_id, user_id = board.id, submission.user_id
-    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
+    runs.choose_best(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
     if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
         return
     for device in submission.devices:

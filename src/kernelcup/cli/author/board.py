@@ -21,7 +21,7 @@ from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption,
 from kernelcup.cli.show.boards import no_board, rules_text, times
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.domain import Visibility
-from kernelcup.errors import InvalidValue, OwnHarnessNeeded
+from kernelcup.errors import BrokenChecker, InvalidValue, OwnHarnessNeeded
 from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ def create(
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="Whether the task is tried first, a few seconds.")
     ] = True,
+    force: Annotated[
+        bool, typer.Option("--force", help="Create it although its checker accepts wrong answers.")
+    ] = False,
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,7 +64,9 @@ def create(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    wanted = NewBoard(task=task, name=name, devices=device or (), settings=given, user=user, run=run)
+    wanted = NewBoard(
+        task=task, name=name, devices=device or (), settings=given, user=user, run=run, force=force
+    )
     board, notes = make(backend, wanted, as_json=as_json)
     if as_json:
         typer.echo(json.dumps({**board.as_object(), "notes": list(notes)}))
@@ -78,9 +83,9 @@ def create(
 
 
 def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInfo, Sequence[str]]:
-    """Create a leaderboard; ask first where only the task's own harness can judge it.
+    """Create a leaderboard; ask first where only the task's own harness can judge it, or its checker is broken.
 
-    Raise ``OwnHarnessNeeded`` without a terminal to ask on, or for JSON.
+    Raise ``OwnHarnessNeeded`` or ``BrokenChecker`` without a terminal to ask on, or for JSON.
     """
     from kernelcup.cli.show.working import working
 
@@ -88,15 +93,21 @@ def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInf
         about = f"trying {wanted.task} before its leaderboard is created"
         with working(about, quiet=as_json, has_steps=True) as say:
             return backend.create_board(wanted, say)
-    except OwnHarnessNeeded as error:
+    except (OwnHarnessNeeded, BrokenChecker) as error:
+        is_broken = isinstance(error, BrokenChecker)
         if as_json or not sys.stdin.isatty():
-            error.add_note(f"kernelcup board create {shlex.quote(wanted.task)} --harness own{backend.option}")
+            option = "--force" if is_broken else "--harness own"
+            error.add_note(f"kernelcup board create {shlex.quote(wanted.task)} {option}{backend.option}")
             raise
         typer.echo(plain(str(error)))
-        typer.confirm("Create it with the task's own harness?", abort=True)
-    own = {**wanted.settings, "harness": HarnessKind.OWN}
+        typer.confirm(
+            "Create it with this checker?" if is_broken else "Create it with the task's own harness?",
+            abort=True,
+        )
+        own = wanted.settings if is_broken else {**wanted.settings, "harness": HarnessKind.OWN}
+        wanted = dataclasses.replace(wanted, settings=own, force=wanted.force or is_broken)
     with working(f"creating the leaderboard of {wanted.task}", has_steps=True) as say:
-        return backend.create_board(dataclasses.replace(wanted, settings=own), say)
+        return backend.create_board(wanted, say)
 
 
 @app.command("list")

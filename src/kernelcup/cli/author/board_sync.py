@@ -50,7 +50,12 @@ def sync(
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also apply changes that make earlier results incomparable.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Also apply changes that make earlier results incomparable, and "
+            "take checkers that accept wrong answers.",
+        ),
     ] = False,
     user: UserOption = None,
     as_json: JsonOption = False,

@@ -30,7 +30,9 @@ RejudgeOption = Annotated[
 ForceOption = Annotated[
     bool,
     typer.Option(
-        "--force", help="Allow removing devices that have submissions, and revealing names or code."
+        "--force",
+        help="Allow removing devices that have submissions, revealing names or code, and a checker that accepts "
+        "wrong answers.",
     ),
 ]
 

@@ -49,6 +49,8 @@ class NewBoard:
     """The creator, for this machine's database."""
     run: bool = True
     """Whether the task is tried first."""
+    force: bool = False
+    """Whether a checker that accepts wrong answers is confirmed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -241,6 +241,7 @@ class LocalBackend:
             now=datetime.now(UTC),
             known_devices=self._config.devices,
             trial=wiring.make_trial(self._config, say) if wanted.run else None,
+            force=wanted.force,
             harness=settings.pop("harness", None),
             settings=BoardSettings(**settings),
         )

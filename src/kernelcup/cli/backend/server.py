@@ -192,7 +192,8 @@ class ServerBackend:
         settings = {"name": name, **settings_object(wanted.settings), **devices}
         if wanted.run:
             say(f"{found.name}: {self.server} tries the task")
-        return self._api.create_board(settings if wanted.run else {**settings, "run": False}, files)
+        told = {} if wanted.run else {"run": False}
+        return self._api.create_board(settings | told | ({"force": True} if wanted.force else {}), files)
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""
@@ -220,7 +221,7 @@ class ServerBackend:
         if update.task is not None:
             found, files = pack(wiring.task_path(update.task))
             say(f"{found.name}: {self.server} tries the task")
-            self._api.replace_task(update.board, files, expected=seen.fingerprint)
+            self._api.replace_task(update.board, files, expected=seen.fingerprint, force=force)
         if update.settings:
             try:
                 self._api.change_board(update.board, settings_object(update.settings), force=force)

@@ -57,7 +57,9 @@ class SyncIn(Form):
     branch: str = Field(default="main", min_length=1, max_length=200)
     problem_set: str | None = Field(default=None, max_length=200)
     force: bool = Field(
-        default=False, description="Also apply changes after which entries must be judged again."
+        default=False,
+        description="Also apply changes after which entries must be judged again, and take checkers that accept "
+        "wrong answers.",
     )
     preview: bool = Field(default=False, description="Change nothing; return what would change.")
     devices: list[Annotated[str, Field(max_length=100)]] = Field(

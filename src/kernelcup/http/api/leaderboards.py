@@ -97,6 +97,7 @@ class CreateIn(SettingsIn):
 
     name: str | None = Field(default=None, max_length=200, description="Default: the task's name.")
     run: bool = Field(default=True, description="False: publish the task without trying it first.")
+    force: bool = Field(default=False, description="Publish it although its checker accepts wrong answers.")
 
 
 @router.get("")
@@ -147,6 +148,7 @@ def make_board(
         now=now,
         known_devices=platform.config.devices,
         trial=trial,
+        force=values.pop("force", False),
         harness=values.pop("harness", None),
         settings=BoardSettings(**values),
     )
@@ -215,6 +217,9 @@ def replace_task(
     expected: Annotated[
         str | None, Query(max_length=100, description="`fingerprint` of the preview that you approved.")
     ] = None,
+    force: Annotated[
+        bool, Query(description="Take the task although its checker accepts wrong answers.")
+    ] = False,
 ) -> LeaderboardOut:
     """Replace the task of a leaderboard.
 
@@ -227,6 +232,7 @@ def replace_task(
         name,
         task=read_task(files),
         expected=expected,
+        broken_checker=force,
         now=now,
         known_devices=platform.config.devices,
         trial=platform.trial,

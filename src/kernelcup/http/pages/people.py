@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from kernelcup.app.boards import boards, visibility
+from kernelcup.app.boards import boards
 from kernelcup.app.results.profile import show_profile
 from kernelcup.app.submissions.submissions import JobView, SubmissionView, list_views
-from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
+from kernelcup.domain import LARGEST_ID, Leaderboard
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
@@ -44,7 +44,7 @@ def show_user(
     profile = show_profile(db, name, viewer=actor)
     views = list_views(db, viewer=actor, user=profile.name, before_id=before, limit=PER_PAGE + 1)
     seen = {each.id: each for each in boards.list_boards(db, viewer=actor)} if profile.is_own else {}
-    rows = [row for view in views[:PER_PAGE] for row in _rows(view, seen, actor)]
+    rows = [row for view in views[:PER_PAGE] for row in _rows(view, seen)]
     more = views[PER_PAGE - 1].submission.id if len(views) > PER_PAGE else None
     return render(
         request,
@@ -58,14 +58,13 @@ def show_user(
     )
 
 
-def _rows(view: SubmissionView, seen: dict[int, Leaderboard], actor: Actor) -> list[Row]:
+def _rows(view: SubmissionView, seen: dict[int, Leaderboard]) -> list[Row]:
     board = seen.get(view.submission.leaderboard_id)
-    since = None if board is None else visibility.hidden_since(board, actor)
     return [
         Row(
             view=view,
             job=each,
-            remark="" if board is None else remark(each.job, each.run, board, since=since),
+            remark="" if board is None else remark(each.job, each.run, each.ruling, board),
         )
         for each in view.jobs
     ]

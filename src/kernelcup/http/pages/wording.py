@@ -113,20 +113,18 @@ class OwnResult:
 
 
 def own_result(
-    view: SubmissionView, board: Leaderboard, device: str, own: Standing | None, *, since: datetime | None
+    view: SubmissionView, board: Leaderboard, device: str, own: Standing | None
 ) -> OwnResult | None:
     """Explain why the reader's own submission is not in a ranking; None if it is, or belongs elsewhere."""
     job = next((each for each in view.jobs if each.job.device == device), None)
     submission = view.submission
     if job is None or (own is not None and own.submission_id == submission.id):
         return None
-    text, kind = not_ranked(job, submission.mode, board, own, since=since)
+    text, kind = not_ranked(job, submission.mode, board, own)
     return OwnResult(submission_id=submission.id, file_name=submission.file_name, text=text, kind=kind)
 
 
-def not_ranked(
-    view: JobView, mode: Mode, board: Leaderboard, own: Standing | None = None, *, since: datetime | None
-) -> tuple[str, str]:
+def not_ranked(view: JobView, mode: Mode, board: Leaderboard, own: Standing | None = None) -> tuple[str, str]:
     """Explain why one's own result is not in a ranking; return the sentence and its style class."""
     job, run = view.job, view.run
     if job.state is JobState.QUEUED:
@@ -141,7 +139,7 @@ def not_ranked(
         return f"is not ranked: {verdict_text(run.verdict)}", "wrong"
     if mode is not Mode.LEADERBOARD:
         return f"is accepted; a {mode.value} run is not ranked", "told"
-    why = remark(job, run, board, since=since)
+    why = remark(job, run, view.ruling, board)
     if why:
         return f"is judged. {why}", "held"
     if own is not None and run.score_s is not None and run.score_s >= own.score_s:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernelcup.app.submissions.submissions import JobView
-from kernelcup.domain import JobState, Run
+from kernelcup.domain import JobState, Ruling, Run
 from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
 
 LONGEST_MESSAGE = 2000
@@ -22,9 +22,9 @@ def failure(view: JobView) -> str | None:
     if view.job.state is JobState.CANCELLED:
         return f"{device}: {reason or 'cancelled'}"
     why = f": {reason}" if reason else ""
-    if view.job.state is JobState.REJECTED:
+    if view.ruling is Ruling.REJECTED:
         return f"{device}: a person rejected this result{why}"
-    if view.job.state is JobState.QUARANTINED:
+    if view.ruling is Ruling.HELD:
         return f"{device}: the result waits for a review by a person and counts once it is released{why}"
     if view.run is None or view.run.verdict is Verdict.ACCEPTED:
         return None

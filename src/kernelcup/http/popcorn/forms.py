@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelcup.app.queue.estimates import Waiting
 from kernelcup.app.submissions.submissions import JobView, SubmissionView
-from kernelcup.domain import PUT_ASIDE, Job, JobState, Run
+from kernelcup.domain import ASIDE, Job, JobState, Run
 from kernelcup.http.popcorn.failures import summary
 from kernelcup_harness.protocol import Mode, StageName, Verdict
 
@@ -92,7 +92,7 @@ def runs_of(view: JobView) -> list[dict[str, Any]]:
     run = view.run
     if run is None:
         return []
-    score = None if view.job.state in PUT_ASIDE else run.score_s
+    score = None if view.ruling in ASIDE else run.score_s
     found = [
         _run(view.job, run, MODES[stage.name], passed=stage.verdict is Verdict.ACCEPTED, score=score)
         for stage in run.report.stages
@@ -120,10 +120,9 @@ def _facts(view: SubmissionView) -> dict[str, Any]:
 
 
 def _listed(view: JobView) -> dict[str, Any]:
-    counts = view.run is not None and view.job.state not in PUT_ASIDE
     return {
         "gpu_type": view.job.device,
-        "score": view.run.score_s if counts and view.run is not None else None,
+        "score": None if view.run is None or view.ruling in ASIDE else view.run.score_s,
         "passed": view.run is not None and view.run.verdict is Verdict.ACCEPTED,
     }
 

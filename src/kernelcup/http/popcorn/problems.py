@@ -124,10 +124,11 @@ def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn
         task=task,
         changes=changes,
         force=True,
+        broken_checker=False,
         known_devices=known,
         trial=platform.trial,
     )
-    return MadeBoard(board=updated.board, notes=())
+    return MadeBoard(board=updated.board, notes=updated.notes)
 
 
 def _folder(root: Path | None, directory: str) -> Path:

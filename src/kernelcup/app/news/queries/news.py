@@ -10,7 +10,8 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, insert, or_, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
-from kernelcup.app.results.queries.ruling import ASIDE, without
+from kernelcup.app.results.queries.ruling import without
+from kernelcup.domain import ASIDE
 from kernelcup.engine.database import insert_or_none
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (

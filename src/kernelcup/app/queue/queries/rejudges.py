@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries import ranking_query
+from kernelcup.app.results.queries.ruling import CURRENT
 from kernelcup.domain import JobState, Priority
 from kernelcup.tables import BestRow, JobRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import Mode
@@ -92,7 +93,7 @@ def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, int 
     return (
         select(JobRow, RunRow.task_hash, BestRow.run_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, RunRow.counted))
+        .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, CURRENT))
         .outerjoin(BestRow, BestRow.run_id == RunRow.id)
         .where(*wanted)
         .order_by(JobRow.id)

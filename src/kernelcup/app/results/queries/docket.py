@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, null, or_, select, union_all
+from sqlalchemy import insert, null, select, union_all
 from sqlalchemy.orm import Session
 
+from kernelcup.app.results.queries.ruling import is_shown
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     DeletedReviewRow,
@@ -76,11 +77,8 @@ def page(
         .join(UserRow, UserRow.id == both.c.user_id)
         .join(LeaderboardRow, LeaderboardRow.id == both.c.leaderboard_id)
         .where(
-            or_(
-                LeaderboardRow.freeze_at.is_(None),
-                (both.c.finished_at <= LeaderboardRow.freeze_at)
-                & (both.c.opened_at <= LeaderboardRow.freeze_at),
-            )
+            is_shown(both.c.finished_at, LeaderboardRow.freeze_at),
+            is_shown(both.c.opened_at, LeaderboardRow.freeze_at),
         )
         .order_by(both.c.review_id.desc())
         .limit(limit)
@@ -121,16 +119,11 @@ def _live() -> Any:
 
 
 def _reviewed(row: Any) -> Reviewed:
-    known = row.freeze_at is None or row.decided_at is None or row.decided_at <= row.freeze_at
-    gone = (
-        row.deleted_at
-        if row.freeze_at is None or (row.deleted_at or row.freeze_at) <= row.freeze_at
-        else None
-    )
+    known = is_shown(row.decided_at, row.freeze_at)
     return made_of(
         row,
         Reviewed,
         decision=row.decision if known else None,
         decided_at=row.decided_at if known else None,
-        deleted_at=gone,
+        deleted_at=row.deleted_at if is_shown(row.deleted_at, row.freeze_at) else None,
     )

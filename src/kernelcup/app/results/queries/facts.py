@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries import runs
-from kernelcup.app.results.queries.ruling import Ruling, counts
-from kernelcup.domain import DuelOutcome, JobState
+from kernelcup.app.results.queries.ruling import counts
+from kernelcup.domain import DuelOutcome, Ruling
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     BestRow,
@@ -105,7 +105,7 @@ def duels(
         .join(RunRow, RunRow.id == newest.c.run_id)
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == board_id)
-        .where(RunRow.duel != DuelOutcome.NONE.value, JobRow.state == JobState.DONE.value)
+        .where(RunRow.duel != DuelOutcome.NONE.value)
         .where(counts(Ruling.NO_TIME, Ruling.LEVEL))
         .order_by(newest.c.id.desc())
         .limit(limit)

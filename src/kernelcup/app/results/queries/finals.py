@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Select, and_, func, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.app.results.queries.ruling import CURRENT
 from kernelcup.domain import JobState, Meeting
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import FinalDuelRow, FinalRow, JobRow, RunRow, SubmissionRow
@@ -143,7 +144,7 @@ def held(session: Session, final_id: int) -> list[Held]:
     query: Select[Any] = (
         select(FinalDuelRow, JobRow.submission_id, JobRow.state, RunRow.verdict, RunRow.report["duel"])
         .join(JobRow, JobRow.id == FinalDuelRow.job_id)
-        .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, RunRow.counted))
+        .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, CURRENT))
         .where(FinalDuelRow.final_id == final_id)
         .order_by(FinalDuelRow.job_id)
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, union, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries import ranking_query
+from kernelcup.app.results.queries.ruling import is_shown
+from kernelcup.domain import Submission
 from kernelcup.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
 
 _COLUMNS = (*ranking_query.KEY, *ranking_query.COLUMNS)
@@ -40,6 +42,25 @@ def ranked_s(session: Session, run_id: int) -> float | None:
     return session.execute(query).scalar_one_or_none()
 
 
+def holds(session: Session, submission: Submission) -> bool:
+    """Return whether a submission has a place in the standings of a freeze."""
+    # Its user is a key, the submission is none.
+    mine = (FrozenBestRow.user_id == submission.user_id, FrozenBestRow.submission_id == submission.id)
+    return session.execute(select(FrozenBestRow.run_id).where(*mine).limit(1)).first() is not None
+
+
+def places_of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
+    """Return each (leaderboard, device) where a user has a place, or had one at a freeze, newest boards first."""
+    places = union(
+        *(
+            select(best.leaderboard_id, best.device).where(best.user_id == user_id)
+            for best in (BestRow, FrozenBestRow)
+        )
+    ).subquery()
+    found = session.execute(select(places).order_by(places.c.leaderboard_id.desc(), places.c.device))
+    return [(row.leaderboard_id, row.device) for row in found]
+
+
 def is_kept(session: Session, board_id: int) -> bool:
     """Return whether a leaderboard's standings were copied for its freeze."""
     query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)
@@ -57,6 +78,6 @@ def choose_best(session: Session, *, board_id: int, device: str, user_id: int, u
     """Choose a user's frozen bests again, after a submission is gone."""
     key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
     session.execute(delete(FrozenBestRow).filter_by(**key))
-    mine = (SubmissionRow.user_id == user_id, JobRow.device == device, RunRow.finished_at <= until)
+    mine = (SubmissionRow.user_id == user_id, JobRow.device == device, is_shown(RunRow.finished_at, until))
     kept = ranking_query.bests(session, board_id, *mine)
     session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), kept))

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ranking_query import RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts
-from kernelcup.domain import JobState
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     BestRow,
@@ -111,12 +110,10 @@ def times(
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
         .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(JobRow.state == JobState.DONE.value, counts(), RANKS_TIMES)
+        .where(counts(since=until), RANKS_TIMES)
         .order_by(SubmissionRow.id.desc())
         .limit(limit)
     )
-    if until is not None:
-        query = query.where(RunRow.finished_at <= until)
     return [
         Time(user_id=user_id, score_s=score_s, at=at)
         for user_id, score_s, at in session.execute(query)

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.machines.queries import agreements
 from kernelcup.app.machines.queries.agreements import Groups
-from kernelcup.app.results.queries.ruling import Ruling, counts, only
-from kernelcup.domain import DuelOutcome, Score
+from kernelcup.app.results.queries.ruling import counts, only
+from kernelcup.domain import DuelOutcome, Ruling, Score
 from kernelcup.scoring import UNTIMED_S, WIDEST, level
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import Backend, TrustLevel

@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from kernelcup.app.results.queries.ruling import ASIDE, Ruling, without
-from kernelcup.domain import JobState
+from kernelcup.app.results.queries.ruling import without
+from kernelcup.domain import ASIDE, Ruling
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
@@ -110,7 +110,7 @@ def shown_copies(session: Session, job_id: int) -> list[int]:
         .join(RunRow, RunRow.job_id == JobRow.id)
         .where(SubmissionRow.leaderboard_id == own.c.leaderboard_id)
         .where(JobRow.id != job_id, JobRow.mode == Mode.LEADERBOARD.value)
-        .where(JobRow.state == JobState.DONE.value, without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+        .where(without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
         .order_by(JobRow.id)
     )
     return list(session.scalars(query))

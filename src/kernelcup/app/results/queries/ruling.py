@@ -9,40 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, not_, or_, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import JobState, TrustRule
+from kernelcup.domain import Job, JobState, Leaderboard, Ruling, Run, TrustRule
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
-from kernelcup_harness.protocol import Mode, TrustLevel
-
-
-class Ruling(StrEnum):
-    """Whether a result counts; any but the first says why it does not. If several hold, the first is told."""
-
-    COUNTS = "counts"
-    REJECTED = "rejected"
-    """A review rejected it."""
-    HELD = "held"
-    """It waits for a review."""
-    REPLACED = "replaced"
-    """It was judged again, and the other run counts."""
-    NO_TIME = "no_time"
-    HIDDEN = "hidden"
-    """It was found after the freeze, and this reader does not see what is decided then."""
-    LEVEL = "level"
-    """The leaderboard requires another level of times."""
-    OUTDATED = "outdated"
-    """It was judged with another version of the task, or by another harness, than the leaderboard has now."""
-    GONE = "gone"
-    """Its submission was deleted, or has no result on this device."""
-
-
-ASIDE = (Ruling.REJECTED, Ruling.HELD)
-"""A review keeps it from everybody but the leaderboard's managers and its author."""
+from kernelcup_harness.protocol import TrustLevel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +56,6 @@ def reasons(of: Facts, since: datetime | None = None) -> list[tuple[Ruling, Any]
         of: The result.
         since: The freeze from which on the reader does not see what is decided; None if there is none.
     """
-    hidden = [] if since is None else [(Ruling.HIDDEN, of.finished_at > since)]
     is_enough = any_of(
         of.takes == TrustRule.ANY.value,
         all_of(of.takes == TrustRule.REPLAYED.value, of.trust == TrustLevel.REPLAYED.value),
@@ -91,11 +64,11 @@ def reasons(of: Facts, since: datetime | None = None) -> list[tuple[Ruling, Any]
     return [
         (Ruling.REJECTED, of.state == JobState.REJECTED.value),
         (Ruling.HELD, of.state == JobState.QUARANTINED.value),
+        *([] if since is None else [(Ruling.HIDDEN, opposite(is_shown(of.finished_at, since)))]),
         (Ruling.REPLACED, opposite(of.counted)),
         (Ruling.NO_TIME, is_none(of.score_s)),
-        *hidden,
-        (Ruling.LEVEL, opposite(is_enough)),
         (Ruling.OUTDATED, of.judging != of.judges),
+        (Ruling.LEVEL, opposite(is_enough)),
     ]
 
 
@@ -127,20 +100,49 @@ def only(wanted: Ruling, *but: Ruling) -> ColumnElement[bool]:
     return and_(counts(wanted, *but), holds)
 
 
-def of_submissions(
-    session: Session, submission_ids: Collection[int], device: str, since: datetime | None = None
-) -> dict[int, Ruling]:
-    """Return the ruling on the ranked result of each submission on a device."""
+def of_job(job: Job, run: Run | None, board: Leaderboard, since: datetime | None = None) -> Ruling:
+    """Return the ruling on the run that counts for a job, :attr:`Ruling.GONE` if none does."""
+    if run is None:
+        return Ruling.GONE
+    facts = Facts(
+        state=job.state,
+        counted=True,
+        score_s=run.score_s,
+        trust=run.report.trust,
+        judging=run.judging,
+        finished_at=run.finished_at,
+        takes=board.trust,
+        judges=board.judging,
+    )
+    return rule(facts, since)
+
+
+def of_submissions(session: Session, submission_ids: Collection[int], device: str) -> dict[int, Ruling]:
+    """Return the ruling on the result of each submission on a device."""
+    found = _of_jobs(session, submission_ids)
+    return {number: found.get((number, device), Ruling.GONE) for number in submission_ids}
+
+
+def of_submission(session: Session, submission_id: int) -> set[Ruling]:
+    """Return the rulings on the results of a submission, on all its devices."""
+    return set(_of_jobs(session, [submission_id]).values())
+
+
+def _of_jobs(session: Session, submission_ids: Collection[int]) -> dict[tuple[int, str], Ruling]:
+    ruled = case((RunRow.id.is_(None), Ruling.GONE.value), else_=column())
     query = (
-        select(JobRow.submission_id, column(since))
-        .join(RunRow, and_(RunRow.job_id == JobRow.id, RunRow.counted))
+        select(JobRow.submission_id, JobRow.device, ruled)
+        .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, CURRENT))
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
-        .where(JobRow.submission_id.in_(submission_ids), JobRow.device == device)
-        .where(JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.submission_id.in_(submission_ids))
     )
-    found = {number: Ruling(ruling) for number, ruling in session.execute(query)}
-    return {number: found.get(number, Ruling.GONE) for number in submission_ids}
+    return {(number, device): Ruling(ruling) for number, device, ruling in session.execute(query)}
+
+
+def is_shown(at: Any, since: Any) -> Any:
+    """Return whether readers of a table that is frozen since a time, or None, see what was decided at a time."""
+    return at is None or since is None or any_of(is_none(since), at <= since)
 
 
 def any_of(*conditions: Any) -> Any:
@@ -166,3 +168,7 @@ def is_none(value: Any) -> Any:
 def is_of_query(conditions: Sequence[Any]) -> bool:
     """Return whether conditions are parts of a query."""
     return any(isinstance(each, ColumnElement) for each in conditions)
+
+
+CURRENT = without(Ruling.REPLACED)
+"""The condition for the run that counts for its job: at most one of each job's runs."""

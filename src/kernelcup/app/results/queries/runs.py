@@ -24,9 +24,9 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries import duel_placement, frozen_standings, ranking_query
 from kernelcup.app.results.queries.ranking_query import score_of
-from kernelcup.app.results.queries.ruling import ASIDE, Ruling, without
+from kernelcup.app.results.queries.ruling import CURRENT, without
 from kernelcup.clocks import clock_of
-from kernelcup.domain import DuelOutcome, Job, JobState, Run, Score, Submission, split_count
+from kernelcup.domain import ASIDE, DuelOutcome, Job, Ruling, Run, Score, Submission, split_count
 from kernelcup.engine import file_store
 from kernelcup.engine.database import files_of, upsert
 from kernelcup.tables import (
@@ -122,13 +122,13 @@ def insert(
 
 def uncount(session: Session, job_id: int) -> bool:
     """Stop counting the run that counts for a job; return whether there was one."""
-    changed = update(RunRow).where(RunRow.job_id == job_id, RunRow.counted).values(counted=False)
+    changed = update(RunRow).where(RunRow.job_id == job_id, CURRENT).values(counted=False)
     return session.execute(changed.returning(RunRow.id)).first() is not None
 
 
 def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     """Return the counted run of each job that has one, by the job's id."""
-    rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
+    rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), CURRENT))
     return {row.job_id: _run(row, report_of(session, row)) for row in rows}
 
 
@@ -192,7 +192,7 @@ def counted_without_reports(session: Session, job_ids: list[int]) -> dict[int, R
         select(*(getattr(RunRow, name) for name in names))
         # Not as text: PostgreSQL would read the whole report for that, and older reports may contain a NUL.
         .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
-        .where(RunRow.job_id.in_(job_ids), RunRow.counted)
+        .where(RunRow.job_id.in_(job_ids), CURRENT)
     )
     return {row.job_id: _run(row, _identity(row)) for row in session.execute(query)}
 
@@ -218,7 +218,7 @@ def scores(session: Session, submission_ids: Sequence[int], device: str) -> dict
         select(JobRow.submission_id, *(getattr(RunRow, name) for name in ranking_query.SCORE))
         .join(JobRow, JobRow.id == RunRow.job_id)
         .where(JobRow.submission_id.in_(submission_ids), JobRow.device == device)
-        .where(JobRow.state == JobState.DONE.value, without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
+        .where(without(*ASIDE, Ruling.REPLACED, Ruling.NO_TIME))
     )
     return {row.submission_id: score_of(row) for row in session.execute(query)}
 
@@ -246,19 +246,19 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
     return True
 
 
-def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
-    """Choose a user's bests again, after one of their runs stopped ranking or was replaced. They may be worse."""
+def choose_best(
+    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
+) -> None:
+    """Choose a user's bests again, after one of their runs stopped ranking, was replaced or is gone.
+
+    They may be worse. :func:`before_change` has to be called before a deletion.
+    """
     before_change(session, board_id=board_id, user_id=user_id, now=now)
-    _choose(session, _key(board_id, device, user_id), now)
-    _choose_moved(
-        session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
-    )
-
-
-def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], now: datetime) -> None:
-    """Choose the bests again of users whose results moved. The users need no lock, since the board is locked."""
-    for device, user_id in sorted(moved):
+    for device in devices:
         _choose(session, _key(board_id, device, user_id), now)
+        # Users whose results moved need no lock, since the board is locked.
+        for moved in sorted(duel_placement.place_again(session, board_id=board_id, device=device)):
+            _choose(session, _key(board_id, *moved), now)
 
 
 def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
@@ -286,20 +286,6 @@ def before_change(session: Session, *, board_id: int, user_id: int, now: datetim
     """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
     frozen_standings.keep(session, board_id, now)
     session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
-
-
-def offer_remaining(
-    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
-) -> None:
-    """Choose a user's bests again, after the submission that was the best is gone.
-
-    :func:`before_change` has to be called before its deletion.
-    """
-    for device in devices:
-        _choose(session, _key(board_id, device, user_id), now)
-        _choose_moved(
-            session, board_id, duel_placement.place_again(session, board_id=board_id, device=device), now
-        )
 
 
 _NO_SYNC = {"synchronize_session": False}

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from kernelcup.app.machines.queries import agreements
 from kernelcup.app.results.queries import standings_queries
 from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
-from kernelcup.app.results.queries.ruling import Ruling, counts, only
+from kernelcup.app.results.queries.ruling import counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
 from kernelcup.clocks import Clock
-from kernelcup.domain import DuelOutcome
+from kernelcup.domain import DuelOutcome, Ruling
 from kernelcup.scoring import Entry, Order, Placed
 from kernelcup.tables import (
     BestRow,
@@ -300,13 +300,6 @@ def state(
 def _ends(part: Part) -> tuple[bool, bool]:
     """Return whether a part has a lower and an upper end."""
     return part.at_least_s is not None, part.below_s is not None
-
-
-def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
-    """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
-    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id).distinct()
-    found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
-    return [(row.leaderboard_id, row.device) for row in found]
 
 
 def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:

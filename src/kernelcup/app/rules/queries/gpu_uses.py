@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
+from kernelcup.app.results.queries.ruling import CURRENT
 from kernelcup.domain import split_count
 from kernelcup.tables import DeletedUseRow, JobRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import Verdict
@@ -38,9 +39,7 @@ class Use:
 NO_MACHINE = and_(RunRow.verdict == Verdict.INTERNAL_ERROR.value, RunRow.machine == "")
 """The condition for runs that ended a job after its last attempt was lost: no machine could judge it."""
 
-IS_LOST = (
-    select(RunRow.id).where(RunRow.job_id == JobRow.id, RunRow.counted, NO_MACHINE).correlate(JobRow).exists()
-)
+IS_LOST = select(RunRow.id).where(RunRow.job_id == JobRow.id, CURRENT, NO_MACHINE).correlate(JobRow).exists()
 """The condition for jobs that we lost: they are given back to all limits."""
 
 _OTHER = aliased(RunRow)

@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.queue.queries import jobs
-from kernelcup.domain import Job, JobState, Leaderboard, Priority, Submission
+from kernelcup.app.results.queries.ruling import without
+from kernelcup.domain import Job, Leaderboard, Priority, Ruling, Submission
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.engine.rows import made_of
 from kernelcup.errors import NotFound
@@ -270,9 +271,7 @@ def delete_unused_code(session: Session, *, code_hash: str | None = None) -> Non
 
 def _only(query: Select[Any], seen: Seen) -> Select[Any]:
     # A result that waits for a review would show the name that the docket hides.
-    is_shown = exists().where(
-        _JOBS.c.submission_id == _TABLE.c.id, _JOBS.c.state != JobState.QUARANTINED.value
-    )
+    is_shown = exists().where(_JOBS.c.submission_id == _TABLE.c.id, without(Ruling.HELD))
     allowed = [and_(_TABLE.c.mode == Mode.LEADERBOARD.value, is_shown)]
     if seen.user_id is not None:
         allowed.append(_TABLE.c.user_id == seen.user_id)

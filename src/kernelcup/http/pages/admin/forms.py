@@ -185,6 +185,7 @@ def upload_of(fields: FormData) -> tuple[str, bytes] | None:
     """
     sent = fields.get("task")
     if isinstance(sent, UploadFile) and sent.filename:
+        sent.file.seek(0)  # it may have been read before
         return sent.filename, sent.file.read()
     carried = text_of(fields, "carried")
     if not carried:
@@ -209,6 +210,6 @@ def carried(upload: tuple[str, bytes] | None) -> dict[str, str]:
     if len(content) > MOST_CARRIED:
         raise InvalidValue(
             f"A task of more than {MOST_CARRIED // 1000} kB is updated by the command line: "
-            "kernelcup board update NAME --task FILE."
+            "kernelcup board update NAME FILE."
         )
     return {"carried_name": name, "carried": base64.b64encode(content).decode()}

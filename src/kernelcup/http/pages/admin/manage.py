@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
@@ -17,7 +19,15 @@ from kernelcup.app.results import finals, freezes, rejudge
 from kernelcup.app.rules import pauses
 from kernelcup.app.rules.queries.pauses import PauseScope
 from kernelcup.domain import Actor, Leaderboard, Scope
-from kernelcup.errors import Conflict, InvalidTask, InvalidValue, LeaderboardOpen, UnknownDevice, UserError
+from kernelcup.errors import (
+    BrokenChecker,
+    Conflict,
+    InvalidTask,
+    InvalidValue,
+    LeaderboardOpen,
+    UnknownDevice,
+    UserError,
+)
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
@@ -55,7 +65,18 @@ def preview(
     name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
 ) -> Response:
     """Show what a change would do. Nothing is changed."""
-    board = _managed(platform, actor, name)
+    return _previewed(request, platform, actor, now, _managed(platform, actor, name), fields)
+
+
+def _previewed(
+    request: Request,
+    platform: Platform,
+    actor: Actor,
+    now: datetime,
+    board: Leaderboard,
+    fields: FormData,
+    problem: UserError | None = None,
+) -> Response:
     try:
         upload = upload_of(fields)
         hidden = [*_hidden(fields), *carried(upload).items()]
@@ -69,7 +90,7 @@ def preview(
         moving = rank_changes(platform.db, actor, board.name, most=MOST_MOVES, **wanted)
     except (InvalidTask, InvalidValue, Conflict) as error:
         return _refused(request, platform, actor, board, fields, error)
-    return _preview_page(request, board, found, moving, hidden)
+    return _preview_page(request, board, found, moving, hidden, problem)
 
 
 @router.post("/{name}/update")
@@ -81,7 +102,7 @@ def update(
     try:
         upload = upload_of(fields)
         with platform.steps.of(actor):
-            changes.update_board(
+            done = changes.update_board(
                 platform.db,
                 actor,
                 board.name,
@@ -94,9 +115,11 @@ def update(
                 known_devices=platform.config.devices,
                 trial=platform.trial,
             )
+    except BrokenChecker as error:
+        return _previewed(request, platform, actor, now, board, fields, error)
     except (InvalidTask, InvalidValue, Conflict) as error:
         return _refused(request, platform, actor, board, fields, error)
-    return RedirectResponse(address("/admin/boards", board.name), 303)
+    return done_page(request, platform, actor, board.name, done.notes, done="The leaderboard is changed.")
 
 
 @router.get("/{name}/rejudge")
@@ -233,7 +256,7 @@ def _managed(platform: Platform, actor: Actor, name: str) -> Leaderboard:
 
 def _hidden(fields: FormData) -> list[tuple[str, str]]:
     """Return the hidden fields that take a preview to the update."""
-    left_out = ("csrf_token", "task", "carried", "carried_name")
+    left_out = ("csrf_token", "task", "carried", "carried_name", "fingerprint", "rejudge", "force")
     return [
         (name, value)
         for name, value in fields.multi_items()
@@ -252,12 +275,27 @@ def _refused(
     )
 
 
+def done_page(
+    request: Request,
+    platform: Platform,
+    actor: Actor,
+    name: str,
+    notes: Sequence[str],
+    *,
+    done: str = "The leaderboard is made. Before anyone submits:",
+) -> Response:
+    """Go to the page of a leaderboard after a form, with what the operation said."""
+    if notes:
+        return board_page(request, platform, actor, name, 201, said=(done, *notes))
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
 def board_page(
     request: Request, platform: Platform, actor: Actor, name: str, status: int = 200, **told: Any
 ) -> Response:
     """Show the page on which a leaderboard is managed, with what is told to its manager."""
     board, now = _managed(platform, actor, name), platform.clock()
-    known = {"values": values_of_board(board), "problem": "", "problems": [], "made": ()} | told
+    known = {"values": values_of_board(board), "problem": "", "problems": [], "said": ()} | told
     stopped = [
         each
         for each in pauses.all_pauses(platform.db, actor)
@@ -287,10 +325,13 @@ def _preview_page(
     found: UpdatePreview,
     moving: list[RankChanges],
     hidden: list[tuple[str, str]],
+    problem: UserError | None,
 ) -> Response:
     return render(
         request,
         "admin/board_preview.html",
+        status=200 if problem is None else 400,
+        problem=problem,
         board=board,
         found=found,
         settings=[

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from kernelcup.app import access
 from kernelcup.app.boards.changes import KEEP, Keep
@@ -17,21 +18,21 @@ from kernelcup.app.boards.judgeable import lacks_environment, why_not
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.problem_sync import SyncOptions
 from kernelcup.domain import Actor, Role, Scope, Task, Visibility
-from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
+from kernelcup.errors import BrokenChecker, InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.http.api import leaderboards
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
-from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
     CHOICES,
     NEW_VALUES,
     Fields,
+    carried,
     settings_of,
     task_of,
     text_of,
     upload_of,
     values_of_fields,
 )
-from kernelcup.http.pages.admin.manage import board_page
+from kernelcup.http.pages.admin.manage import done_page
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
@@ -61,10 +62,13 @@ def make_board(
             made = _make(platform, actor, now, fields)
     except UserError as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
-        told = "" if problems else str(error)
         values = values_of_fields(fields) | {"name": text_of(fields, "name")}
-        return _page(request, platform, actor, 400, values=values, problem=told, problems=problems)
-    return _made(request, platform, actor, made)
+        told: dict[str, Any] = {"values": values, "problems": problems}
+        if isinstance(error, BrokenChecker):
+            with suppress(InvalidValue):  # a large one has to be sent again
+                told["hidden"] = list(carried(upload_of(fields)).items())
+        return _page(request, platform, actor, 400, problem="" if problems else error, **told)
+    return done_page(request, platform, actor, made.board.name, made.notes)
 
 
 @router.post("/boards/new/shipped")
@@ -81,11 +85,12 @@ def make_shipped_board(
         given: dict[str, Any] = {"devices": judging_devices(platform, task)}
         if text_of(fields, "closed"):
             given["visibility"] = Visibility.CLOSED
+        given["force"] = bool(text_of(fields, "force"))
         with platform.steps.of(actor):
             made = leaderboards.make_board(platform, actor, task, given, now)
     except UserError as error:
-        return _page(request, platform, actor, 400, shipped_problem=str(error))
-    return _made(request, platform, actor, made)
+        return _page(request, platform, actor, 400, shipped_problem=error, shipped_usual=chosen)
+    return done_page(request, platform, actor, made.board.name, made.notes)
 
 
 @router.post("/problem-sets/sync")
@@ -170,20 +175,13 @@ def _options(platform: Platform, sent: Mapping[str, Any], *, preview: bool, now:
     )
 
 
-def _made(request: Request, platform: Platform, actor: Actor, made: MadeBoard) -> Response:
-    """Go to the page of a new leaderboard, with what its creator has to know first."""
-    if made.notes:
-        return board_page(request, platform, actor, made.board.name, 201, made=made.notes)
-    return RedirectResponse(address("/admin/boards", made.board.name), 303)
-
-
 def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> MadeBoard:
     upload = upload_of(fields)
     if upload is None:
         raise InvalidValue("Choose the task: a .zip of its folder, or one old-style .py.")
     task = task_of(upload)
     settings = settings_of(values_of_fields(fields))
-    given = settings | {"name": text_of(fields, "name")}
+    given = settings | {"name": text_of(fields, "name"), "force": bool(text_of(fields, "force"))}
     return leaderboards.make_board(platform, actor, task, given, now)
 
 
@@ -193,7 +191,9 @@ def _page(request: Request, platform: Platform, actor: Actor, status: int = 200,
         "values": {**NEW_VALUES, "name": ""},
         "problem": "",
         "problems": [],
+        "hidden": [],
         "shipped_problem": "",
+        "shipped_usual": "vectoradd",
         "sync_problem": "",
         "sync_problems": [],
         "sent": _sent(FormData()),

@@ -362,7 +362,7 @@ def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wo
     latest = next((each for each in views if not each.submission.is_comparison), None)
     if latest is None:
         return None
-    return wording.own_result(latest, head.board, head.device, own, since=head.frozen_since)
+    return wording.own_result(latest, head.board, head.device, own)
 
 
 def _points(
