@@ -1,4 +1,4 @@
-"""How much may be asked for in a time."""
+"""Submission limits per period."""
 
 from __future__ import annotations
 
