@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 NEXT_STEPS = {
-    "not_found": "look at the name or number: the list that it belongs to has all that you may see",
-    "conflict": "choose another name, or look at what is there already",
+    "not_found": "check the name or number; things that you may not see are not found either",
+    "conflict": "choose another name, or look at the one that exists",
     "idempotency_mismatch": "make a new Idempotency-Key for each submission",
     "sign_in_failed": "begin the sign-in again in the same browser, and allow it at the provider",
     "authorization_pending": "ask again after the interval, until the code was typed in a browser",
@@ -41,13 +41,13 @@ NEXT_STEPS = {
     "broken_checker": "fix the checker: `kernelcup task check` names the lines. --force (`force`) keeps it as it is",
     "machine_too_small": "try it on a machine with more memory, or publish it untested with --no-run",
     "task_too_slow": "make the benchmarks smaller, or generate_input and the check quicker",
-    "invalid_task": "mend what `problems` lists and try again",
+    "invalid_task": "fix the problems listed in `problems` and try again",
     "invalid_request": "change what `details` names; /api/v1/openapi.json has the form of each request",
     "method_not_allowed": "use a method that the header Allow names",
-    "request_timeout": "send the request again, whole",
+    "request_timeout": "send the whole request again",
     "unsupported_media_type": "send JSON, with the header `Content-Type: application/json`",
     "storage_unavailable": "try again after the seconds in Retry-After; nothing was stored",
-    "server_stopping": "send it again in a moment; what has the same Idempotency-Key is done once",
+    "server_stopping": "send it again in a moment; a request with the same Idempotency-Key is done once",
     "server_error": "report it to the server's operator, with the request's id",
     "bug": "report it with the request's id: the server's log has the cause under it",
 }

@@ -12,7 +12,6 @@ from builders import NOW, make_board, make_report, make_submission
 from database_kinds import DATABASES
 from kernelcup.app.boards.changes import BoardChanges, update_board
 from kernelcup.app.news import stream
-from kernelcup.app.news.queries.news import NewsKind
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.app.results.freezes import freeze
@@ -24,7 +23,7 @@ from kernelcup.app.results.standings import (
     state,
     unranked_standings,
 )
-from kernelcup.domain import NOBODY, OPERATOR, TrustRule
+from kernelcup.domain import NOBODY, OPERATOR, NewsKind, TrustRule
 from kernelcup_harness.protocol import TrustLevel
 
 pytestmark = pytest.mark.parametrize("db_url", DATABASES, indirect=True)

@@ -18,7 +18,6 @@ from hand_judging import Judging
 from kernelcup.app.boards.boards import delete_board
 from kernelcup.app.boards.late_exceptions import grant_late
 from kernelcup.app.news import stream
-from kernelcup.app.news.queries.news import NewsKind
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
@@ -37,6 +36,7 @@ from kernelcup.domain import (
     Device,
     Final,
     JobState,
+    NewsKind,
     Role,
     Scope,
     Submission,

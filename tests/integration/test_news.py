@@ -11,14 +11,13 @@ from hand_judging import Judging
 from kernelcup.app.boards import membership
 from kernelcup.app.boards.changes import BoardChanges, update_board
 from kernelcup.app.news import moments, stream
-from kernelcup.app.news.queries.news import NewsKind
 from kernelcup.app.people import accounts
 from kernelcup.app.results import reviews
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.results.rejudge import rejudge_submission
 from kernelcup.app.results.standings import standings
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope, Visibility
+from kernelcup.domain import NOBODY, OPERATOR, Actor, NewsKind, Role, Scope, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup_harness.protocol import Finding, Timing
 

@@ -13,9 +13,9 @@ from kernelcup.app.queue import estimates
 from kernelcup.app.queue.estimates import queue_status, waiting_of
 from kernelcup.app.queue.queries import backlog
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import Pause, PauseScope
+from kernelcup.app.rules.queries.pauses import Pause
 from kernelcup.app.submissions.withdrawal import cancel_submission
-from kernelcup.domain import OPERATOR
+from kernelcup.domain import OPERATOR, PauseScope
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.base import MachineReading
 from kernelcup_harness.protocol import Mode

@@ -9,12 +9,11 @@ from kernelcup.app.boards import boards
 from kernelcup.app.boards.changes import BoardChanges, update_board
 from kernelcup.app.boards.rank_changes import rank_changes
 from kernelcup.app.news import stream
-from kernelcup.app.news.queries.news import NewsKind
 from kernelcup.app.people import audit_log
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.rejudge import rejudge_board
 from kernelcup.app.results.standings import count_waiting, standings
-from kernelcup.domain import NOBODY, OPERATOR, Role, TrustRule
+from kernelcup.domain import NOBODY, OPERATOR, NewsKind, Role, TrustRule
 from kernelcup.errors import Forbidden
 from kernelcup_harness.protocol import TrustLevel
 

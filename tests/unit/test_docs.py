@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -28,6 +29,7 @@ from kernelcup_harness.window.reasons import WhyNot
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks/results"
 REFERENCE = DOCS / "reference"
 CLI = ROOT / "src/kernelcup/cli"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -361,16 +363,22 @@ def check_line(line: str, commands: dict[str, object]) -> None:
         assert set(options) <= known | {"--help"}, line
 
 
-def test_the_readme_starts_with_two_commands_and_a_picture_of_what_they_give():
+def test_the_readme_is_a_first_page_whose_figures_were_measured():
     text = (ROOT / "README.md").read_text()
-    assert re.match(r"# KernelCup\n\n```bash\nmake demo .*\nmake test .*\n```\n", text)
-    assert text.index("docs/images/demo.svg") < text.index("\n## ")
-
-
-def test_the_picture_asks_no_network():
-    picture = (DOCS / "images/demo.svg").read_text()
-    assert re.findall(r"url\(\s*[\"']?http", picture) == []
-    assert "wrong_last_element.py" in picture
+    assert 45 <= len(text.splitlines()) <= 65
+    assert "make demo" in text
+    assert "make test" in text
+    jobs = [json.loads(line) for line in (RESULTS / "witness-marks-h100.jsonl").read_text().splitlines()]
+    hashes = {job["harness_hash"][:12] for job in jobs}
+    assert hashes == set(re.findall(r"harness `(\w{12})`", text))
+    scores = {
+        f"{case['timing']['audit']['score_ns'] / 1000:.2f}"
+        for job in jobs
+        for stage in job["report"]["stages"]
+        for case in stage["cases"]
+    }
+    (table,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    assert set(re.findall(r" (\d+\.\d\d) µs", table)) <= scores
 
 
 def test_every_page_is_in_the_navigation():
@@ -387,7 +395,7 @@ def test_hooks_are_local():
 
 
 def test_scripts_of_the_documentation_say_how_they_are_used():
-    for name in ("api-docs", "architecture-picture", "cli-docs", "demo-picture"):
+    for name in ("api-docs", "architecture-picture", "cli-docs", "measured-picture"):
         path = ROOT / "scripts" / name
         assert path.stat().st_mode & 0o111, name
         assert f"scripts/{name}" in (ast.get_docstring(ast.parse(path.read_text())) or "")

@@ -47,7 +47,7 @@ def test_a_class_list_makes_members_and_codes(visitor, people, db) -> None:
     page.get_by_label("File").set_input_files(
         {"name": "class.csv", "mimeType": "text/csv", "buffer": (LIST + "bob,,\n").encode()}
     )
-    page.get_by_role("button", name="Take it in").click()
+    page.get_by_role("button", name="Import", exact=True).click()
     told = page.get_by_role("status")
     expect(told).to_contain_text("1 new member, 1 code for those without an account")
     expect(told).to_contain_text("<script>alert(1)</script>,")

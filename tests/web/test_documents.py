@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from html import unescape
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import expect
@@ -15,6 +17,7 @@ from kernelcup.http.pages.documents import HOME
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = Path(kernelcup.http.pages.__file__).parent / "templates"
+LINK = re.compile(r'<(?:a|img)[^>]*\s(?:href|src)="([^"]+)"')
 SCRIPT = 'document.body.append("it ran")'
 PAGE = f"""<!doctype html><html lang="en"><title>A page</title><body><h1>A page</h1>
 <script type="application/json">{{}}</script><script>{SCRIPT}</script><img src="x.svg" alt=""></body></html>
@@ -33,11 +36,26 @@ def built(platform, tmp_path: Path) -> Path:
     return folder
 
 
-def test_until_it_is_built_each_page_names_the_command(client, platform, tmp_path) -> None:
-    platform.documents = tmp_path / "nowhere"
-    for path in ("/docs", HOME, "/docs/how-to/run-a-class.html"):
-        answer = client.get(path)
-        assert (answer.status_code, "make docs" in answer.text) == (200, True), path
+def test_until_it_is_built_its_texts_are_shown_and_every_link_in_them_has_its_target(
+    client, platform
+) -> None:
+    platform.documents = ROOT / "nowhere"
+    first = client.get("/docs")
+    open_, texts = [first.url.path], {}
+    while open_:
+        page = open_.pop()
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+        texts[page] = answer.text
+        links = {urljoin(page, unescape(link)) for link in LINK.findall(answer.text)}
+        open_ += {link.partition("#")[0] for link in links if link.startswith("/docs/")} - {*texts, *open_}
+    assert {f"/docs/{each.relative_to(ROOT / 'docs')}" for each in (ROOT / "docs").rglob("*.md")} == {
+        re.sub("html$", "md", page) for page in texts if page.endswith(".html")
+    }
+    for page, text in texts.items():
+        for link in LINK.findall(text) if page.endswith(".html") else ():
+            target, _, anchor = urljoin(page, unescape(link)).partition("#")
+            assert not anchor or f'id="{anchor}"' in texts[target], (page, link)
 
 
 def test_a_page_may_run_its_own_scripts_and_no_others(client, built) -> None:

@@ -103,7 +103,7 @@ class RayPool:
             return len(self._calls[call].events) if call in self._calls else None
 
     def news(self, seen: Mapping[str, int], wait_s: float) -> dict[str, News]:
-        """Return the news of calls of which so many events are known; wait for some.
+        """Return the news of calls, given the number of events known of each; wait for some.
 
         A call has ``events``, ``size`` (the bytes of its outcome, if it has ended), or ``unknown``.
         """

@@ -17,8 +17,7 @@ from kernelcup.app.machines.queries.reservations import Reservation
 from kernelcup.app.machines.queries.status import Measured, Step
 from kernelcup.app.queue.estimates import DeviceQueue, queue_status
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import PauseScope
-from kernelcup.domain import Device
+from kernelcup.domain import Device, PauseScope
 from kernelcup.engine.database import Database
 
 LOOKS_BACK = timedelta(days=14)

@@ -224,3 +224,45 @@ class Job:
     first_attempt: int = 1
     """The attempt with which the current judging began: more than 1 after a rejudge."""
     queued_at: datetime | None = None
+
+
+class NewsKind(StrEnum):
+    """The kind of a news item."""
+
+    OPENED = "opened"
+    DEADLINE = "deadline"
+    FIRST_PLACE = "first_place"
+    OVERTAKEN = "overtaken"
+    RANK_LOST = "rank_lost"
+    """A change of the leaderboard took a user's place; only the user is told."""
+    UNVEILED = "unveiled"
+    FINAL = "final"
+    OFFICIAL = "official"
+    """A final has found the official order of a device."""
+
+    @property
+    def is_of_result(self) -> bool:
+        """Whether it reveals the state of a ranking, which a freeze hides."""
+        return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN, NewsKind.RANK_LOST)
+
+
+class PauseScope(StrEnum):
+    """The scope of a pause."""
+
+    SERVICE = "service"
+    LEADERBOARD = "leaderboard"
+    DEVICE = "device"
+
+
+class ModeGroup(StrEnum):
+    """Modes with a limit of their own."""
+
+    PRACTICE = "practice"
+    PROFILE = "profile"
+    RANKED = "ranked"
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that it counts."""
+        found = {ModeGroup.PRACTICE: (Mode.TEST, Mode.BENCHMARK), ModeGroup.PROFILE: (Mode.PROFILE,)}
+        return found.get(self, (Mode.LEADERBOARD,))

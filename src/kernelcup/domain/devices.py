@@ -28,7 +28,7 @@ def slots_for(slots: Mapping[str, int], device: str) -> int:
 
 
 def grouped(gpus: Sequence[str], count: int) -> list[str]:
-    """Return groups of so many GPUs, with commas; GPUs that are left over are in none."""
+    """Return groups of that many GPUs, joined by commas; GPUs that are left over are in none."""
     return [",".join(gpus[start : start + count]) for start in range(0, len(gpus) - count + 1, count)]
 
 

@@ -1,7 +1,7 @@
 """The pages of a service as files that open from the disk, without a server.
 
 Each page is what the service answers to one reader; links between them become relative, and what needs a
-server (forms, sign-in, streams) is left out.
+server (forms, sign-in, streams, downloads) is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import httpx
 
@@ -23,14 +23,15 @@ from kernelcup.http.state import Platform
 
 MOST_FILES = 5_000
 NEEDS_SERVER = re.compile(
-    r"/(api|auth|admin|account|tokens|join|docs)(/|$|\?)|/b/[^/]+/submit|/s/\d+/trace|.*/events"
+    r"/(api|auth|admin|account|tokens|join|docs/api)(/|$|\?)|/b/[^/]+/submit|/s/\d+/trace|.*/events"
 )
 _FORM = re.compile(r"<form\b.*?</form>", re.DOTALL)
 _ACCOUNT = re.compile(
     r'<a (class="account"|href="/admin"|class="button[^"]*" href="/b/[^"]*/submit)[^>]*>.*?</a>\n?'
 )
 _LIVE = re.compile(r' data-live[a-z-]*="[^"]*"')
-_LINK = re.compile(r'\s(href|src)="(/[^"]*)"')
+_LINK = re.compile(r'\s(href|src)="(?!\w+:)([^"#][^"]*)"')
+_WITHOUT_TARGET = re.compile(r"( · )?<a\b(?![^>]*\shref=)[^>]*>.*?</a>", re.DOTALL)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
@@ -60,7 +61,7 @@ class _Site:
         if is_page:
             self.pages[address] = text = _ACCOUNT.sub("", _LIVE.sub("", _FORM.sub("", answer.text)))
             for link in _LINK.finditer(text):
-                self.ask_for(unescape(link[2]).partition("#")[0])
+                self.ask_for(urljoin(address, unescape(link[2])).partition("#")[0])
         else:
             _write(self.folder / file, answer.content)
 
@@ -68,11 +69,11 @@ class _Site:
         """Write a page with links to the files of the others."""
         file = self.files[address]
         assert file is not None
-        text = _LINK.sub(lambda link: self._relative(link, file), self.pages[address])
-        _write(self.folder / file, text.encode())
+        text = _LINK.sub(lambda link: self._relative(link, address, file), self.pages[address])
+        _write(self.folder / file, _WITHOUT_TARGET.sub("", text).encode())
 
-    def _relative(self, link: re.Match[str], file: str) -> str:
-        address, mark, part = unescape(link[2]).partition("#")
+    def _relative(self, link: re.Match[str], page: str, file: str) -> str:
+        address, mark, part = urljoin(page, unescape(link[2])).partition("#")
         target = self.files.get(address)
         if target is None:
             return ""
@@ -115,7 +116,7 @@ def file_of(address: str, *, is_page: bool) -> str:
     path = "/".join(each for each in names if each not in ("", ".", "..")) or "index"
     query = f"~{_UNSAFE.sub('-', unquote(parts.query))}" if parts.query else ""
     if is_page:
-        return f"{path}{query}.html"
+        return f"{path.removesuffix('.html')}{query}.html"
     stem, ending = os.path.splitext(path)
     return f"{stem}{query}{ending}"
 

@@ -92,7 +92,7 @@ FROM_DRYRUN = ("PATH", "LD_LIBRARY_PATH", "CICC_PATH", "NVVMIR_LIBRARY_DIR")
 
 
 def folder_of(environ: Mapping[str, str]) -> Path:
-    """Return where a job's compilers lie: among its builds, because ninja builds anew with another compiler."""
+    """Return where a job's compilers lie: among its builds, because ninja builds again with another compiler."""
     return Path(environ["TORCH_EXTENSIONS_DIR"], ".kernelcup")
 
 

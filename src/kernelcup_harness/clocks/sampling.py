@@ -32,7 +32,7 @@ LATE_SURPRISE = 0.02
 """Probability that a late call of a case uses an earlier input or a near-twin of one."""
 MOST_DISCARDED = 4
 SOON = 3
-"""A case whose inputs have more twins than planned gets the next one before so many inputs."""
+"""A case whose inputs have more twins than planned gets the next one before this many inputs."""
 FEWEST_UNRANKED = 2
 """Least number of samples of any other timed case: with fewer, their precision is unknown."""
 CHECKING_SAMPLES, SLOW_CHECKING_SAMPLES, MOST_CHECKING = 8, 4, 24

@@ -30,12 +30,12 @@ from kernelcup.app.queue.progress import (
     ProgressNotes,
 )
 from kernelcup.app.rules.queries import gpu_uses, pauses
-from kernelcup.app.rules.queries.pauses import Pause, PauseScope
+from kernelcup.app.rules.queries.pauses import Pause
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.queries import events as storage_events
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.domain import OPERATOR, JobState
+from kernelcup.domain import OPERATOR, JobState, PauseScope
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import COMPILED, COMPILING
 from kernelcup.launchers.bundle import harness_hash

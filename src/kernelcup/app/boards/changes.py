@@ -178,12 +178,12 @@ def update_board(
         if preview.removed_in_use and not force:
             raise Conflict(
                 f"There are submissions on {', '.join(preview.removed_in_use)}; without the device their "
-                "standings are not shown. Say so (force) to take it away all the same."
+                "standings are not shown. Use `--force` (over HTTP `force`) to remove it anyway."
             )
         if preview.reveals and not force:
             raise Conflict(
                 f"People submitted to {board.name!r} under another promise, and now {'; '.join(preview.reveals)}. "
-                "Say so (force) to do it all the same: it is logged, and the leaderboard tells them."
+                "Use `--force` (over HTTP `force`) to do it anyway: it is logged, and the leaderboard tells them."
             )
         if preview.changes_anything:
             if tried is not None:

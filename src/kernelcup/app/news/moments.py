@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.boards.queries import boards, late_exceptions
 from kernelcup.app.news.queries import news
-from kernelcup.app.news.queries.news import Fact, NewsKind, Times
+from kernelcup.app.news.queries.news import Fact, Times
+from kernelcup.domain import NewsKind
 from kernelcup.engine.database import Database
 
 AHEAD = timedelta(hours=24)

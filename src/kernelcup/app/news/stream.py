@@ -18,9 +18,9 @@ from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.news.queries import news
-from kernelcup.app.news.queries.news import News, NewsKind
+from kernelcup.app.news.queries.news import News
 from kernelcup.app.people.queries import identities, users
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, NewsKind, Role, Scope
 from kernelcup.engine.database import Database
 from kernelcup.reporting.phrases import duration
 

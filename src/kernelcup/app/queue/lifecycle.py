@@ -31,10 +31,9 @@ from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.duels import Settled
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import PauseScope
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
-from kernelcup.domain import Job, JobKind, JobState, Priority, Ruling, Run, Score, split_count
+from kernelcup.domain import Job, JobKind, JobState, PauseScope, Priority, Ruling, Run, Score, split_count
 from kernelcup.engine.database import Database
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score as score_of

@@ -13,14 +13,14 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup.app.news.queries import news
-from kernelcup.app.news.queries.news import Fact, NewsKind
+from kernelcup.app.news.queries.news import Fact
 from kernelcup.app.results.places import PLACES
 from kernelcup.app.results.queries import finals, frozen_standings, runs, standings
 from kernelcup.app.results.queries.finals import StoredFinal
 from kernelcup.app.results.queries.ranking_query import class_of
 from kernelcup.app.results.queries.standings import Key, Leader, Ranked
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import Job, Leaderboard, RankedBy, Run
+from kernelcup.domain import Job, Leaderboard, NewsKind, RankedBy, Run
 from kernelcup.scoring import Order
 
 TOP = 10

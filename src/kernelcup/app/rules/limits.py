@@ -22,8 +22,8 @@ from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.rules.queries import limits
 from kernelcup.app.rules.queries.gpu_uses import Use
-from kernelcup.app.rules.queries.limits import Limit, ModeGroup, Quantity
-from kernelcup.domain import Actor, Leaderboard, Role, Scope
+from kernelcup.app.rules.queries.limits import Limit, Quantity
+from kernelcup.domain import Actor, Leaderboard, ModeGroup, Role, Scope
 from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidValue, NotFound, RateLimited
 from kernelcup.launchers import installed

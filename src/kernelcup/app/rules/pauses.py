@@ -17,8 +17,8 @@ from kernelcup.app.machines import dispatchers
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import Pause, PauseScope
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
+from kernelcup.app.rules.queries.pauses import Pause
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, PauseScope, Role, Scope
 from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidValue, NotFound, Paused
 

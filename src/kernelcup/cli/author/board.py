@@ -146,7 +146,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     task = backend.task(name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
     if board.notice:
-        typer.echo(plain(f"Mind: {board.notice}"))
+        typer.echo(plain(f"Note: {board.notice}"))
     typer.echo(rules_text(board))
     for final in finals:
         print_final(terminal.console(), final)

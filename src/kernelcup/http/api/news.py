@@ -9,9 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from kernelcup.app.news import stream, webhooks
-from kernelcup.app.news.queries.news import NewsKind
 from kernelcup.app.news.stream import Addressed
-from kernelcup.domain import LARGEST_ID
+from kernelcup.domain import LARGEST_ID, NewsKind
 from kernelcup.http.api import forms
 from kernelcup.http.api.forms import Done, Page, Shown
 from kernelcup.http.dependencies import ActorDep, Db, Limit, Now, Number, PlatformDep

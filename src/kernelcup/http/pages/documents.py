@@ -1,4 +1,7 @@
-"""The documentation at ``/docs``, and the page of the API at ``/docs/api``."""
+"""The documentation at ``/docs``, and the page of the API at ``/docs/api``.
+
+A checkout in which ``make docs`` has built nothing shows its Markdown files, without search and navigation.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import PlatformDep
 from kernelcup.http.pages.assets import TEXT
 from kernelcup.http.pages.rendering import SECURITY, page_of, render
+from kernelcup.http.pages.texts import document
 
 HOME = "/docs/index.html"
 API_SECURITY = SECURITY | {
@@ -30,11 +34,9 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.api_route("/docs", methods=["GET", "HEAD"])
-def show_home(request: Request, platform: PlatformDep) -> Response:
-    """Go to the first page of the documentation, or say what builds it."""
-    if (platform.documents / "index.html").is_file():
-        return RedirectResponse(HOME, 307)
-    return render(request, "docs_missing.html")
+def show_home() -> Response:
+    """Go to the first page of the documentation."""
+    return RedirectResponse(HOME, 307)
 
 
 @router.api_route("/docs/api", methods=["GET", "HEAD"])
@@ -45,11 +47,14 @@ def show_api(request: Request) -> Response:
 
 @router.api_route("/docs/{path:path}", methods=["GET", "HEAD"])
 def show_document(path: str, request: Request, platform: PlatformDep) -> Response:
-    """Send a file of the documentation."""
+    """Send a file of the built documentation, or a page made of its text."""
     folder = platform.documents
-    if not (folder / "index.html").is_file():
-        return RedirectResponse("/docs", 307)
-    file = _file_below(folder, path)
+    texts = folder.with_name("docs")
+    file = _file_below(folder if (folder / "index.html").is_file() else texts, path)
+    text = _file_below(texts, path.removesuffix("html") + "md") if file is None else None
+    if text is not None:
+        page = document(text.read_text(encoding="utf-8"))
+        return render(request, "docs_page.html", page=page, security=API_SECURITY)
     if file is None:
         raise NotFound(f"The documentation has no page {path[:200]!r}.")
     body, kind, security = _document(file, file.stat().st_mtime_ns)

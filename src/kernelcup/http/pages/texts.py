@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -36,6 +38,21 @@ def markdown(text: str) -> Markup:
     return Markup(reader.renderer.render(tokens, reader.options, {}))
 
 
+@lru_cache(maxsize=64)
+def document(text: str) -> Markup:
+    """Return a page of the documentation as HTML: headings have anchors, and links lead to other pages' HTML."""
+    reader = MarkdownIt("commonmark", _OPTIONS | {"html": True}).enable("table")
+    tokens = reader.parse(text)
+    for before, token in pairwise(tokens):
+        if before.type == "heading_open":
+            title = re.sub(r"[^\w\s-]", "", token.content).strip().lower()
+            before.attrSet("id", re.sub(r"[\s-]+", "-", title))
+        for inner in token.children or ():
+            if inner.type == "link_open" and "://" not in str(inner.attrs["href"]):
+                inner.attrSet("href", re.sub(r"\.md(?=#|$)", ".html", str(inner.attrs["href"])))
+    return Markup(reader.renderer.render(tokens, reader.options, {}))
+
+
 @lru_cache(maxsize=256)
 def code(text: str, name: str = "") -> Markup:
     """Return code whose words have classes, from the file's name or a language's."""
@@ -64,10 +81,12 @@ def _lexer(name: str) -> Any:
     return get_lexer_by_name({"cu": "cuda", "triton": "python"}.get(name.lower(), name), stripnl=False)
 
 
+_OPTIONS: dict[str, Any] = {"html": False, "highlight": lambda text, name, _: str(code(text, name))}
+
+
 @cache
 def _reader() -> MarkdownIt:
-    options = {"html": False, "highlight": lambda text, name, _: str(code(text, name))}
-    return MarkdownIt("commonmark", options).enable("table").disable("image")
+    return MarkdownIt("commonmark", _OPTIONS).enable("table").disable("image")
 
 
 FILTERS = {"markdown": markdown, "code": code, "coloured": coloured, "plain": plain}

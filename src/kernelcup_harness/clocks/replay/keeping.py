@@ -57,7 +57,7 @@ def parts_of(
         mapping: The judge's view of it.
         heap: Its addresses.
         live: Address and size of each stretch in use, as the contestant says.
-        answers: Addresses of the calls' answers, which are written anew by each call.
+        answers: Addresses of the calls' answers, which each call writes again.
     """
     found, total = list[Part](), 0
     for span in without(clipped(live, heap), answers):

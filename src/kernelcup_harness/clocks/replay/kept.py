@@ -30,7 +30,7 @@ from kernelcup_harness.wire.messages import M, Message
 FORM = 1
 """Of ``binary.memory``; others are not read."""
 PAGE = 64 << 10
-"""Memory is kept or left out by so many bytes: what holds zeros alone is written as zeros."""
+"""Memory is kept or left out in blocks of this many bytes: a block of zeros is written as zeros."""
 MOST_PARTS = 256
 MOST_MEMORY_BYTES = 64 << 20
 """Most bytes of a heap that are kept, those with zeros left out."""

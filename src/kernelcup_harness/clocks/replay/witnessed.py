@@ -42,7 +42,7 @@ class Own(Protocol):
         """Queue the emptying of the cache."""
 
     def mark(self, lengths_ns: Sequence[int]) -> None:
-        """Do nothing for so many nanoseconds, one time after the other, with an idle device in between."""
+        """Do nothing for each number of nanoseconds in turn, with an idle device in between."""
 
 
 class Witness:

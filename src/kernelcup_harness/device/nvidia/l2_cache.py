@@ -60,7 +60,7 @@ class OwnWork:
         self._kernels.sweep(self._stream(), self._memory.data_ptr(), self._memory.numel())
 
     def mark(self, lengths_ns: Sequence[int]) -> None:
-        """Do nothing for so many nanoseconds, one time after the other, with an idle device in between."""
+        """Do nothing for each number of nanoseconds in turn, with an idle device in between."""
         for ns in lengths_ns:
             self._kernels.spin(self._stream(), ns)
             torch.cuda.synchronize()

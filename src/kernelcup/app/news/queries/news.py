@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, insert, or_, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.app.results.queries.ruling import without
-from kernelcup.domain import ASIDE
+from kernelcup.domain import ASIDE, NewsKind
 from kernelcup.engine.database import insert_or_none
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
@@ -25,26 +24,6 @@ from kernelcup.tables import (
 
 ORDER_LOCK = 23_006
 """The advisory lock of PostgreSQL under which news get their numbers, so that they become visible in that order."""
-
-
-class NewsKind(StrEnum):
-    """The kind of a news item."""
-
-    OPENED = "opened"
-    DEADLINE = "deadline"
-    FIRST_PLACE = "first_place"
-    OVERTAKEN = "overtaken"
-    RANK_LOST = "rank_lost"
-    """A change of the leaderboard took a user's place; only the user is told."""
-    UNVEILED = "unveiled"
-    FINAL = "final"
-    OFFICIAL = "official"
-    """A final has found the official order of a device."""
-
-    @property
-    def is_of_result(self) -> bool:
-        """Whether it reveals the state of a ranking, which a freeze hides."""
-        return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN, NewsKind.RANK_LOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

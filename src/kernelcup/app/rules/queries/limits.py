@@ -25,7 +25,7 @@ from kernelcup.app.rules.queries.gpu_uses import (
     first_runs,
     lasted_s,
 )
-from kernelcup.domain import JobState, Priority, Submission
+from kernelcup.domain import JobState, ModeGroup, Priority, Submission
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     DeletedUseRow,
@@ -38,7 +38,6 @@ from kernelcup.tables import (
     UserRow,
     table_of,
 )
-from kernelcup_harness.protocol import Mode
 
 
 class Quantity(StrEnum):
@@ -48,20 +47,6 @@ class Quantity(StrEnum):
     GPU_SECONDS = "gpu_seconds"
     COST = "cost"
     """In the currency of the machines' prices."""
-
-
-class ModeGroup(StrEnum):
-    """Modes with a limit of their own."""
-
-    PRACTICE = "practice"
-    PROFILE = "profile"
-    RANKED = "ranked"
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """The modes that it counts."""
-        found = {ModeGroup.PRACTICE: (Mode.TEST, Mode.BENCHMARK), ModeGroup.PROFILE: (Mode.PROFILE,)}
-        return found.get(self, (Mode.LEADERBOARD,))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

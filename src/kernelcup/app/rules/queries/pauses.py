@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from kernelcup.domain import PauseScope
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import PauseRow, table_of
-
-
-class PauseScope(StrEnum):
-    """The scope of a pause."""
-
-    SERVICE = "service"
-    LEADERBOARD = "leaderboard"
-    DEVICE = "device"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,7 @@ from kernelcup.app import access
 from kernelcup.app.machines import calibrations, machines, outages, reservations
 from kernelcup.app.queue.estimates import queue_status
 from kernelcup.app.rules import pauses
-from kernelcup.app.rules.queries.pauses import PauseScope
-from kernelcup.domain import Role, Scope
+from kernelcup.domain import PauseScope, Role, Scope
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.figures import TimeScale

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import boards
 from kernelcup.app.rules import limits
-from kernelcup.app.rules.queries.limits import ModeGroup
+from kernelcup.domain import ModeGroup
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Number, PlatformDep

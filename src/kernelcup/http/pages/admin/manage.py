@@ -17,8 +17,7 @@ from kernelcup.app.boards.rank_changes import RankChanges, rank_changes
 from kernelcup.app.boards.renaming import rename_board
 from kernelcup.app.results import finals, freezes, rejudge
 from kernelcup.app.rules import pauses
-from kernelcup.app.rules.queries.pauses import PauseScope
-from kernelcup.domain import Actor, Leaderboard, Scope
+from kernelcup.domain import Actor, Leaderboard, PauseScope, Scope
 from kernelcup.errors import (
     BrokenChecker,
     Conflict,

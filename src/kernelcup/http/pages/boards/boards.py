@@ -43,7 +43,7 @@ MOST_IN_CSV = 100_000
 CLOSED_AT_ONCE = 30
 RECORDS = 50
 RECENT = 10
-"""Among so many submissions of the reader's the latest is looked for; the others are comparisons."""
+"""The latest submission is looked for among this many of the reader's: the others may be comparisons."""
 
 router = APIRouter(route_class=PageRoute)
 
