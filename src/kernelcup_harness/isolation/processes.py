@@ -29,6 +29,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 # Exit code of a contestant whose channel is closed, by the submission or by the end of the judge.
 CHANNEL_LOST = 97
+# More than the beginning of /proc/PID/stat, with a name and the parent, ever has.
+STAT_BYTES = 512
 # Pause between two counts of files, as a multiple of the time that a count takes.
 LOOKING_SHARE = 20.0
 
@@ -294,8 +296,13 @@ def parents() -> dict[int, int]:
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                stat = Path("/proc", entry, "stat").read_text()
-                found[int(entry)] = int(stat.rpartition(")")[2].split()[1])
+                # A run reads this fifty times, all processes of the machine each time: `Path` takes four times as long.
+                file = os.open(f"/proc/{entry}/stat", os.O_RDONLY)
+                try:
+                    stat = os.read(file, STAT_BYTES)
+                finally:
+                    os.close(file)
+                found[int(entry)] = int(stat.rpartition(b")")[2].split()[1])
     return found
 
 
