@@ -13,13 +13,13 @@ PACKAGES := $(wildcard packages/*)
 LOCKED := --quiet --require-hashes -r
 ITSELF := --quiet --no-deps --no-build-isolation -e . $(PACKAGES:%=-e %)
 
-.PHONY: help demo test quick attacks container fleet cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
+.PHONY: help demo test test-jobs quick container fleet cuda-build check serve docs wheel transcripts clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
-	@echo "make test    all tests but whole attacks"
+	@echo "make test    all tests, of whole jobs, the browser and PostgreSQL a sample each"
+	@echo "make test-jobs  the rest of them, known cheats and their honest twins included"
 	@echo "make quick   unit tests of what changed since main, for at most 60 s"
-	@echo "make attacks known cheats and their honest twins, on the emulated device"
 	@echo "make container  tests of the sandbox and attacks on it, as where bubblewrap gets no namespaces"
 	@echo "make fleet   the launcher for Ray on a cluster of four nodes on this machine, that for Modal with its client (250 MB more)"
 	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
@@ -44,22 +44,22 @@ COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src packages
 # A third of the time of a test is waiting for processes, databases and browsers.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
 
-# Whole jobs of known cheats: minutes by themselves.
-ATTACKS := tests/judged/test_attacks.py tests/judged/test_clock_attacks.py
+# Both lanes together have all tests but the fleet's; `tests/lanes.py` says which test is in which.
+LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --lane
 
 test: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
-	scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ATTACKS:%=--ignore %) --ignore tests/fleet
+	$(LANE) test
+
+test-jobs: $(VENV)/dev sandbox-package system-packages
+	$(COMPILED)
+	$(LANE) jobs
 
 quick: $(VENV)/dev
 	$(BIN)/python scripts/quick-tests
 
-attacks: $(VENV)/dev sandbox-package
-	$(COMPILED)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ATTACKS)
-
 # An ordinary container has no rights for namespaces, so jobs run under Landlock there. With this folder first on the
-# path, `make test` and `make attacks` try all of them so: these are the tests of the sandbox and of what it keeps apart.
+# path, `make test` and `make test-jobs` try all of them so: these are the tests of the sandbox and of what it keeps apart.
 CONTAINER := tests/harness/test_harness_sandbox.py tests/harness/test_harness_escapes.py tests/harness/test_harness_own.py
 CONTAINER += tests/harness/test_harness_ahead.py tests/harness/test_harness_runs.py tests/judged/test_attacks.py
 IN_CONTAINER := (test_harness_sandbox or test_harness_escapes or test_harness_own or killed or daemon

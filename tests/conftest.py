@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
 import homes
+import lanes
 from database_kinds import (
     DATABASES,
     POSTGRES,
@@ -34,9 +34,23 @@ from warm_harness import Run, waiting
 homes.move_out()
 # Looking for garbage takes a quarter of the time in which tests are collected, and finds nothing.
 gc.set_threshold(100_000, 50, 50)
-# How long an example takes depends on what else the machine does.
-settings.register_profile("kernelcup", deadline=None)
-settings.load_profile("kernelcup")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the lane."""
+    parser.addoption(
+        "--lane", type=lanes.Lane, help="run only what `make test` or `make test-jobs` runs: test or jobs"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the length of properties before a test is imported."""
+    lanes.set_length(config.getoption("lane"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave out the tests of the other lane."""
+    lanes.choose(items, config)
 
 
 def pytest_collection_finish() -> None:
@@ -48,6 +62,23 @@ def pytest_report_header() -> str:
     """Say what is left out."""
     hint = "" if POSTGRES in os.environ else f" (no PostgreSQL: {POSTGRES} names no server)"
     return f"databases: {', '.join(DATABASES)}{hint}"
+
+
+watch = lanes.Watch()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Fail a test that starts the harness and is not marked, once its fixtures have ended."""
+    watch.check(item)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _jobs_are_seen() -> Iterator[None]:
+    """See whether tests start the harness."""
+    with pytest.MonkeyPatch.context() as patch:
+        watch.begin(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

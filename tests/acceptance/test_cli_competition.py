@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from cup import COMMAND, Cup
 
 SYNTAX_ERROR = "def custom_kernel(data:\n"
@@ -29,6 +30,7 @@ COMMANDS = (
 ).split(";")
 
 
+@pytest.mark.sample
 def test_a_whole_competition(cup: Cup) -> None:
     files = cup.json("task", "new", "double")["files"]
     assert "double/solutions/correct.py" in files
@@ -89,6 +91,7 @@ def test_a_run_imports_no_torch_into_the_control_plane(cup: Cup) -> None:
     assert all("traceEvents" in json.loads(path.read_text()) for path in traces)
 
 
+@pytest.mark.sample
 def test_help_imports_nothing_heavy(cup: Cup) -> None:
     heavy = "torch,numpy,sqlalchemy,alembic,rich,ruamel.yaml,structlog"
     assert spy(cup, f"{heavy},pydantic", "--help").stderr == "loaded=[] code=0"

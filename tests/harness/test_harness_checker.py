@@ -103,6 +103,7 @@ def test_an_answer_that_breaks_the_checker_is_wrong_and_the_right_one_is_accepte
     assert honest.verdict is Verdict.ACCEPTED
 
 
+@pytest.mark.sample
 def test_a_crash_of_the_checker_in_the_sandbox_is_a_wrong_answer_with_its_differences() -> None:
     report = run(job(USES["address"], NEGATIVE)).report
     assert ends(report) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)

@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     Work,
 )
+from lanes import examples
 
 WRONG_FOR_NINE = "def custom_kernel(data):\n    return data * (3 if len(data) == 9 else 2)\n"
 SIZES = [{"size": size, "seed": 5} for size in (8, 9, 10)]
@@ -156,7 +157,7 @@ def fault_of(checks: Checks, sample: SampleName, off_by: int) -> Fault | None:
     return checks.fault(PLACE, sample, data, Answer(output=data * 2 + off_by))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.booleans(), st.booleans(), st.integers(-3, 3), st.integers(0, 5), st.integers(-2, 2))
 def test_no_doubt_accepts_an_answer(counts: bool, is_input: bool, add: int, number: int, off_by: int) -> None:
     """Only of an input that it added itself it may say that it is none, or does not count."""
@@ -204,7 +205,7 @@ TIMED = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(TIMED, FINDINGS)
 def test_no_finding_changes_a_time_or_its_level(timing: Timing, findings: list[Finding]) -> None:
     found = with_findings(timing, findings)
@@ -216,7 +217,7 @@ def test_no_finding_changes_a_time_or_its_level(timing: Timing, findings: list[F
     assert with_findings(Timing(samples_ns=[1.0]), findings).audit is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(TIMED, FINDINGS, st.none() | NS, st.none() | NS)
 def test_what_is_found_beside_a_time_changes_neither_time_nor_verdict(
     timing: Timing, findings: list[Finding], floor_ns: float | None, reference_ns: float | None

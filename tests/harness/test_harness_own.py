@@ -71,6 +71,7 @@ def ranked() -> Finished:
     return own(PROBE, mode=Mode.LEADERBOARD, benchmarks=BENCHMARKS, hidden_tests=[{"size": 7}])
 
 
+@pytest.mark.sample
 def test_a_ranked_run_has_a_test_and_a_ranked_stage(ranked: Finished) -> None:
     report = ranked.report
     assert (report.verdict, report.trust, report.exit_code) == (Verdict.ACCEPTED, TrustLevel.SELF_MEASURED, 0)
@@ -81,6 +82,7 @@ def test_a_ranked_run_has_a_test_and_a_ranked_stage(ranked: Finished) -> None:
     assert [each.hidden for each in report.stages[0].cases] == [False, True]
 
 
+@pytest.mark.sample
 def test_cases_have_the_text_form_of_the_contract(ranked: Finished) -> None:
     assert json.loads(ranked.report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
 
@@ -110,6 +112,7 @@ def test_the_output_of_all_stages_is_kept(ranked: Finished) -> None:
     assert ranked.report.stdout.text == "printed in test\nprinted in leaderboard\n"
 
 
+@pytest.mark.sample
 def test_the_environment_of_the_harness_has_no_secret(ranked: Finished) -> None:
     names = set(json.loads(ranked.report.extra["test-environment"]))
     assert "POPCORN_FD" in names

@@ -34,6 +34,7 @@ from kernelcup_harness.protocol import (
     loads,
     to_json,
 )
+from lanes import examples
 
 JSON = st.recursive(
     st.one_of(
@@ -72,14 +73,14 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(strategy_for(JobSpec))
 def test_every_job_survives_json(spec: JobSpec) -> None:
     assert loads(JobSpec, dumps(spec)) == spec
     assert loads(JobSpec, dumps(spec).encode()) == spec
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(strategy_for(RunReport))
 def test_every_report_survives_json(report: RunReport) -> None:
     assert loads(RunReport, dumps(report)) == report

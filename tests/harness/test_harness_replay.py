@@ -38,6 +38,7 @@ from kernelcup_harness.window.graph_data import (
     Launch,
     Memset,
 )
+from lanes import examples
 
 EDGE = bytes(8)
 RAN: dict[str, Any] = {
@@ -260,7 +261,7 @@ def test_graphs_that_lie_too_deep_are_refused() -> None:
         decoding.decode(graph_data.encode(replace(capture(), graphs=(graph,))))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(place=st.integers(0, 10_000), noise=st.binary(min_size=1, max_size=6), cut=st.booleans())
 def test_mutated_captures_raise_nothing_else(place: int, noise: bytes, cut: bool) -> None:
     data = bytearray(graph_data.encode(capture(launch(), copy(9), memset(), Child(Graph((Empty(),), ())))))
@@ -471,7 +472,7 @@ def test_the_structures_are_as_large_as_the_drivers() -> None:
     assert ctypes.sizeof(LaunchAttribute) == 64
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9_000)), max_size=60))
 def test_a_heap_never_gives_the_same_memory_twice(steps: list[tuple[bool, int]]) -> None:
     heap = Heap(WINDOW, 64 * BLOCK)
@@ -535,7 +536,7 @@ def test_names_of_kernels_and_variables_are_read_from_an_image() -> None:
     assert found.variables == {"scale": 4}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(4, 2_000), st.binary(min_size=1, max_size=8))
 def test_a_broken_image_has_no_names(place: int, noise: bytes) -> None:
     data = bytearray(elf(["f"], {"scale": 4}))

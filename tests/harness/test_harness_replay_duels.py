@@ -25,6 +25,7 @@ from kernelcup_harness.protocol.duels import (
     standing,
 )
 from kernelcup_harness.protocol.finals import Final, Meeting, final, places
+from lanes import examples
 
 MEASURED = Path(__file__).parents[2] / "benchmarks/results/duels-equal-h200.jsonl.gz"
 NOISE = 0.004
@@ -235,7 +236,7 @@ def test_duels_that_contradict_each_other_tell_nobody_apart() -> None:
 standings = st.tuples(st.floats(-0.1, 0.1), st.floats(0.0, 0.1)).map(lambda each: RatioEstimate(*each, 160))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     names=st.permutations("abcdef").flatmap(lambda each: st.integers(0, 6).map(lambda count: each[:count])),
     drawn=st.lists(standings, min_size=15, max_size=15),

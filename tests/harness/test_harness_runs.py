@@ -88,6 +88,7 @@ def finished(curious: tuple[Finished, Path]) -> Finished:
     return curious[0]
 
 
+@pytest.mark.sample
 def test_events_come_in_order(finished: Finished) -> None:
     told = [(event["event"], event.get("stage"), event.get("case")) for event in finished.events]
     assert [each for each in told if each[0] != "sample"] == [
@@ -111,6 +112,7 @@ def test_events_come_in_order(finished: Finished) -> None:
     assert scores[1] > 0
 
 
+@pytest.mark.sample
 def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     report = finished.report
     assert report.verdict is Verdict.ACCEPTED, report.message
@@ -125,12 +127,14 @@ def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
     assert report.environment["torch"]
 
 
+@pytest.mark.sample
 def test_the_commitment_is_the_hash_of_the_revealed_seed(finished: Finished) -> None:
     seed = bytes.fromhex(finished.report.secret_seed)
     assert len(seed) == 32
     assert finished.report.seed_commitment == hashlib.sha256(seed).hexdigest()
 
 
+@pytest.mark.sample
 def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     assert finished.printed("files") == [["submission.py"]]
     (modules,) = finished.printed("modules")
@@ -139,6 +143,7 @@ def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     )
 
 
+@pytest.mark.sample
 def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Finished) -> None:
     (environment,) = finished.printed("environment")
     seed = finished.report.secret_seed
@@ -149,17 +154,20 @@ def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Fi
     assert "secret" not in text
 
 
+@pytest.mark.sample
 def test_the_judges_folder_is_out_of_reach_where_there_is_a_sandbox(finished: Finished) -> None:
     if finished.report.environment["sandbox"]["kind"] == "none":
         pytest.skip("no sandbox here")
     assert finished.printed("above") == [[]]
 
 
+@pytest.mark.sample
 def test_a_daemon_of_the_contestant_is_gone_after_the_run(finished: Finished) -> None:
     assert finished.printed("files")
     assert sleepers() == []
 
 
+@pytest.mark.sample
 def test_no_temporary_folder_is_left(curious: tuple[Finished, Path]) -> None:
     assert list(curious[1].iterdir()) == []
 
@@ -261,6 +269,7 @@ def test_a_submission_of_several_files_is_judged(warm: Run) -> None:
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
+@pytest.mark.sample
 def test_doing_nothing_is_no_answer_in_place(warm: Run) -> None:
     report = warm(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
     assert report.verdict is Verdict.WRONG_ANSWER

@@ -28,6 +28,7 @@ from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.trace import Stretch, Unreadable
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
 from kernelcup_harness.window.failures import NoCounters
+from lanes import examples
 
 FINE_NS = 2.0
 """Cycles are whole in the hardware; here they are not, so times are nearly exact."""
@@ -159,7 +160,7 @@ def test_the_time_of_several_kernels_has_the_gaps_between_them() -> None:
     assert far == pytest.approx(38_000 - trace.SPAN_NS, abs=FINE_NS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 1_999), st.lists(st.integers(100, 3_000), min_size=1, max_size=9))
 def test_only_gaps_in_the_first_and_the_last_sample_can_be_missed(phase: int, lasts: list[int]) -> None:
     ends = list(accumulate([20_000 + phase, *lasts]))
@@ -334,7 +335,7 @@ KERNELS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, trace.INTERVAL_NS - 1), st.lists(KERNELS.filter(outside), min_size=1, max_size=4))
 def test_activity_outside_of_calls_never_makes_one_shorter(phase: int, more: list[Kernel]) -> None:
     try:
@@ -344,7 +345,7 @@ def test_activity_outside_of_calls_never_makes_one_shorter(phase: int, more: lis
     assert all(ns >= honest - FINE_NS for ns, honest in zip(found, HONEST_NS, strict=True))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, trace.INTERVAL_NS - 1), st.integers(1, 6_000), st.integers(0, 3_000))
 def test_activity_near_a_call_lengthens_it(phase: int, lasts: int, apart: int) -> None:
     start, end = SPANS[1]
@@ -357,7 +358,7 @@ def test_activity_near_a_call_lengthens_it(phase: int, lasts: int, apart: int) -
             assert found[1] > HONEST_NS[1] + lasts - FINE_NS - 100
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 299), st.integers(1, 50))
 def test_no_lost_samples_make_a_call_shorter(at: int, count: int) -> None:
     found = samples(ROUNDS, UNTIL_NS)

@@ -26,6 +26,7 @@ from kernelcup_harness.wire import decode, records
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.decode import Decoder
 from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Encoder, TooLarge
+from lanes import examples
 
 Pair = collections.namedtuple("Pair", "left right")
 INT64_MAX = 2**63 - 1
@@ -359,7 +360,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
 @given(VALUES)
 def test_any_value_crosses(line: Wire, value: Any) -> None:
     assert same(value, line.carry(value))
@@ -772,7 +773,7 @@ HONEST = honest_message()
 MUTATIONS = st.lists(st.tuples(st.integers(0, 10**6), JUNK), min_size=1, max_size=4)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(400))
 @given(MUTATIONS, st.booleans())
 @example([(0, {"tree": {"k": "device", "v": "bogus"}, "table": []})], True)
 def test_no_tree_makes_the_decoder_raise_anything_but_a_bad_tree(
@@ -790,7 +791,7 @@ def test_no_tree_makes_the_decoder_raise_anything_but_a_bad_tree(
         pass
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(400))
 @given(
     st.fixed_dictionaries(
         {

@@ -36,6 +36,7 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.protocol.trimmed import trimmed_mean
 from kernelcup_harness.window.failures import NoCounters, StampForged
 from kernelcup_harness.window.reasons import WhyNot
+from lanes import examples
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -478,7 +479,7 @@ def finished(
 NS = st.floats(0.0, 1e7)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(NS, st.lists(st.floats(0.98, 1.02), min_size=4, max_size=32), NS, st.floats(0.9, 1.1))
 def test_a_ranked_time_is_never_shorter_than_the_witness_says(
     true_ns: float, scatter: list[float], other_ns: float, share: float
@@ -531,7 +532,7 @@ def test_more_than_one_watch_that_could_not_be_read_is_held(unreadable: int, hel
     assert codes(finished(STEADY, [20_000.0] * 8, unreadable=unreadable)) == held
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.floats(1.001e7, 1e9), st.floats(0.0, 1e9))
 def test_a_long_call_is_never_ranked_below_either_clock(gun_ns: float, wall_ns: float) -> None:
     audit = finished([], [gun_ns] * 8, wall_ns)

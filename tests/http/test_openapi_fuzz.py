@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from starlette.testclient import TestClient
 
 from database_kinds import STRICTEST
+from lanes import examples
 
 pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)
 
@@ -31,7 +32,7 @@ CHECKS = [
     response_schema_conformance,
     status_code_conformance,
 ]
-EXAMPLES = 2
+EXAMPLES = examples(2)
 ORDER = ("GET", "POST", "PATCH", "PUT", "DELETE")
 """So that what the first ones look at is still there."""
 

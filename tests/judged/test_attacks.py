@@ -58,6 +58,7 @@ def run_of(attack: Attack, warm: Run) -> Run:
     """Return what judges an attack: fresh processes in a sandbox where one of them may be the defence.
 
     Attacks on checks meet the judge's own code, and further variants meet what the first of their folder meets.
+    Without a sandbox the others would act: on the modules of this Python, for example.
     """
     first = attack.file == FIRST[attack.folder]
     return run_harness if attack.sandbox or (first and attack.stage != "check") else warm
@@ -90,8 +91,9 @@ def about(report: RunReport) -> str:
 
 
 def cases(found: list[Attack]) -> list[object]:
-    """Return attacks as parameters with readable names."""
-    return [pytest.param(attack, id=attack.name) for attack in found]
+    """Return attacks as parameters with readable names; the first is a sample of all."""
+    samples = {True: [pytest.mark.sample], False: []}
+    return [pytest.param(attack, id=attack.name, marks=samples[attack is ALL[0]]) for attack in found]
 
 
 @pytest.fixture
@@ -137,9 +139,9 @@ def test_an_attack_is_not_accepted(attack: Attack, warm: Run) -> None:
 
 
 @pytest.mark.parametrize("attack", cases([attack for attack in IN_ONE_JOB if attack.told and not attack.untold]))
-def test_an_attack_that_says_so_has_acted(attack: Attack) -> None:
+def test_an_attack_that_says_so_has_acted(attack: Attack, warm: Run) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
-    report = judge(attack, attack.file)
+    report = judge(attack, attack.file, run_of(attack, warm))
     assert attack.told in dumps(report), about(report)
 
 

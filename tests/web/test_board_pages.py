@@ -52,6 +52,7 @@ def rows(html):
     return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", each)).strip() for each in body.split("<tr")[1:]]
 
 
+@pytest.mark.sample
 def test_pages_fit_every_window_and_axe_finds_nothing(visitor, ada) -> None:
     somebody = visitor(ada)
     page = somebody.context.new_page()

@@ -15,6 +15,7 @@ from task_builders import files_with, problems_of, task_files, write_task, write
 from kernelcup.errors import InvalidTask
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.sources.archive import unpack
+from lanes import examples
 
 
 def refusal(entries: list[tuple[zipfile.ZipInfo | str, bytes]]) -> str:
@@ -153,7 +154,7 @@ def test_no_zip_at_all_is_refused(tmp_path):
     assert "is not a zip that can be read" in problems_of(tmp_path / "t.zip")[0]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_a_damaged_zip_raises_nothing_but_invalid_task(data):
     content = bytearray(zip_bytes({name: text[:40] for name, text in task_files("a/").items()}))

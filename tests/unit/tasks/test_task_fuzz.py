@@ -13,6 +13,7 @@ from kernelcup.errors import InvalidTask, Problem
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.manifest.python_source import BrokenSource, find, parse
 from kernelcup.tasks.manifest.yaml_text import read_yaml
+from lanes import examples
 
 BLOCK = b"""\
 files:
@@ -76,13 +77,13 @@ def refusal(path: Path) -> tuple[Problem, ...] | None:
     return None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(mutated())
 def test_a_mutated_task_yml_raises_nothing_but_invalid_task(content):
     load_or_refuse(content)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(st.binary(max_size=200))
 @example(b"a: 2020-13-45\n")
 @example(b"a: !!timestamp foo\n")
@@ -100,13 +101,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.dictionaries(st.sampled_from([*KEYS, "config", "seed", "gpus", "harness", "multi_gpu"]), VALUES))
 def test_any_value_for_any_key_raises_nothing_but_invalid_task(keys):
     load_or_refuse(json.dumps({**KEYS, **keys}).encode())
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(st.text(alphabet="abc:-[]{}*&!#|>'\",\n \t", max_size=60))
 def test_every_value_has_a_position(text):
     document = read_yaml(text.encode())
