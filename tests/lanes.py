@@ -45,6 +45,8 @@ STARTS = {
     ("playwright.sync_api", "sync_playwright"): "browser",
 }
 """What makes a test one of a kind, by module and name."""
+JUDGE_NOTHING = frozenset({"--describe", "--counters", "--origins", "--lint", "--calibrate", "--compile"})
+"""Options of the harness with which it runs no job."""
 ON_POSTGRES = "postgresql"
 EXAMPLES = 100
 SHORTENED = 4
@@ -179,4 +181,4 @@ def is_a_job(args: Any) -> bool:
     if isinstance(args, str | bytes | Path):
         return False
     words: Iterable[Any] = list(args)
-    return "kernelcup_harness" in words and "--describe" not in words
+    return "kernelcup_harness" in words and JUDGE_NOTHING.isdisjoint(words)

@@ -555,6 +555,7 @@ class AheadOfDevice:
         return {each.name: each.stat().st_ino for each in self.builds.glob("*.build")}
 
 
+@pytest.mark.job
 @needs_sandbox
 @needs_compiler
 def test_no_slot_is_held_while_a_job_compiles_and_the_same_text_is_compiled_once(tmp_path: Path) -> None:
@@ -568,6 +569,7 @@ def test_no_slot_is_held_while_a_job_compiles_and_the_same_text_is_compiled_once
     assert ahead.entries() == made
 
 
+@pytest.mark.job
 @needs_sandbox
 @needs_compiler
 def test_what_does_not_compile_gets_the_same_verdict_ahead_of_its_slot(tmp_path: Path) -> None:
@@ -581,6 +583,7 @@ def test_what_does_not_compile_gets_the_same_verdict_ahead_of_its_slot(tmp_path:
     assert "compiling" not in usual.free
 
 
+@pytest.mark.job
 @needs_sandbox
 @needs_compiler
 def test_what_takes_too_long_to_compile_never_gets_a_slot(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def dispatcher(platform: Platform, gate: Gate, tmp_path: Path) -> Iterator[None]
     launcher.close()
 
 
+@pytest.mark.job
 def test_a_run_is_followed_from_the_editor_to_the_board_in_another_browser(
     db, visitor, person, dispatcher, gate
 ) -> None:

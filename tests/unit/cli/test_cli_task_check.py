@@ -60,6 +60,7 @@ def test_a_null_that_is_accepted_is_a_problem_with_its_case(folder, capsys):
     assert "size=320, seed=2" in out
 
 
+@pytest.mark.job
 def test_as_json_everything_is_told_and_a_waiver_makes_it_pass(folder, capsys):
     waiver = "waive_nulls: {last_tile_missing: the tail is padding, ones: none}\n"
     (folder / "task.yml").write_text(YML + waiver)
@@ -106,12 +107,14 @@ def own(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.job
 def test_templates_and_solutions_are_judged_by_the_harness_that_the_task_chooses(own, capsys):
     assert execute(["task", "check", "--json", str(own)]) == 0
     tried = json.loads(capsys.readouterr().out)["tried"]
     assert tried.endswith("template Python: accepted; correct/a.py: accepted; wrong/b.py: wrong_answer")
 
 
+@pytest.mark.job
 def test_a_solution_with_another_verdict_than_its_name_says_is_a_problem(own, capsys):
     (own / "solutions/wrong/b.py").write_text((own / "template.py").read_text())
     (own / "solutions/correct/a.py").write_text("def custom_kernel(data):\n    return 0\n")
@@ -123,6 +126,7 @@ def test_a_solution_with_another_verdict_than_its_name_says_is_a_problem(own, ca
     )
 
 
+@pytest.mark.job
 def test_a_value_that_cannot_be_carried_is_named_with_its_line(folder, capsys):
     changed = REFERENCE.replace("    return 2 * data + 1", "    return {1}")
     (folder / "reference.py").write_text(changed.replace("torch.allclose", "True or torch.allclose"))
@@ -162,6 +166,7 @@ def test_a_generator_that_fails_names_its_case(folder, capsys):
     assert f"{folder}/task.yml:7:5: benchmarks.1: the task's generate_input failed" in out
 
 
+@pytest.mark.job
 def test_large_seeds_that_make_poorer_inputs_are_told(folder, capsys):
     reference = REFERENCE.replace("[:-20]", "").replace(
         'device="cuda")\n\n\ndef ref', 'device="cuda") * (seed % 2**31 == seed)\n\n\ndef ref'
@@ -241,6 +246,7 @@ def ragged(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.job
 def test_a_solution_that_is_excused_on_integers_that_have_to_agree_is_told_so(ragged, capsys):
     assert execute(["task", "check", "--json", str(ragged)]) == 0
     tried = json.loads(capsys.readouterr().out)["tried"]
