@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from harness_runs import quick_spec, run
+from harness_runs import quick_spec
 from inside import cases, judged
 
 from kernelcup_harness.contestant.main import Contestant
@@ -31,6 +31,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import Message
+from warm_harness import Run
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
@@ -75,8 +76,8 @@ def test_a_ranked_time_is_by_the_wall_clock(tmp_path: Path, backend: Backend) ->
     assert case.timing.overhead_ns > 0
 
 
-def test_a_false_clock_changes_its_own_figure_only() -> None:
-    (case,) = run(ranked(FALSE_CLOCK)).report.stages[-1].cases
+def test_a_false_clock_changes_its_own_figure_only(warm: Run) -> None:
+    (case,) = warm(ranked(FALSE_CLOCK)).stages[-1].cases
     assert case.timing is not None
     assert case.timing.score_ns > WAIT_NS
     assert max(case.timing.own_ns) < WAIT_NS
@@ -104,8 +105,8 @@ def test_overheads_are_measured_before_the_import(tmp_path: Path, monkeypatch: p
     assert cases(events)[0].verdict is Verdict.ACCEPTED
 
 
-def test_a_benchmark_is_timed_by_the_wall_clock_without_a_level() -> None:
-    (case,) = run(ranked(HONEST, mode=Mode.BENCHMARK)).report.stages[-1].cases
+def test_a_benchmark_is_timed_by_the_wall_clock_without_a_level(warm: Run) -> None:
+    (case,) = warm(ranked(HONEST, mode=Mode.BENCHMARK)).stages[-1].cases
     assert case.timing is not None
     assert case.timing.audit is None
     assert len(case.timing.own_ns) == len(case.timing.samples_ns)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from harness_runs import quick_spec, run
+from harness_runs import quick_spec
 
 from kernelcup_harness.profile.torch_trace import TorchTrace
 from kernelcup_harness.protocol import Limits, Mode, Verdict
+from warm_harness import Run
 
 HANGS = """\
 import time
@@ -31,17 +32,17 @@ def custom_kernel(data):
 CASES = [{"size": 16, "seed": 1}, {"size": 32, "seed": 2}]
 
 
-def test_a_hang_names_case_and_line() -> None:
+def test_a_hang_names_case_and_line(warm: Run) -> None:
     limits = Limits(test_s=5.0)
-    report = run(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits)).report
+    report = warm(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits))
     assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED, report.message
     assert report.message.startswith("the test stage took longer than 5 s, in case 1, at submission.py:")
     # On a busy machine more follows.
     assert int(report.message.partition("; ")[0].rpartition(":")[2]) in (3, 4)
 
 
-def test_a_crash_names_case_and_line() -> None:
-    report = run(quick_spec(CRASHES, mode=Mode.TEST, tests=CASES)).report
+def test_a_crash_names_case_and_line(warm: Run) -> None:
+    report = warm(quick_spec(CRASHES, mode=Mode.TEST, tests=CASES))
     assert report.verdict is Verdict.RUNTIME_ERROR
     told = "the submission's process was ended by SIGSEGV, in case 1, at submission.py:6"
     assert report.message == told
