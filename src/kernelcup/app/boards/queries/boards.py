@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import (
     BestRow,
@@ -115,6 +116,7 @@ def rename(session: Session, board_id: int, name: str) -> None:
     session.execute(mine.values(name=name, name_key=name_key(name)))
 
 
+@once
 def find(session: Session, name: str) -> Leaderboard | None:
     """Return the leaderboard with this name, ignoring case, None if there is none."""
     rows = session.execute(_by_name(), {"name_key": name_key(name)}).all()

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import slots_for, split_count
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.tables import BoardMachineRow, MachineRow
 
 
@@ -50,6 +51,7 @@ class Machine:
         return max((gpus * count for (each, gpus), count in named if each == model), default=0)
 
 
+@once
 def every(session: Session) -> list[Machine]:
     """Return all machines by name."""
     return [_machine(row) for row in session.scalars(select(MachineRow).order_by(MachineRow.name))]
@@ -143,6 +145,7 @@ def remove(session: Session, name: str) -> bool:
     return gone.first() is not None
 
 
+@once
 def ranking(session: Session) -> dict[int, frozenset[str]]:
     """Return the machines that rank each leaderboard that names some, by its id."""
     found: dict[int, set[str]] = {}

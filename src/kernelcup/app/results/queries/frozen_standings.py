@@ -8,6 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries import ranking_query
+from kernelcup.engine.views import once
 from kernelcup.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
 
 _COLUMNS = (*ranking_query.KEY, *ranking_query.COLUMNS)
@@ -40,6 +41,7 @@ def ranked_s(session: Session, run_id: int) -> float | None:
     return session.execute(query).scalar_one_or_none()
 
 
+@once
 def is_kept(session: Session, board_id: int) -> bool:
     """Return whether a leaderboard's standings were copied for its freeze."""
     query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)

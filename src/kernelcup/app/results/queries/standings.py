@@ -18,6 +18,7 @@ from kernelcup.app.results.queries.ruling import Ruling, counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
 from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome
+from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
 from kernelcup.tables import (
     BestRow,
@@ -31,9 +32,10 @@ from kernelcup.tables import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
-    """An entry with its user's id."""
+    """An entry with the ids of its user and its run."""
 
     user_id: int
+    run_id: int
     entry: Entry
 
 
@@ -114,6 +116,7 @@ class Key(TypedDict):
     host_class: str
 
 
+@once
 def entries(
     session: Session,
     *,
@@ -139,9 +142,10 @@ def entries(
         of_one=submission_id is not None,
     )
     wanted["host_class"] = host_class
-    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query, wanted | page)]
+    return [_entry(row) for row in session.execute(query, wanted | page)]
 
 
+@once
 def classes(session: Session, *, board_id: int, device: str, frozen: bool = False) -> list[str]:
     """Return the classes of machines that have a ranking of their own, in their order; none without a result."""
     wanted = {"board_id": board_id, "device": device}
@@ -156,14 +160,14 @@ def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], lis
     found: dict[tuple[int, str], list[Ranked]] = {}
     for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id}):
         its = found.setdefault((row.leaderboard_id, row.device), [])
-        its.append(Ranked(user_id=row.user_id, entry=entry_of(row)))
+        its.append(_entry(row))
     return found
 
 
 def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
     """Return each user's best in each class among results of a level that the leaderboard does not rank."""
     query = standings_queries.unranked(board_id, device, agreements.groups(session)).limit(limit)
-    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
+    return [_entry(row) for row in session.execute(query)]
 
 
 def count_waiting(session: Session, *, board_id: int, device: str) -> int:
@@ -191,6 +195,7 @@ def count_waiting(session: Session, *, board_id: int, device: str) -> int:
     return session.execute(query).scalar_one()
 
 
+@once
 def scores(
     session: Session,
     *,
@@ -242,6 +247,7 @@ def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
     ]
 
 
+@once
 def count(
     session: Session,
     *,
@@ -269,6 +275,7 @@ def count(
     return found
 
 
+@once
 def state(
     session: Session,
     *,
@@ -320,6 +327,10 @@ def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
         .order_by(LeaderboardRow.name)
     )
     return list(session.scalars(query))
+
+
+def _entry(row: Any) -> Ranked:
+    return Ranked(user_id=row.user_id, run_id=row.run_id, entry=entry_of(row))
 
 
 def _placed(row: Any) -> Placed:

@@ -64,7 +64,13 @@ def entries_of_user() -> Select[Any]:
 def _with_runs(top: Subquery) -> Select[Any]:
     """Return the query of bests with columns of their users, submissions and runs."""
     users, submissions, runs = table_of(UserRow), table_of(SubmissionRow), table_of(RunRow)
-    whose: list[Any] = [top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, users.c.name]
+    whose: list[Any] = [
+        top.c.user_id,
+        top.c.run_id,
+        top.c.score_s.label("ranked_s"),
+        top.c.submission_id,
+        users.c.name,
+    ]
     return (
         select(*whose)
         .add_columns(top.c.host_class)
