@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import event
 from starlette.testclient import TestClient
 
-from builders import SUBMISSION, make_board
+from builders import SUBMISSION, make_board, make_report
 from fakes import FakeClock
 from hand_judging import Judging
+from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.engine.database import Database
 from service import MakePerson, Person, app, client, config, person, platform
@@ -114,3 +115,19 @@ def test_what_a_request_writes_it_reads(judging) -> None:
         assert judging.ranking()[0] == ("ada", 1000)
         judging.judge(500.0, "zoe")
         assert judging.ranking()[0] == ("zoe", 500)
+
+
+def test_a_result_is_stored_in_one_transaction(judging) -> None:
+    judging.submit("bob")
+    lease = judging.claim()
+    with counted(judging.db) as count:
+        values = {
+            "report": make_report([900.0]),
+            "harness_hash": "",
+            "machine": "box",
+            "now": judging.clock(),
+        }
+        lifecycle.finish(judging.db, lease, **values)
+    assert count.transactions == 1
+    assert len(count.statements) <= 20, "\n".join(count.statements)
+    assert judging.ranking()[0] == ("bob", 900)

@@ -34,7 +34,7 @@ from kernelcup.engine.blobs import Blobs, Folder
 from kernelcup.engine.file_store import FileStore
 from kernelcup.engine.sqlite_group_commit import WalSync
 from kernelcup.engine.sqlite_write_queue import Turns
-from kernelcup.engine.views import View, current, end_view, viewing
+from kernelcup.engine.views import View, current, end_view, ends_view, viewing
 from kernelcup.errors import ConfigError, StorageUnavailable
 
 PATIENCE_S = 30.0
@@ -117,6 +117,8 @@ class Database:
         A read that follows a write of the context sees a newer state.
         """
         return viewing(self, lambda: Session(self._viewer, info=self._info | {"known": {}}))
+
+    ends_view = staticmethod(ends_view)
 
     @contextmanager
     def write(self, *, durable: bool = False) -> Iterator[Session]:

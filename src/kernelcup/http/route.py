@@ -13,11 +13,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from kernelcup.domain import Actor, Role
-from kernelcup.engine.views import ends_view
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.capacity import Room
-from kernelcup.http.dependencies import get_actor
+from kernelcup.http.dependencies import ends_view, get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of

@@ -121,11 +121,13 @@ def change(session: Session, name: str, **values: object) -> bool:
     return done.first() is not None
 
 
-def add_work(session: Session, name: str, seconds: float) -> None:
-    """Add to the time that a machine's GPUs worked, and to what that cost."""
+def add_work(session: Session, name: str, seconds: float) -> Machine | None:
+    """Add to the time that a machine's GPUs worked, and to what that cost; return it, None if it is not known."""
     cost = MachineRow.cost + seconds / 3600 * MachineRow.price_per_hour
     more = {"busy_s": MachineRow.busy_s + seconds, "cost": cost}
-    session.execute(update(MachineRow).where(MachineRow.name == name).values(**more))
+    mine = update(MachineRow).where(MachineRow.name == name).values(**more).returning(MachineRow)
+    row = session.scalar(mine, execution_options={"synchronize_session": False, "populate_existing": True})
+    return None if row is None else _machine(row)
 
 
 def prices(session: Session) -> Callable[[str], float]:

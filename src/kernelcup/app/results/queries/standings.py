@@ -52,7 +52,7 @@ class Best:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leader:
-    """The first place of a ranking."""
+    """The first place of a ranking, or another one."""
 
     user_id: int
     order: Order
@@ -343,6 +343,18 @@ def leader(session: Session, *, board_id: int, device: str, host_class: str) -> 
     wanted = {"board_id": board_id, "device": device, "host_class": host_class}
     found = session.execute(standings_queries.leader(), wanted).first()
     return None if found is None else Leader(user_id=found[0], order=tuple(found[1:]))
+
+
+def leader_and(
+    session: Session, *, board_id: int, device: str, host_class: str, user_id: int
+) -> tuple[Leader | None, Leader | None]:
+    """Return who leads one (leaderboard, device, class), and where a user stands there; None for no result."""
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class, "user_id": user_id}
+    found = {
+        is_first: Leader(user_id=user, order=tuple(its))
+        for is_first, user, *its in session.execute(standings_queries.leader_and(), wanted)
+    }
+    return found.get(1), found.get(0)
 
 
 def leaders(

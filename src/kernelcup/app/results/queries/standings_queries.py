@@ -13,8 +13,10 @@ from sqlalchemy import (
     Table,
     bindparam,
     func,
+    literal,
     select,
     tuple_,
+    union_all,
 )
 
 from kernelcup.app.machines.queries.agreements import Groups
@@ -169,6 +171,16 @@ def leader() -> Select[Any]:
     best = _bests(frozen=False).c
     query = select(best.user_id, *ranking_query.order(best)).where(*_in_one(frozen=False))
     return query.order_by(*ranking_query.order(best)).limit(1)
+
+
+@cache
+def leader_and() -> Select[Any]:
+    """Return the query of who is first, with 1 in front, and of a user's best, with 0."""
+    best = _bests(frozen=False).c
+    own = select(literal(0), best.user_id, *ranking_query.order(best)).where(*_in_one(frozen=False))
+    first = leader().subquery()
+    both = union_all(select(literal(1), *first.c), own.where(best.user_id == bindparam("user_id")))
+    return select(*both.subquery().c)
 
 
 def _bests(frozen: bool) -> Table:

@@ -193,6 +193,13 @@ def find(session: Session, submission_id: int) -> Submission | None:
     return _submission(rows[0], [row.device for row in rows if row.device is not None]) if rows else None
 
 
+def get(session: Session, submission_id: int) -> Submission:
+    """Return a submission that exists."""
+    submission = find(session, submission_id)
+    assert submission is not None
+    return submission
+
+
 @cache
 def _by_id() -> Select[Any]:
     return (

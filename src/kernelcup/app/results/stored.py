@@ -1,0 +1,27 @@
+"""What the parts of a result that was just stored are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kernelcup.app.submissions.review_evidence import Held
+from kernelcup.domain import Job, Leaderboard, Run, Submission
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """A result, in the transaction that stores it; of a ranked job its leaderboard is locked."""
+
+    job: Job
+    run: Run
+    now: datetime
+    submission: Submission
+    board: Leaderboard
+    held: Held | None
+    """Why it must be reviewed before it counts."""
+    replaces: bool
+    """Whether it takes the place of an earlier result of its job."""
+    ranks: bool
+    """Whether it may enter the ranking."""
+    is_comparison: bool
