@@ -15,7 +15,7 @@ from kernelcup.app.results.duels import Settled
 from kernelcup.app.results.queries import runs
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import events, submissions
-from kernelcup.domain import Job, Run, split_count
+from kernelcup.domain import Job, Leaderboard, Run, Score, Submission, split_count
 from kernelcup.scoring import score as score_of
 from kernelcup_harness.protocol import Mode, RunReport, Verdict
 
@@ -68,18 +68,9 @@ def store(
     worked = machine and not is_comparison  # a comparison takes longer
     took_s = (now - started_at).total_seconds() * split_count(job.device)[1] if worked else 0.0
     host = run_facts(session, machine, worked_s=took_s)
-    ranks, duel = is_ranked and score is not None and judging == board.judging, Settled()
-    if ranks and score is not None:  # else the task changed while it was judged
-        duel = duels.settle(
-            session,
-            board=board,
-            submission=submission,
-            job=job,
-            score=score,
-            report=report,
-            rival=rival,
-            host_class=host.host_class,
-        )
+    # The task may have changed while it was judged.
+    ranked = score if is_ranked and judging == board.judging else None
+    duel = _settle(session, board, submission, job, ranked, report, rival, host.host_class)
     replaces = counted and job.first_attempt > 1 and runs.uncount(session, job.id)
     run = runs.insert(
         session,
@@ -97,22 +88,50 @@ def store(
         rival=duel.behind or rival,
         judging=judging if is_ranked else "",
     )
-    finished = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
-    events.record(session, job.submission_id, "finished", finished, job.id, now)
+    is_reviewed = counted and (score is not None or doubted)
     stored = Stored(
         job=job,
         run=run,
         now=now,
         submission=submission,
         board=board,
-        held=reviews.flags(session, job, report, submission, board)
-        if counted and (score is not None or doubted)
-        else None,
+        held=reviews.flags(session, job, report, submission, board) if is_reviewed else None,
         replaces=replaces,
-        ranks=ranks and board.takes(report.trust),
+        ranks=ranked is not None and board.takes(report.trust),
         is_comparison=is_comparison,
     )
+    _tell(session, stored, counted=counted)
+    return run
+
+
+def _settle(
+    session: Session,
+    board: Leaderboard,
+    submission: Submission,
+    job: Job,
+    score: Score | None,
+    report: RunReport,
+    rival: int | None,
+    host_class: str,
+) -> Settled:
+    if score is None:
+        return Settled()
+    return duels.settle(
+        session,
+        board=board,
+        submission=submission,
+        job=job,
+        score=score,
+        report=report,
+        rival=rival,
+        host_class=host_class,
+    )
+
+
+def _tell(session: Session, stored: Stored, *, counted: bool) -> None:
+    run, number = stored.run, stored.job.submission_id
+    finished = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
+    events.record(session, number, "finished", finished, stored.job.id, stored.now)
     for subscriber in SUBSCRIBERS:
         subscriber(session, stored)
-    events.record_end(session, job.submission_id, now)
-    return run
+    events.record_end(session, number, stored.now)
