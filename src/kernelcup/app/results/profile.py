@@ -8,7 +8,7 @@ from datetime import datetime
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.people.queries import users
-from kernelcup.app.results.queries import standings
+from kernelcup.app.results.queries import overview
 from kernelcup.app.results.standings import personal_bests
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
 from kernelcup.engine.database import Database
@@ -47,7 +47,7 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
         if user is None:
             raise NotFound(f"There is no user {name!r}.")
         is_own = user.id == viewer.user_id
-        places = standings.of_user(session, user.id)
+        places = overview.of_user(session, user.id)
         wanted = {board_id for board_id, _ in places}
         boards = {
             each.id: each

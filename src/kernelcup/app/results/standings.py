@@ -170,12 +170,7 @@ def personal_best(
             return None
         is_frozen = shows_copy(session, found, viewer)
         entries = ranking.entries(
-            session,
-            board_id=found.id,
-            device=name,
-            host_class=host_class,
-            frozen=is_frozen,
-            user_id=user_id,
+            session, board_id=found.id, device=name, host_class=host_class, frozen=is_frozen, user_id=user_id
         )
         places = _standings(session, found, name, entries, viewer, frozen=is_frozen)
     return min(places, key=lambda each: each.rank, default=None)
@@ -224,9 +219,8 @@ def places_of_submission(
             if not mine:
                 continue
             above = _above(session, found, device, mine[0], frozen=is_frozen)
-            near = _page(
-                session, found, device, _class_of(mine[0]), viewer, limit=3, offset=max(above - 1, 0)
-            )
+            of, first = _class_of(mine[0]), max(above - 1, 0)
+            near = _page(session, found, device, of, viewer, limit=3, offset=first)
             for before, place, after in zip([None, *near], near, [*near[1:], None], strict=False):
                 if place.submission_id == submission_id:
                     held[device] = Held(place=place, before=before, after=after)

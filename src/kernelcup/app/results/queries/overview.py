@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ranking_query import RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts
+from kernelcup.clocks import Clock
 from kernelcup.domain import JobState
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
@@ -122,3 +123,23 @@ def times(
         for user_id, score_s, at in session.execute(query)
         if score_s is not None
     ]
+
+
+def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
+    """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
+    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id).distinct()
+    found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
+    return [(row.leaderboard_id, row.device) for row in found]
+
+
+def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
+    """Return the leaderboards that rank results of a clock on a device of that name."""
+    query = (
+        select(LeaderboardRow.name)
+        .join(BestRow, BestRow.leaderboard_id == LeaderboardRow.id)
+        .join(RunRow, RunRow.id == BestRow.run_id)
+        .where(func.lower(BestRow.device) == device.lower(), RunRow.clock == clock.value)
+        .distinct()
+        .order_by(LeaderboardRow.name)
+    )
+    return list(session.scalars(query))

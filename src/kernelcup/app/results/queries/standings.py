@@ -16,18 +16,10 @@ from kernelcup.app.results.queries import standings_queries
 from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import Ruling, counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
-from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome
 from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
-from kernelcup.tables import (
-    BestRow,
-    JobRow,
-    LeaderboardRow,
-    RecordRow,
-    RunRow,
-    UserRow,
-)
+from kernelcup.tables import BestRow, JobRow, LeaderboardRow, RecordRow, RunRow, UserRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,8 +263,7 @@ def count(
     if above is not None:
         wanted |= zip(ORDER, above, strict=True)
     query = standings_queries.count(frozen, host_class is not None, above is not None)
-    found: int = session.execute(query, wanted).scalar_one()
-    return found
+    return int(session.execute(query, wanted).scalar_one())
 
 
 @once
@@ -307,26 +298,6 @@ def state(
 def _ends(part: Part) -> tuple[bool, bool]:
     """Return whether a part has a lower and an upper end."""
     return part.at_least_s is not None, part.below_s is not None
-
-
-def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
-    """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
-    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id).distinct()
-    found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
-    return [(row.leaderboard_id, row.device) for row in found]
-
-
-def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
-    """Return the leaderboards that rank results of a clock on a device of that name."""
-    query = (
-        select(LeaderboardRow.name)
-        .join(BestRow, BestRow.leaderboard_id == LeaderboardRow.id)
-        .join(RunRow, RunRow.id == BestRow.run_id)
-        .where(func.lower(BestRow.device) == device.lower(), RunRow.clock == clock.value)
-        .distinct()
-        .order_by(LeaderboardRow.name)
-    )
-    return list(session.scalars(query))
 
 
 def _entry(row: Any) -> Ranked:
