@@ -48,12 +48,7 @@ def store(
     machine: str,
     rival: int | None = None,
 ) -> Run:
-    """Store the result of a job that is locked, and tell all subscribers.
-
-    Args:
-        machine: The machine that judged it; empty if none did.
-        rival: The submission that it was measured against.
-    """
+    """Store the result of a job that is locked, and tell all subscribers. ``rival`` was measured in turns with it."""
     is_ranked = job.mode is Mode.LEADERBOARD
     is_comparison = job.mode is Mode.BENCHMARK and comparisons.find(session, job.id) is not None
     ranking_by, judging = task_versions.judged_by(session, job.task_hash, report.harness)
@@ -63,11 +58,11 @@ def store(
     score = None if is_comparison else score_of(report, ranking_by)
     # A failing machine must not replace the result of an earlier judgement, but the findings of an audit are reviewed
     # however the run ended.
-    doubted = bool(report.quarantine)
-    counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or doubted
-    worked = machine and not is_comparison  # a comparison takes longer
-    took_s = (now - started_at).total_seconds() * split_count(job.device)[1] if worked else 0.0
-    host = run_facts(session, machine, worked_s=took_s)
+    counted = (
+        job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or bool(report.quarantine)
+    )
+    took_s = (now - started_at).total_seconds() * split_count(job.device)[1]
+    host = run_facts(session, machine, worked_s=0.0 if is_comparison else took_s)
     # The task may have changed while it was judged.
     ranked = score if is_ranked and judging == board.judging else None
     duel = _settle(session, board, submission, job, ranked, report, rival, host.host_class)
@@ -88,7 +83,7 @@ def store(
         rival=duel.behind or rival,
         judging=judging if is_ranked else "",
     )
-    is_reviewed = counted and (score is not None or doubted)
+    is_reviewed = counted and (score is not None or bool(report.quarantine))
     stored = Stored(
         job=job,
         run=run,
