@@ -45,7 +45,7 @@ def test_a_submission_holds_a_place_while_it_is_its_users_best(judging) -> None:
     slow = judging.judge(3000)
     fast = judging.judge(2000)
     held = places_of_submission(judging.db, "double", ["H100", "MI300"], fast.id)
-    assert {device: place.rank for device, place in held.items()} == {"H100": 1}
+    assert {device: each.place.rank for device, each in held.items()} == {"H100": 1}
     assert places_of_submission(judging.db, "double", ["H100"], slow.id) == {}
 
 

@@ -320,7 +320,7 @@ def test_every_event_of_a_submission_is_documented():
         ROOT / "src/kernelcup/app/submissions/queries/events.py",
     ]
     written = "\n".join(path.read_text() for path in sources)
-    kinds = set(re.findall(r'record(?:_many|_first)?\(\s*session, [\w.]+, "(\w+)"', written))
+    kinds = set(re.findall(r'(?:record(?:_many|_first)?\(\s*session, [\w.]+, |literal\()"(\w+)"', written))
     assert {"accepted", "started", "finished", "done"} <= kinds
     text = read("http-api.md").partition("## Events")[2]
     assert {kind for kind in kinds if f"`{kind}`" not in text} == set()

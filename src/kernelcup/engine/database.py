@@ -34,6 +34,7 @@ from kernelcup.engine.blobs import Blobs, Folder
 from kernelcup.engine.file_store import FileStore
 from kernelcup.engine.sqlite_group_commit import WalSync
 from kernelcup.engine.sqlite_write_queue import Turns
+from kernelcup.engine.views import View, current, end_view, ends_view, viewing
 from kernelcup.errors import ConfigError, StorageUnavailable
 
 PATIENCE_S = 30.0
@@ -69,10 +70,13 @@ class Database:
         if engine.dialect.name == "sqlite":
             self._turns = Turns(Path(f"{engine.url.database}-turn"), patience_s=patience_s)
             self._disk = WalSync(Path(f"{engine.url.database}-wal"))
-        self._reader = engine
+        self._reader = self._viewer = engine
         if engine.dialect.name == "postgresql":
             # Each statement sees what is committed, as in a transaction; autocommit saves two round trips.
             self._reader = engine.execution_options(isolation_level="AUTOCOMMIT")
+            self._viewer = engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
 
     @classmethod
     def open(cls, url: str, *, patience_s: float = PATIENCE_S, files: Blobs | None = None) -> Database:
@@ -94,9 +98,27 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a read-only session. On SQLite it sees one consistent state of the database."""
-        with _translated(), Session(self._reader, info=self._info) as session:
-            yield session
+        """Open a read-only session, or read in that of the page. On SQLite it sees one state of the database."""
+        view = current()
+        if view is None or view.database is not self:
+            with _translated(), Session(self._reader, info=self._info) as session:
+                yield session
+            return
+        try:
+            with _translated():
+                yield view.session
+        except (StorageUnavailable, DBAPIError):
+            view.close()  # PostgreSQL takes no statement after one that failed
+            raise
+
+    def view(self) -> AbstractContextManager[View]:
+        """Have all reads of this context, a page's or an operation's, see one state of the database.
+
+        A read that follows a write of the context sees a newer state.
+        """
+        return viewing(self, lambda: Session(self._viewer, info=self._info | {"known": {}}))
+
+    ends_view = staticmethod(ends_view)
 
     @contextmanager
     def write(self, *, durable: bool = False) -> Iterator[Session]:
@@ -116,6 +138,7 @@ class Database:
                 yield session
             if durable and self._disk is not None:
                 self._disk.wait()
+        end_view()
 
     @contextmanager
     def note(self) -> Iterator[Session]:
@@ -129,6 +152,7 @@ class Database:
             if self._turns is None:
                 session.execute(text("SET LOCAL lock_timeout = '100ms'"))
             yield session
+        end_view()
 
     @contextmanager
     def changes(self) -> Iterator[Callable[[], bool]]:

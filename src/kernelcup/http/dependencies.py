@@ -57,6 +57,7 @@ def _resolve(connection: HTTPConnection) -> None:
     connection.state.actor = auth.resolve(connection, platform.db, platform.clock())
 
 
+ends_view = Database.ends_view
 Db = Annotated[Database, Depends(get_db)]
 Now = Annotated[datetime, Depends(get_now)]
 ActorDep = Annotated[Actor, Depends(get_actor)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fastapi import Request, Response
@@ -14,7 +16,7 @@ from kernelcup.domain import Actor, Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.capacity import Room
-from kernelcup.http.dependencies import get_actor
+from kernelcup.http.dependencies import ends_view, get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
@@ -28,7 +30,27 @@ HEAVY = (".csv", ".zip", ".png")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class ApiRoute(APIRoute):
+class ViewRoute(APIRoute):
+    """A route that reads one state of the database, beginning with who asks.
+
+    Not a stream, whose function is a coroutine, nor an answer that takes long: both would hold a transaction.
+    """
+
+    def get_route_handler(self) -> Handler:
+        """Return the handler, which ends the transaction before the answer is sent."""
+        if not inspect.iscoroutinefunction(self.endpoint):
+            self.dependant.call = ends_view(self.endpoint)
+        return super().get_route_handler()
+
+    def view(self, request: Request) -> AbstractContextManager[object]:
+        """Have reads of this request be one transaction, if it only reads."""
+        is_short = not request.scope["path"].endswith(HEAVY)
+        reads = request.method in SAFE_METHODS and not inspect.iscoroutinefunction(self.endpoint)
+        platform: Platform = request.app.state.platform
+        return platform.db.view() if reads and is_short else nullcontext()
+
+
+class ApiRoute(ViewRoute):
     """A route whose changes need an account; it does not read bodies of anonymous requests."""
 
     def get_route_handler(self) -> Handler:
@@ -40,10 +62,11 @@ class ApiRoute(APIRoute):
             platform: Platform = request.app.state.platform
             if request.method in SAFE_METHODS:
                 async with platform.room.readers.enter():
-                    if not request.query_params.keys() <= known:
-                        await get_actor(request)
-                        refuse_unknown(request, known)
-                    return await handler(request)
+                    with self.view(request):
+                        if not request.query_params.keys() <= known:
+                            await get_actor(request)
+                            refuse_unknown(request, known)
+                        return await handler(request)
             async with platform.room.readers.enter():
                 actor = await get_actor(request)
             if actor.role is Role.NOBODY:

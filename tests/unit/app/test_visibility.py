@@ -25,7 +25,7 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.reviews import quarantine
-from kernelcup.app.results.standings import history, neighbours, personal_best, standings
+from kernelcup.app.results.standings import history, personal_best, places_of_submission, standings
 from kernelcup.app.submissions.submissions import (
     check_follows,
     get_code,
@@ -231,16 +231,16 @@ def test_a_result_has_the_places_before_and_after_it(db, play) -> None:
     practice = play("zoe", mode=Mode.TEST, report=make_report(mode=Mode.TEST, stages=[]))
 
     def around(number: int) -> list[int | None]:
-        found = neighbours(db, "double", "H100", number, viewer=make_actor(db, "zoe"))
-        return [each and each.submission_id for each in found]
+        (found,) = places_of_submission(db, "double", ["H100"], number, viewer=make_actor(db, "zoe")).values()
+        return [each and each.submission_id for each in (found.before, found.after)]
 
     assert around(fast.id) == [None, middle.id]
     assert around(middle.id) == [fast.id, slow.id]
     assert around(slow.id) == [middle.id, None]
-    assert around(practice.id) == [None, None]
-    (before, _) = neighbours(db, "double", "H100", middle.id, viewer=NOBODY)
-    assert before is not None
-    assert before.user == f"participant {fast.id}"
+    assert places_of_submission(db, "double", ["H100"], practice.id) == {}
+    (held,) = places_of_submission(db, "double", ["H100"], middle.id, viewer=NOBODY).values()
+    assert held.before is not None
+    assert held.before.user == f"participant {fast.id}"
 
 
 def test_pseudonyms_hide_names_from_all_but_managers_and_oneself(db, play) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelcup.app.results.queries import standings
+from kernelcup.app.results.queries import overview
 from kernelcup.clocks import Clock, clock_of_device
 from kernelcup.domain import Device
 from kernelcup.engine.database import Database
@@ -17,7 +17,7 @@ def misnamed(db: Database, devices: Iterable[Device]) -> list[str]:
     with db.read() as session:
         for device in devices:
             clock = other[clock_of_device(device.backend)]
-            if boards := standings.timed_by(session, clock, device=device.name):
+            if boards := overview.timed_by(session, clock, device=device.name):
                 how = "on a GPU" if clock is Clock.GPU else "without a GPU"
                 found.append(
                     f"device {device.name}: results measured {how} rank under this name on {', '.join(boards)}, "

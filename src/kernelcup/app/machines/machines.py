@@ -96,9 +96,9 @@ class RunFacts(NamedTuple):
     price_per_hour: float = 0.0
 
 
-def run_facts(session: Session, name: str) -> RunFacts:
-    """Return what a run keeps of a machine, which need not be known."""
-    found = machines.find(session, name)
+def run_facts(session: Session, name: str, *, worked_s: float = 0.0) -> RunFacts:
+    """Return what a run keeps of a machine, which need not be known, and add to the time that its GPUs worked."""
+    found = machines.add_work(session, name, worked_s) if name else None
     return (
         RunFacts() if found is None else RunFacts(not found.is_own, host_class(found), found.price_per_hour)
     )

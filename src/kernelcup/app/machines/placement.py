@@ -106,7 +106,10 @@ class Fleet:
 def is_lent_only(db: Database, board_id: int, device: str) -> bool:
     """Return whether a leaderboard ranks a device on lent machines, without hidden cases."""
     with db.read() as session:
-        named = machines.ranking(session).get(board_id)
         serving = [each for each in machines.every(session) if each.slots_for(device) > 0]
+        # Only who has lent a machine makes it matter which are named.
+        if all(each.is_own for each in serving):
+            return False
+        named = machines.ranking(session).get(board_id)
     place = placement(serving, named, is_ranked=True)
     return bool(serving) and not place.keeps_hidden

@@ -12,33 +12,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.app.boards.boards import find_board
-from kernelcup.app.boards.queries import boards, task_versions
-from kernelcup.app.machines.machines import run_facts
+from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.process_identity import is_gone
-from kernelcup.app.machines.queries import machines
 from kernelcup.app.queue import adoption
-from kernelcup.app.queue.queries import claims, comparisons, job_durations, jobs
+from kernelcup.app.queue.queries import claims, jobs
 from kernelcup.app.queue.queries.jobs import Lease
-from kernelcup.app.results import duels, finals, reviews
-from kernelcup.app.results import news as news_of_results
-from kernelcup.app.results.duels import Settled
-from kernelcup.app.results.queries import ruling, runs
+from kernelcup.app.results import finals
+from kernelcup.app.results.subscribers import store
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.submissions.queries import events, screenings, submissions
-from kernelcup.app.submissions.review_evidence import Held
-from kernelcup.domain import Job, JobKind, JobState, PauseScope, Priority, Ruling, Run, Score, split_count
+from kernelcup.app.submissions.queries import events, screenings
+from kernelcup.domain import Job, JobKind, PauseScope, Priority, Run
 from kernelcup.engine.database import Database
 from kernelcup.errors import NotFound, StaleLease
-from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
-from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, Verdict
+from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Verdict
 
 MAX_ATTEMPTS = 3
 """After this many failed launches a job is given up."""
@@ -135,19 +126,20 @@ def finish(
         StaleLease: The job is no longer ours.
     """
     with db.write(durable=True) as session:
+        # Lock in the same order as a deletion: the job, then the data of its submission.
+        started_at = jobs.complete(session, lease, now=now)
         if screening is not None:
-            # Lock in the same order as a deletion: the job, then the data of its submission.
-            jobs.lock(session, [lease.job.id])
-            _keep_screening(session, lease.job.submission_id, screening)
-        return _record(
-            session, lease, report, harness_hash=harness_hash, machine=machine, now=now, rival=rival
+            screenings.insert_if_absent(session, lease.job.submission_id, screening)
+        return store(
+            session,
+            lease.job,
+            report,
+            started_at=started_at,
+            now=now,
+            harness_hash=harness_hash,
+            machine=machine,
+            rival=rival,
         )
-
-
-def _keep_screening(session: Session, submission_id: int, screening: Screening) -> None:
-    """Store the findings of a second opinion, unless the submission was deleted: the lease check comes next."""
-    with suppress(IntegrityError), session.begin_nested():
-        screenings.insert_if_absent(session, submission_id, screening)
 
 
 def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
@@ -178,7 +170,8 @@ def fail_attempt(
             _requeue(session, lease, attempt=lease.job.attempt + 1, reason=reason, now=now)
             return None
         report = _internal_error(session, lease, reason=reason, backend=backend)
-        return _record(session, lease, report, harness_hash="", machine="", now=now, reason=reason)
+        began = jobs.complete(session, lease, now=now, reason=reason)
+        return store(session, lease.job, report, started_at=began, now=now, harness_hash="", machine="")
 
 
 def reclaim(
@@ -252,137 +245,8 @@ def _attempts(job: Job) -> int:
     return job.attempt - job.first_attempt + 1
 
 
-def _record(
-    session: Session,
-    lease: Lease,
-    report: RunReport,
-    *,
-    harness_hash: str,
-    machine: str,
-    now: datetime,
-    reason: str = "",
-    rival: int | None = None,
-) -> Run:
-    job = lease.job
-    is_comparison = comparisons.find(session, job.id) is not None
-    score = None if is_comparison else score_of(report, task_versions.ranking_by(session, job.task_hash))
-    _lock_ranking(session, job)
-    # Findings of an audit are reviewed however the run ended.
-    found = bool(report.quarantine)
-    # A failing machine must not replace the result of an earlier judgement.
-    counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or found
-    held = reviews.flags(session, job, report) if counted and (score is not None or found) else None
-    state, why = (JobState.DONE, reason) if held is None else (JobState.QUARANTINED, held.reason)
-    started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
-    judging = _judging(session, job, report)
-    host = run_facts(session, machine)
-    settled = _settle(session, job, score, report, rival, judging, host.host_class)
-    replaces = counted and runs.uncount(session, job.id)
-    run = runs.insert(
-        session,
-        job=job,
-        report=report,
-        score=score,
-        started_at=started_at,
-        finished_at=now,
-        harness_hash=harness_hash,
-        machine=machine,
-        **host._asdict(),
-        counted=counted,
-        rank_s=settled.rank_s,
-        duel=settled.outcome,
-        rival=settled.behind or rival,
-        judging=judging,
-    )
-    _note_end(session, job, run, held, counted=counted, now=now)
-    if job.mode is Mode.LEADERBOARD and (replaces or held is None):
-        _rank(session, job, run, replaces=replaces, now=now)
-    events.record_end(session, job.submission_id, now)
-    finals.go_on_after(session, job.id, now=now)
-    if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
-        _note_work(session, job, machine, (now - started_at).total_seconds())
-    return run
-
-
-def _note_work(session: Session, job: Job, machine: str, took_s: float) -> None:
-    machines.add_work(session, machine, took_s * split_count(job.device)[1])
-    job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
-
-
-def _note_end(
-    session: Session, job: Job, run: Run, held: Held | None, *, counted: bool, now: datetime
-) -> None:
-    told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
-    events.record(session, job.submission_id, "finished", told, job.id, now)
-    if held is not None:
-        reviews.hold(session, job, run, held, now=now)
-
-
-def _lock_ranking(session: Session, job: Job) -> None:
-    """Lock the job and its leaderboard's ranking until the result is stored, if it may rank."""
-    if job.mode is not Mode.LEADERBOARD:
-        return
-    jobs.lock(session, [job.id])
-    submission = submissions.find(session, job.submission_id)
-    if submission is not None:
-        boards.lock(session, submission.leaderboard)
-
-
-def _judging(session: Session, job: Job, report: RunReport) -> str:
-    """Return the hash of everything that judging a job depended on: the task version and the harness."""
-    if job.mode is not Mode.LEADERBOARD:
-        return ""
-    return task_versions.load(session, job.task_hash).judging(report.harness)
-
-
-def _settle(
-    session: Session,
-    job: Job,
-    score: Score | None,
-    report: RunReport,
-    rival: int | None,
-    judging: str,
-    host_class: str,
-) -> Settled:
-    """Return the outcome of a result's duel."""
-    if score is None:
-        return Settled()
-    submission = submissions.find(session, job.submission_id)
-    assert submission is not None
-    board = find_board(session, submission.leaderboard)
-    if judging != board.judging:  # the task changed while it was judged
-        return Settled()
-    return duels.settle(
-        session,
-        board=board,
-        submission=submission,
-        job=job,
-        score=score,
-        report=report,
-        rival=rival,
-        host_class=host_class,
-    )
-
-
-def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime) -> None:
-    """Enter a new result into the ranking if it counts; if it replaces another, its user's best may become worse."""
-    submission = submissions.find(session, job.submission_id)
-    assert submission is not None
-    if replaces:
-        board_id, user_id = submission.leaderboard_id, submission.user_id
-        runs.choose_best(session, board_id=board_id, user_id=user_id, devices=[job.device], now=now)
-        return  # a rejudge of the same submission is not news
-    board = find_board(session, submission.leaderboard)
-    if ruling.of_job(job, run, board) is not Ruling.COUNTS:
-        return
-    before = news_of_results.look(session, board, job=job, run=run, user_id=submission.user_id)
-    if runs.offer(session, submission=submission, device=job.device, run=run, now=now):
-        news_of_results.note(session, before, now)
-
-
 def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Backend) -> RunReport:
-    submission = submissions.find(session, lease.job.submission_id)
-    board = None if submission is None else boards.find(session, submission.leaderboard)
+    board = boards.some(session, [lease.job.leaderboard_id]).get(lease.job.leaderboard_id)
     return RunReport(
         job_id=job_name(lease),
         mode=lease.job.mode,

@@ -138,8 +138,10 @@ def _facts(beside: Beside | None, made: MadeOf | None) -> ResultFacts:
 
 def _read(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
     found = stored.reports(session, run_ids)
-    rules = {task_hash: task_versions.ranking_by(session, task_hash) for task_hash, _ in found.values()}
-    return {run_id: _beside(report, rules[task_hash]) for run_id, (task_hash, report) in found.items()}
+    return {
+        run_id: _beside(report, task_versions.judged_by(session, task_hash, report.harness)[0])
+        for run_id, (task_hash, report) in found.items()
+    }
 
 
 def _beside(report: RunReport, rule: RankingBy) -> Beside:

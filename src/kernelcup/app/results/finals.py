@@ -23,6 +23,7 @@ from kernelcup.app.results.queries import ruling
 from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.queries.finals import Finalist, Held, Outcome, StoredFinal
 from kernelcup.app.results.standings import board_device
+from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
 from kernelcup.engine.database import Database
@@ -117,6 +118,12 @@ def final_device(board: Leaderboard, device: str | None) -> str:
             devices=board.devices,
         )
     return board_device(board, device if device is not None else board.devices[0])
+
+
+def go_on(session: Session, stored: Stored) -> None:
+    """Take the next decision of a final after the result of one of its duels."""
+    if stored.is_comparison:
+        go_on_after(session, stored.job.id, now=stored.now)
 
 
 def go_on_after(session: Session, job_id: int, *, now: datetime) -> None:

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.results import standings
 from kernelcup.app.results.facts import read_public_times
-from kernelcup.app.results.queries import facts
 from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.queries.ranking_query import class_of
 from kernelcup.app.submissions.submissions import SubmissionView
@@ -66,9 +65,5 @@ def _best(session: Session, board: Leaderboard, device: str, run: Run, viewer: A
     if not first:
         return None
     entry = first[0].entry
-    behind = facts.behind(
-        session, board_id=board.id, device=device, frozen=is_frozen, submission_ids=[entry.submission_id]
-    )
-    its = behind.get(entry.submission_id)
-    times = {} if its is None else read_public_times(session, its.run_id, run.task_hash)
+    times = read_public_times(session, first[0].run_id, run.task_hash)
     return Best(submission=entry.submission_id, score_s=entry.score_s, cases_ns=times)

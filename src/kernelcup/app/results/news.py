@@ -12,6 +12,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from kernelcup import scoring
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import Fact
 from kernelcup.app.results.places import PLACES
@@ -19,9 +20,11 @@ from kernelcup.app.results.queries import finals, frozen_standings, runs, standi
 from kernelcup.app.results.queries.finals import StoredFinal
 from kernelcup.app.results.queries.ranking_query import class_of
 from kernelcup.app.results.queries.standings import Key, Leader, Ranked
+from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, Leaderboard, NewsKind, RankedBy, Run
 from kernelcup.scoring import Order
+from kernelcup_harness.protocol import Mode
 
 TOP = 10
 """The owners of this many top places are notified when they are overtaken."""
@@ -41,6 +44,18 @@ class Before:
     """Of the user's own best."""
 
 
+def enter(session: Session, stored: Stored) -> None:
+    """Enter a result into the ranking; if it replaces another, its user's best may become worse."""
+    board, submission, job, now = stored.board, stored.submission, stored.job, stored.now
+    if stored.replaces and job.mode is Mode.LEADERBOARD:  # to judge the same submission again is not news
+        user_id = submission.user_id
+        runs.choose_best(session, board_id=board.id, user_id=user_id, devices=[job.device], now=now)
+    elif stored.counts:
+        before = look(session, board, job=job, run=stored.run, user_id=submission.user_id)
+        if runs.offer(session, board, submission, stored.run, before.device, before.host_class, now=now):
+            note(session, before, now)
+
+
 def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: int) -> Before:
     """Return the state of the ranking that a job's run may enter.
 
@@ -48,14 +63,14 @@ def look(session: Session, board: Leaderboard, *, job: Job, run: Run, user_id: i
     """
     host_class = class_of(session, run.host_class, job.device)
     of: Key = {"board_id": board.id, "device": job.device, "host_class": host_class}
-    mine = standings.entries(session, **of, user_id=user_id)
+    leader, mine = standings.leader_and(session, **of, user_id=user_id)
     return Before(
         board=board,
         device=job.device,
         host_class=host_class,
         user_id=user_id,
-        leader=standings.leader(session, **of),
-        order=mine[0].entry.order if mine else None,
+        leader=leader,
+        order=None if mine is None else mine.order,
     )
 
 
@@ -71,14 +86,13 @@ def note(session: Session, before: Before, now: datetime) -> None:
         return
     if before.order is not None and top[place].entry.order >= before.order:
         return
-    ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
-    leader = standings.leader(session, **of)
-    if leader is not None and leader.user_id == before.user_id and not _led(before):
-        news.add(session, _first_place(before, top[place], ranks, now), now)
+    ranks = list(scoring.band_heads(each.entry.placed for each in top))
+    facts = [_first_place(before, top[0], ranks, now)] if place == 0 and not _led(before) else []
     for at in range(place + 1, len(top)):
         stood_ahead = before.order is None or top[at].entry.order < before.order
         if stood_ahead and ranks[at] > ranks[place]:
-            news.add(session, _overtaken(board, device, by=top[place], whom=top[at], now=now), now)
+            facts.append(_overtaken(board, device, by=top[place], whom=top[at], now=now))
+    news.add_all(session, facts, now)
 
 
 def choose_all(session: Session, board: Leaderboard, now: datetime) -> None:

@@ -20,6 +20,7 @@ from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.queries import reviews, runs
 from kernelcup.app.results.queries.reviews import Review
+from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions import review_evidence as evidence_of
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
@@ -152,14 +153,20 @@ def decide(
         return _find(session, review_id)
 
 
-def flags(session: Session, job: Job, report: RunReport) -> Held | None:
+def flags(
+    session: Session, job: Job, report: RunReport, submission: Submission, board: Leaderboard
+) -> Held | None:
     """Return why a result must be reviewed before it counts, None if it need not.
 
     The reasons are findings of its measurement, tags in its code that the leaderboard wants to review, and an
     earlier rejection of the same code there. Code that a person has released before is not held again for its
     tags; each measurement is judged separately.
     """
-    looks = (evidence_of.of_report(report), _screened(session, job), _rejected_before(session, job))
+    looks = (
+        evidence_of.of_report(report),
+        _screened(session, job, board),
+        _rejected_before(session, submission),
+    )
     found = [each for each in looks if each is not None]
     if not found:
         return None
@@ -167,9 +174,13 @@ def flags(session: Session, job: Job, report: RunReport) -> Held | None:
     return Held(reason="; ".join(each.reason for each in found), evidence=evidence)
 
 
-def hold(session: Session, job: Job, run: Run, held: Held, *, now: datetime) -> None:
-    """Open the review of a result that a rule quarantined."""
-    _open(session, job, run, by=RULE, reason=held.reason, evidence=held.evidence, now=now)
+def hold(session: Session, stored: Stored) -> None:
+    """Put a result aside that a rule wants reviewed, and open its review."""
+    job, held = stored.job, stored.held
+    if held is None:
+        return
+    jobs.quarantine(session, job.id, reason=held.reason)
+    _open(session, job, stored.run, by=RULE, reason=held.reason, evidence=held.evidence, now=stored.now)
 
 
 def _hold(
@@ -221,16 +232,14 @@ def _settle(session: Session, board: Leaderboard, review: Review, decision: str,
     news_of_results.note(session, before, now)
 
 
-def _screened(session: Session, job: Job) -> Held | None:
-    submission = submissions.find(session, job.submission_id)
-    review_tags = () if submission is None else find_board(session, submission.leaderboard).review_tags
-    if not review_tags:
+def _screened(session: Session, job: Job, board: Leaderboard) -> Held | None:
+    if not board.review_tags:
         return None
     screening = screenings.find(session, job.submission_id)
     # Code that was not screened may have any of the tags.
     unseen = (Remark(tag=NO_ANSWER, line=0, column=0, source="", explanation=""),)
     findings = unseen if screening is None else screening.findings
-    found = [finding for finding in findings if finding.tag in (*review_tags, NO_ANSWER)]
+    found = [finding for finding in findings if finding.tag in (*board.review_tags, NO_ANSWER)]
     if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):
         return None
     tags = sorted({str(finding.tag) for finding in found})
@@ -239,10 +248,7 @@ def _screened(session: Session, job: Job) -> Held | None:
     return Held(reason=reason, evidence={"tags": tags, "lines": lines})
 
 
-def _rejected_before(session: Session, job: Job) -> Held | None:
-    submission = submissions.find(session, job.submission_id)
-    if submission is None:
-        return None
+def _rejected_before(session: Session, submission: Submission) -> Held | None:
     last = reviews.last_of_code(session, board_id=submission.leaderboard_id, code_hash=submission.code_hash)
     if last is None or last.decision != REJECTED:
         return None

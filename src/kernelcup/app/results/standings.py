@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from sqlalchemy.orm import Session
@@ -59,21 +60,36 @@ def standings(
     with db.read() as session:
         found = find_board(session, board, viewer)
         name = board_device(found, device)
-        is_frozen = shows_copy(session, found, viewer)
-        every = _classes(session, found, name, frozen=is_frozen)
-        page = ranking.entries(
-            session,
-            board_id=found.id,
-            device=name,
-            frozen=is_frozen,
-            host_class=host_class or (every[0] if len(every) == 1 else None),
-            limit=limit,
-            offset=offset,
-        )
-        places: list[Standing] = []
-        for _, part in groupby(page, key=_class_of):
-            places += _ranked(session, found, name, list(part), frozen=is_frozen)
-        return _shown(session, found, _split(places, every), page, viewer)
+        return _page(session, found, name, host_class, viewer, limit=limit, offset=offset)
+
+
+def _page(
+    session: Session,
+    board: Leaderboard,
+    device: str,
+    host_class: str | None,
+    viewer: Actor,
+    *,
+    limit: int | None,
+    offset: int,
+) -> list[Standing]:
+    is_frozen = shows_copy(session, board, viewer)
+    every = _classes(session, board, device, frozen=is_frozen)
+    of = host_class or (every[0] if len(every) == 1 else None)
+    page = ranking.entries(
+        session,
+        board_id=board.id,
+        device=device,
+        frozen=is_frozen,
+        host_class=of,
+        limit=limit,
+        offset=offset,
+    )
+    places: list[Standing] = []
+    for _, part in groupby(page, key=_class_of):
+        above = None if of is None else offset
+        places += _ranked(session, board, device, list(part), frozen=is_frozen, above=above)
+    return _shown(session, board, _split(places, every), page, viewer)
 
 
 def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[str]:
@@ -154,12 +170,7 @@ def personal_best(
             return None
         is_frozen = shows_copy(session, found, viewer)
         entries = ranking.entries(
-            session,
-            board_id=found.id,
-            device=name,
-            host_class=host_class,
-            frozen=is_frozen,
-            user_id=user_id,
+            session, board_id=found.id, device=name, host_class=host_class, frozen=is_frozen, user_id=user_id
         )
         places = _standings(session, found, name, entries, viewer, frozen=is_frozen)
     return min(places, key=lambda each: each.rank, default=None)
@@ -183,48 +194,37 @@ def personal_bests(
     return found
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """A place that a submission holds, with those before and after it, None where there is none."""
+
+    place: Standing
+    before: Standing | None
+    after: Standing | None
+
+
 def places_of_submission(
     db: Database, board: str, devices: Sequence[str], submission_id: int, *, viewer: Actor = OPERATOR
-) -> dict[str, Standing]:
+) -> dict[str, Held]:
     """Return the places that a submission holds, by device. Raise ``NotFound`` as :func:`standings` does."""
-    found = {}
-    with db.read() as session:
-        its = find_board(session, board, viewer)
-        is_frozen = shows_copy(session, its, viewer)
-        for device in devices:
-            if device not in its.devices:
-                continue  # the leaderboard has it no more
-            held = ranking.entries(
-                session, board_id=its.id, device=device, frozen=is_frozen, submission_id=submission_id
-            )
-            for place in _standings(session, its, device, held, viewer, frozen=is_frozen):
-                found[device] = place
-    return found
-
-
-def neighbours(
-    db: Database, board: str, device: str, submission_id: int, *, viewer: Actor = OPERATOR
-) -> tuple[Standing | None, Standing | None]:
-    """Return the places before and after that of a submission, None where there is none.
-
-    Raise ``NotFound`` as :func:`standings` does.
-    """
+    held = {}
     with db.read() as session:
         found = find_board(session, board, viewer)
-        name, is_frozen = board_device(found, device), shows_copy(session, found, viewer)
-        held = ranking.entries(
-            session, board_id=found.id, device=name, frozen=is_frozen, submission_id=submission_id
-        )
-        if not held:
-            return None, None
-        host_class, above = held[0].entry.host_class, _above(session, found, name, held[0], frozen=is_frozen)
-    near = standings(
-        db, board, device, host_class=host_class, viewer=viewer, limit=3, offset=max(above - 1, 0)
-    )
-    at = next((at for at, each in enumerate(near) if each.submission_id == submission_id), None)
-    if at is None:
-        return None, None  # the ranking changed meanwhile
-    return near[at - 1] if at else None, near[at + 1] if at + 1 < len(near) else None
+        is_frozen = shows_copy(session, found, viewer)
+        # The leaderboard may have a device no more.
+        for device in (each for each in devices if each in found.devices):
+            mine = ranking.entries(
+                session, board_id=found.id, device=device, frozen=is_frozen, submission_id=submission_id
+            )
+            if not mine:
+                continue
+            above = _above(session, found, device, mine[0], frozen=is_frozen)
+            of, first = _class_of(mine[0]), max(above - 1, 0)
+            near = _page(session, found, device, of, viewer, limit=3, offset=first)
+            for before, place, after in zip([None, *near], near, [*near[1:], None], strict=False):
+                if place.submission_id == submission_id:
+                    held[device] = Held(place=place, before=before, after=after)
+    return held
 
 
 def unranked_standings(
@@ -322,10 +322,17 @@ def _class_of(each: Ranked) -> str:
 
 
 def _ranked(
-    session: Session, board: Leaderboard, device: str, part: Sequence[Ranked], *, frozen: bool
+    session: Session,
+    board: Leaderboard,
+    device: str,
+    part: Sequence[Ranked],
+    *,
+    frozen: bool,
+    above: int | None = None,
 ) -> list[Standing]:
-    """Rank entries that follow each other in one ranking."""
-    above = _above(session, board, device, part[0], frozen=frozen)
+    """Rank entries that follow each other in one ranking, with so many above them if that is known."""
+    if above is None:
+        above = _above(session, board, device, part[0], frozen=frozen)
     until = above + len(part) + 1  # the next place shows whether the last one is tied
     of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(part[0])}
     ranks = PLACES.ranks(session, **of, frozen=frozen, until=until)

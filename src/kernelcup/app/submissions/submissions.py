@@ -96,7 +96,9 @@ def show_submission(
         found = jobs.of_submission(session, submission_id)
         is_full = _sees_all_of(submission, board, viewer)
         if not is_full:
-            view = _with_evidence(session, _public_view(session, submission, board, found, viewer))
+            done = runs.counted(session, [job.id for job in found])
+            shown = {number: with_evidence(run) for number, run in done.items()}
+            view = _masked_view(session, submission, board, found, shown, viewer)
             if submission.mode is not Mode.LEADERBOARD or not view.ended:
                 raise Forbidden(
                     f"Submission {submission_id} belongs to another user: only ranked ones are shown, once judged."
@@ -170,7 +172,7 @@ def list_views(
             limit=limit,
             seen=_seen(session, target, viewer, of_user=user_id, with_tag=tag is not None),
         )
-        return _outlines(session, found, viewer)
+        return _outlines(session, found, viewer, target)
 
 
 def list_submissions(
@@ -315,11 +317,15 @@ def _seen(
     return Seen(user_id=viewer.user_id, hidden=hidden, managed=managed)
 
 
-def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> list[SubmissionView]:
-    """Return views of many submissions, with only the public part of their reports."""
+def _outlines(
+    session: Session, found: Sequence[Submission], viewer: Actor, board: Leaderboard | None
+) -> list[SubmissionView]:
+    """Return views of many submissions, all to one leaderboard if given, with only the public part of their reports."""
     all_jobs = jobs.of_submissions(session, [each.id for each in found])
     done = runs.counted_without_reports(session, [job.id for some in all_jobs.values() for job in some])
-    by_id = boards.some(session, {each.leaderboard_id for each in found})
+    by_id = (
+        boards.some(session, {each.leaderboard_id for each in found}) if board is None else {board.id: board}
+    )
     views = []
     for submission in found:
         board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
@@ -339,21 +345,6 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
         else:
             views.append(_masked_view(session, submission, board, some, done, viewer))
     return views
-
-
-def _public_view(
-    session: Session, submission: Submission, board: Leaderboard, found: Sequence[Job], viewer: Actor
-) -> SubmissionView:
-    done = runs.counted_without_reports(session, [job.id for job in found])
-    return _masked_view(session, submission, board, found, done, viewer)
-
-
-def _with_evidence(session: Session, view: SubmissionView) -> SubmissionView:
-    """Return another user's submission with the evidence of its results that rank."""
-    scored = [each.job.id for each in view.jobs if each.run is not None and each.run.score_s is not None]
-    found = with_evidence(session, scored)
-    shown = (dataclasses.replace(each, run=found.get(each.job.id, each.run)) for each in view.jobs)
-    return dataclasses.replace(view, jobs=tuple(shown))
 
 
 def _masked_view(

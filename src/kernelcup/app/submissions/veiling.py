@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.queue.queries import comparisons
-from kernelcup.app.results.queries import frozen_standings, runs
+from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries.ruling import is_shown
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.app.submissions.redaction import evidence, redact, without_duel
+from kernelcup.app.submissions.redaction import evidence, outline, redact, without_duel
 from kernelcup.domain import (
     Actor,
     DuelOutcome,
@@ -47,12 +46,10 @@ def machine_of(run: Run, viewer: Actor) -> str:
     return run.machine if viewer.role is Role.ADMIN else ""
 
 
-def with_evidence(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
-    """Return the runs that count with the part of their reports that everybody may see, by their jobs."""
-    return {
-        number: dataclasses.replace(run, report=evidence(run.report), machine="")
-        for number, run in runs.counted(session, job_ids).items()
-    }
+def with_evidence(run: Run) -> Run:
+    """Return a run with the part of its report that everybody may see."""
+    shown = evidence(run.report) if run.score_s is not None else outline(run.report)
+    return dataclasses.replace(run, report=shown, machine="")
 
 
 def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 
 from kernelcup.domain import Role
 from kernelcup.errors import SignInNeeded
@@ -15,7 +14,7 @@ from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.pages import csrf
-from kernelcup.http.route import Handler, change, read_page
+from kernelcup.http.route import Handler, ViewRoute, change, read_page
 from kernelcup.http.state import Platform
 
 
@@ -28,7 +27,7 @@ async def refuse_nul_in_form(request: Request) -> None:
         )
 
 
-class PageRoute(APIRoute):
+class PageRoute(ViewRoute):
     """A page, or what one of its forms does."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
@@ -52,7 +51,8 @@ class PageRoute(APIRoute):
         async def answer(request: Request) -> Response:
             platform: Platform = request.app.state.platform
             if request.method in SAFE_METHODS:
-                return await read_page(platform.room, request, handler)
+                with self.view(request):
+                    return await read_page(platform.room, request, handler)
             async with platform.room.readers.enter():
                 actor = await get_actor(request)
             if actor.role is Role.NOBODY:

@@ -13,7 +13,6 @@ from fastapi import HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Receive, Scope, Send
 
@@ -22,7 +21,7 @@ from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, invalid_text, status_of
 from kernelcup.http.middleware import Refused, allow_body
 from kernelcup.http.popcorn.auth import needed_by
-from kernelcup.http.route import change
+from kernelcup.http.route import ViewRoute, change
 from kernelcup.http.state import Platform
 
 BUG = "This is a bug in KernelCup, not yours; please report it with the request's id"
@@ -32,7 +31,7 @@ logger = logging.getLogger(__name__)
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class PopcornRoute(APIRoute):
+class PopcornRoute(ViewRoute):
     """A route whose errors are ``{"detail": "text"}``, whatever kind they are."""
 
     def get_route_handler(self) -> Handler:
@@ -45,7 +44,8 @@ class PopcornRoute(APIRoute):
                 platform: Platform = request.app.state.platform
                 if know is None or request.method in SAFE_METHODS:
                     async with platform.room.readers.enter():
-                        return await handler(request)
+                        with self.view(request):
+                            return await handler(request)
                 async with platform.room.readers.enter():
                     actor = await run_in_threadpool(know, request)
                 allow_body(request.scope)

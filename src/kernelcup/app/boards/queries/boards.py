@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import (
     BestRow,
@@ -115,21 +116,22 @@ def rename(session: Session, board_id: int, name: str) -> None:
     session.execute(mine.values(name=name, name_key=name_key(name)))
 
 
+@once
 def find(session: Session, name: str) -> Leaderboard | None:
     """Return the leaderboard with this name, ignoring case, None if there is none."""
-    rows = session.execute(_by_name(), {"name_key": name_key(name)}).all()
+    rows = session.execute(_by("name_key"), {"name_key": name_key(name)}).all()
     return _leaderboard(rows[0], [row.device for row in rows if row.device is not None]) if rows else None
 
 
 @cache
-def _by_name() -> Select[Any]:
+def _by(column: str) -> Select[Any]:
     # Cached, because nearly every request needs it: building the query takes longer than running it.
     devices = table_of(LeaderboardDeviceRow)
     return (
         _boards()
         .add_columns(devices.c.device)
         .outerjoin(devices, devices.c.leaderboard_id == _BOARDS.c.id)
-        .where(_BOARDS.c.name_key == bindparam("name_key"))
+        .where(_BOARDS.c[column] == bindparam(column))
         .order_by(devices.c.position)
     )
 
@@ -140,10 +142,19 @@ def some(session: Session, board_ids: Collection[int]) -> dict[int, Leaderboard]
     return {board.id: board for board in found}
 
 
-def lock(session: Session, name: str) -> None:
-    """Lock a leaderboard against changes until the transaction ends; read it only after this."""
-    query = select(LeaderboardRow.id).where(LeaderboardRow.name_key == name_key(name))
-    session.execute(query.with_for_update())
+def get(session: Session, board_id: int) -> Leaderboard:
+    """Return the leaderboard with this number, which exists."""
+    rows = session.execute(_by("id"), {"id": board_id}).all()
+    return _leaderboard(rows[0], [row.device for row in rows if row.device is not None])
+
+
+def lock(session: Session, board: str | int) -> None:
+    """Lock a leaderboard, by name or number, against changes until the transaction ends; read it only after this."""
+    if session.get_bind().dialect.name == "postgresql":  # SQLite has only one writer anyway
+        column, value = (
+            (_BOARDS.c.id, board) if isinstance(board, int) else (_BOARDS.c.name_key, name_key(board))
+        )
+        session.execute(select(_BOARDS.c.id).where(column == value).with_for_update())
 
 
 def lock_with_jobs(session: Session, name: str) -> None:

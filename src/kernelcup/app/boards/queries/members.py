@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelcup.engine.database import insert_if_absent
+from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import MemberRow, UserRow, table_of
 
@@ -24,6 +25,7 @@ class Member:
     joined_at: datetime
 
 
+@once
 def is_member(session: Session, board_id: int, user_id: int) -> bool:
     """Return whether a user is a member of a leaderboard."""
     return session.get(MemberRow, (board_id, user_id)) is not None

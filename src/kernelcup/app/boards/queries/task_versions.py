@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import cache
-from typing import TypeVar
 
-from sqlalchemy import Select, bindparam, delete, exists, select, update
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy import bindparam, delete, exists, select, update
+from sqlalchemy.orm import Session
 
 from kernelcup.domain import Language, RankingBy, Task
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.errors import NotFound
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, TaskVersionRow
 from kernelcup_harness.protocol import HarnessKind
-
-T = TypeVar("T")
 
 
 def save(session: Session, task: Task, *, now: datetime) -> str:
@@ -37,7 +33,13 @@ def save(session: Session, task: Task, *, now: datetime) -> str:
 
 
 def load(session: Session, task_hash: str) -> Task:
-    return Task.from_json(_column(session, TaskVersionRow.body, task_hash))
+    body = session.scalar(_BODY, {"hash": task_hash})
+    if body is None:
+        raise NotFound(f"There is no task version {task_hash}.")
+    return Task.from_json(body)
+
+
+_BODY = select(TaskVersionRow.body).where(TaskVersionRow.hash == bindparam("hash"))
 
 
 def accepted(session: Session, task_hash: str, harness: HarnessKind) -> tuple[Language, ...]:
@@ -52,9 +54,16 @@ _LANGUAGES: dict[tuple[str, HarnessKind], tuple[Language, ...]] = {}
 """A cache, because each submission needs it; a version never changes, since its hash covers its content."""
 
 
-def ranking_by(session: Session, task_hash: str) -> RankingBy:
-    """Return how a task is scored, without reading the task."""
-    return RankingBy(_column(session, TaskVersionRow.ranking_by, task_hash))
+def judged_by(session: Session, task_hash: str, harness: HarnessKind) -> tuple[RankingBy, str]:
+    """Return how a task is scored, and the hash of all that judging it under a harness depends on."""
+    known = _JUDGED.get((task_hash, harness))
+    if known is None:
+        task = load(session, task_hash)
+        known = _JUDGED[task_hash, harness] = task.ranking_by, task.judging(harness)
+    return known
+
+
+_JUDGED: dict[tuple[str, HarnessKind], tuple[RankingBy, str]] = {}
 
 
 def delete_unused(session: Session, task_hash: str) -> None:
@@ -64,15 +73,3 @@ def delete_unused(session: Session, task_hash: str) -> None:
     judged = exists().where(RunRow.task_hash == task_hash)
     unused = (TaskVersionRow.hash == task_hash, ~used, ~waiting, ~judged)
     session.execute(delete(TaskVersionRow).where(*unused))
-
-
-@cache
-def _by_hash(column: InstrumentedAttribute[T]) -> Select[T]:
-    return select(column).where(TaskVersionRow.hash == bindparam("hash"))
-
-
-def _column(session: Session, column: InstrumentedAttribute[T], task_hash: str) -> T:
-    value: T | None = session.scalar(_by_hash(column), {"hash": task_hash})
-    if value is None:
-        raise NotFound(f"There is no task version {task_hash}.")
-    return value

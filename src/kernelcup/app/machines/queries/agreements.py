@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.engine.database import upsert
+from kernelcup.engine.views import once
 from kernelcup.tables import ClassAgreementRow, JobRow, RunRow
 from kernelcup_harness.protocol import Mode
 
@@ -69,6 +70,7 @@ Groups = Mapping[tuple[str, str], str]
 """The name under which a class ranks together with others, by device and class; other classes rank alone."""
 
 
+@once
 def groups(session: Session) -> Groups:
     """Return the groups of classes in which each two were shown to agree.
 

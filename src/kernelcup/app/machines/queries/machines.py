@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import slots_for, split_count
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.tables import BoardMachineRow, MachineRow
 
 
@@ -50,6 +51,7 @@ class Machine:
         return max((gpus * count for (each, gpus), count in named if each == model), default=0)
 
 
+@once
 def every(session: Session) -> list[Machine]:
     """Return all machines by name."""
     return [_machine(row) for row in session.scalars(select(MachineRow).order_by(MachineRow.name))]
@@ -119,11 +121,13 @@ def change(session: Session, name: str, **values: object) -> bool:
     return done.first() is not None
 
 
-def add_work(session: Session, name: str, seconds: float) -> None:
-    """Add to the time that a machine's GPUs worked, and to what that cost."""
+def add_work(session: Session, name: str, seconds: float) -> Machine | None:
+    """Add to the time that a machine's GPUs worked, and to what that cost; return it, None if it is not known."""
     cost = MachineRow.cost + seconds / 3600 * MachineRow.price_per_hour
     more = {"busy_s": MachineRow.busy_s + seconds, "cost": cost}
-    session.execute(update(MachineRow).where(MachineRow.name == name).values(**more))
+    mine = update(MachineRow).where(MachineRow.name == name).values(**more).returning(MachineRow)
+    row = session.scalar(mine, execution_options={"synchronize_session": False, "populate_existing": True})
+    return None if row is None else _machine(row)
 
 
 def prices(session: Session) -> Callable[[str], float]:
@@ -143,6 +147,7 @@ def remove(session: Session, name: str) -> bool:
     return gone.first() is not None
 
 
+@once
 def ranking(session: Session) -> dict[int, frozenset[str]]:
     """Return the machines that rank each leaderboard that names some, by its id."""
     found: dict[int, set[str]] = {}

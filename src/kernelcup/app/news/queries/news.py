@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.app.results.queries.ruling import without
 from kernelcup.domain import ASIDE, NewsKind
-from kernelcup.engine.database import insert_or_none
+from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     JobRow,
@@ -68,25 +68,38 @@ class News:
 
 
 def add(session: Session, fact: Fact, now: datetime) -> bool:
-    """Store a fact and queue it for the leaderboard's webhooks; return whether it is new.
+    """Store a fact as :func:`add_all` does; return whether it is new."""
+    return add_all(session, [fact], now) == 1
+
+
+def add_all(session: Session, facts: Sequence[Fact], now: datetime) -> int:
+    """Store facts about one leaderboard, queue them for its webhooks, and return how many are new.
 
     Webhooks do not get lost ranks: one update may take all of them.
 
     Take all other locks before: until the transaction ends, no other news get a number.
     """
+    if not facts:
+        return 0
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ORDER_LOCK})
-    values = {name: getattr(fact, name) for name in Fact.__slots__ if name not in ("board_id", "kind")}
-    made = insert_or_none(session, NewsRow, **values, kind=fact.kind.value, leaderboard_id=fact.board_id)
-    if made is None or fact.kind is NewsKind.RANK_LOST:
-        return made is not None
     rows = [
-        {"webhook_id": webhook_id, "news_id": made.id, "next_at": now}
-        for webhook_id in session.scalars(_RECEIVERS, {"board_id": fact.board_id})
+        {name: getattr(fact, name) for name in Fact.__slots__ if name not in ("board_id", "kind")}
+        | {"kind": fact.kind.value, "leaderboard_id": fact.board_id}
+        for fact in facts
     ]
-    if rows:
-        session.execute(insert(WebhookDeliveryRow), rows)
-    return True
+    offer = upsert(session, NewsRow).values(rows).on_conflict_do_nothing()
+    made = session.execute(offer.returning(NewsRow.id, NewsRow.kind)).all()
+    sent = sorted(row.id for row in made if row.kind != NewsKind.RANK_LOST.value)
+    receivers = session.scalars(_RECEIVERS, {"board_id": facts[0].board_id}).all() if sent else ()
+    deliveries = [
+        {"webhook_id": webhook_id, "news_id": number, "next_at": now}
+        for number in sent
+        for webhook_id in receivers
+    ]
+    if deliveries:
+        session.execute(insert(WebhookDeliveryRow), deliveries)
+    return len(made)
 
 
 _RECEIVERS = select(WebhookRow.id).where(

@@ -16,6 +16,7 @@ from kernelcup.app.people.queries.identities import Identity
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.engine.database import insert_if_absent, upsert
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.tables import UserRow
 
 
@@ -144,6 +145,7 @@ def raise_to_creator(session: Session, user_id: int) -> None:
     session.execute(update(UserRow).where(*participant).values(role=Role.CREATOR.value))
 
 
+@once
 def find_name(session: Session, name: str) -> tuple[int, str] | None:
     """Return a user's id and the stored spelling of the name, None if the user does not exist."""
     found = session.execute(

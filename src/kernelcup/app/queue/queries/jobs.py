@@ -35,6 +35,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.errors import StaleLease
 from kernelcup.tables import JobRow, table_of
 from kernelcup_harness.protocol import Mode
@@ -265,6 +266,7 @@ def find(session: Session, job_id: int) -> Job | None:
     return None if row is None else _job(row)
 
 
+@once
 def of_submission(session: Session, submission_id: int) -> list[Job]:
     """Return a submission's jobs in the order of its devices."""
     return [_job(row) for row in session.execute(_OF_SUBMISSION, {"submission_id": submission_id})]

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from kernelcup.app.results.queries import ranking_query
 from kernelcup.app.results.queries.ruling import is_shown
 from kernelcup.domain import Submission
+from kernelcup.engine.views import once
 from kernelcup.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
 
 _COLUMNS = (*ranking_query.KEY, *ranking_query.COLUMNS)
@@ -61,6 +62,7 @@ def places_of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
     return [(row.leaderboard_id, row.device) for row in found]
 
 
+@once
 def is_kept(session: Session, board_id: int) -> bool:
     """Return whether a leaderboard's standings were copied for its freeze."""
     query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)

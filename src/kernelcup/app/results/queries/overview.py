@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ranking_query import RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts
+from kernelcup.clocks import Clock
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     BestRow,
@@ -119,3 +120,16 @@ def times(
         for user_id, score_s, at in session.execute(query)
         if score_s is not None
     ]
+
+
+def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
+    """Return the leaderboards that rank results of a clock on a device of that name."""
+    query = (
+        select(LeaderboardRow.name)
+        .join(BestRow, BestRow.leaderboard_id == LeaderboardRow.id)
+        .join(RunRow, RunRow.id == BestRow.run_id)
+        .where(func.lower(BestRow.device) == device.lower(), RunRow.clock == clock.value)
+        .distinct()
+        .order_by(LeaderboardRow.name)
+    )
+    return list(session.scalars(query))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy import delete, literal, select, tuple_, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
@@ -26,7 +26,7 @@ from kernelcup.app.results.queries import duel_placement, frozen_standings, rank
 from kernelcup.app.results.queries.ranking_query import score_of
 from kernelcup.app.results.queries.ruling import CURRENT, without
 from kernelcup.clocks import clock_of
-from kernelcup.domain import ASIDE, DuelOutcome, Job, Ruling, Run, Score, Submission, split_count
+from kernelcup.domain import ASIDE, DuelOutcome, Job, Leaderboard, Ruling, Run, Score, Submission, split_count
 from kernelcup.engine import file_store
 from kernelcup.engine.database import files_of, upsert
 from kernelcup.tables import (
@@ -229,21 +229,39 @@ def find(session: Session, run_id: int) -> Run | None:
     return None if row is None else _run(row, report_of(session, row))
 
 
-def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
-    """Make a ranking run its user's best if it is better; return whether it is."""
-    before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
-    mine = ranking_query.ranking(submission.leaderboard_id).where(RunRow.id == run.id)
-    best = session.execute(mine).one()._asdict()
-    key = _key(submission.leaderboard_id, device, submission.user_id)
-    key["host_class"] = ranking_query.class_of(session, run.host_class, device)
-    row = upsert(session, BestRow).values(**key, **best)
+def offer(
+    session: Session,
+    board: Leaderboard,
+    submission: Submission,
+    run: Run,
+    device: str,
+    host_class: str,
+    *,
+    now: datetime,
+) -> bool:
+    """Make a ranking run its user's best among those of a class of machines if it is better; return whether it is."""
+    if board.freeze_at is not None and board.freeze_at <= now:
+        frozen_standings.keep(session, board.id, now)
+    _lock_user(session, submission.user_id)
+    key = _key(board.id, device, submission.user_id)
+    mine = ranking_query.ranking(board.id).where(RunRow.id == run.id).subquery().c
+    columns = table_of(BestRow).c
+    whose = {**key, "host_class": host_class}
+    names = [*whose, *ranking_query.COLUMNS]
+    new = select(
+        *(literal(value, columns[name].type) for name, value in whose.items()),
+        *(mine[name] for name in ranking_query.COLUMNS),
+    )
+    # SQLite reads ON CONFLICT after a SELECT without a condition as one of a join.
+    row = upsert(session, BestRow).from_select(names, new.where(mine.run_id == run.id))
     better = tuple_(*ranking_query.order(row.excluded)) < tuple_(*ranking_query.order(BestRow))
-    kept = {name: row.excluded[name] for name in best}
-    improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
-    if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:
-        return False
-    _record(session, _key(submission.leaderboard_id, device, submission.user_id), best, now)
-    return True
+    kept = {name: row.excluded[name] for name in ranking_query.COLUMNS}
+    improved = row.on_conflict_do_update(index_elements=list(whose), set_=kept, where=better)
+    improved = improved.returning(BestRow.run_id, BestRow.submission_id, BestRow.score_s)
+    best = session.execute(improved, execution_options=_NO_SYNC).first()
+    if best is not None:
+        _record(session, key, best._asdict(), now)
+    return best is not None
 
 
 def choose_best(
@@ -285,7 +303,12 @@ def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
 def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
     """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
     frozen_standings.keep(session, board_id, now)
-    session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
+    _lock_user(session, user_id)
+
+
+def _lock_user(session: Session, user_id: int) -> None:
+    if session.get_bind().dialect.name == "postgresql":  # SQLite has only one writer anyway
+        session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
 
 
 _NO_SYNC = {"synchronize_session": False}

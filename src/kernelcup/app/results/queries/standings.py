@@ -16,24 +16,18 @@ from kernelcup.app.results.queries import standings_queries
 from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
-from kernelcup.clocks import Clock
 from kernelcup.domain import DuelOutcome, Ruling
+from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
-from kernelcup.tables import (
-    BestRow,
-    JobRow,
-    LeaderboardRow,
-    RecordRow,
-    RunRow,
-    UserRow,
-)
+from kernelcup.tables import BestRow, JobRow, LeaderboardRow, RecordRow, RunRow, UserRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
-    """An entry with its user's id."""
+    """An entry with the ids of its user and its run."""
 
     user_id: int
+    run_id: int
     entry: Entry
 
 
@@ -50,7 +44,7 @@ class Best:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leader:
-    """The first place of a ranking."""
+    """The first place of a ranking, or another one."""
 
     user_id: int
     order: Order
@@ -114,6 +108,7 @@ class Key(TypedDict):
     host_class: str
 
 
+@once
 def entries(
     session: Session,
     *,
@@ -139,9 +134,10 @@ def entries(
         of_one=submission_id is not None,
     )
     wanted["host_class"] = host_class
-    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query, wanted | page)]
+    return [_entry(row) for row in session.execute(query, wanted | page)]
 
 
+@once
 def classes(session: Session, *, board_id: int, device: str, frozen: bool = False) -> list[str]:
     """Return the classes of machines that have a ranking of their own, in their order; none without a result."""
     wanted = {"board_id": board_id, "device": device}
@@ -156,14 +152,14 @@ def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], lis
     found: dict[tuple[int, str], list[Ranked]] = {}
     for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id}):
         its = found.setdefault((row.leaderboard_id, row.device), [])
-        its.append(Ranked(user_id=row.user_id, entry=entry_of(row)))
+        its.append(_entry(row))
     return found
 
 
 def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
     """Return each user's best in each class among results of a level that the leaderboard does not rank."""
     query = standings_queries.unranked(board_id, device, agreements.groups(session)).limit(limit)
-    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
+    return [_entry(row) for row in session.execute(query)]
 
 
 def count_waiting(session: Session, *, board_id: int, device: str) -> int:
@@ -191,6 +187,7 @@ def count_waiting(session: Session, *, board_id: int, device: str) -> int:
     return session.execute(query).scalar_one()
 
 
+@once
 def scores(
     session: Session,
     *,
@@ -242,6 +239,7 @@ def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
     ]
 
 
+@once
 def count(
     session: Session,
     *,
@@ -265,10 +263,10 @@ def count(
     if above is not None:
         wanted |= zip(ORDER, above, strict=True)
     query = standings_queries.count(frozen, host_class is not None, above is not None)
-    found: int = session.execute(query, wanted).scalar_one()
-    return found
+    return int(session.execute(query, wanted).scalar_one())
 
 
+@once
 def state(
     session: Session,
     *,
@@ -302,17 +300,8 @@ def _ends(part: Part) -> tuple[bool, bool]:
     return part.at_least_s is not None, part.below_s is not None
 
 
-def timed_by(session: Session, clock: Clock, *, device: str) -> list[str]:
-    """Return the leaderboards that rank results of a clock on a device of that name."""
-    query = (
-        select(LeaderboardRow.name)
-        .join(BestRow, BestRow.leaderboard_id == LeaderboardRow.id)
-        .join(RunRow, RunRow.id == BestRow.run_id)
-        .where(func.lower(BestRow.device) == device.lower(), RunRow.clock == clock.value)
-        .distinct()
-        .order_by(LeaderboardRow.name)
-    )
-    return list(session.scalars(query))
+def _entry(row: Any) -> Ranked:
+    return Ranked(user_id=row.user_id, run_id=row.run_id, entry=entry_of(row))
 
 
 def _placed(row: Any) -> Placed:
@@ -325,6 +314,18 @@ def leader(session: Session, *, board_id: int, device: str, host_class: str) -> 
     wanted = {"board_id": board_id, "device": device, "host_class": host_class}
     found = session.execute(standings_queries.leader(), wanted).first()
     return None if found is None else Leader(user_id=found[0], order=tuple(found[1:]))
+
+
+def leader_and(
+    session: Session, *, board_id: int, device: str, host_class: str, user_id: int
+) -> tuple[Leader | None, Leader | None]:
+    """Return who leads one (leaderboard, device, class), and where a user stands there; None for no result."""
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class, "user_id": user_id}
+    found = {
+        is_first: Leader(user_id=user, order=tuple(its))
+        for is_first, user, *its in session.execute(standings_queries.leader_and(), wanted)
+    }
+    return found.get(1), found.get(0)
 
 
 def leaders(

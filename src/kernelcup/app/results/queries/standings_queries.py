@@ -13,8 +13,10 @@ from sqlalchemy import (
     Table,
     bindparam,
     func,
+    literal,
     select,
     tuple_,
+    union_all,
 )
 
 from kernelcup.app.machines.queries.agreements import Groups
@@ -64,7 +66,13 @@ def entries_of_user() -> Select[Any]:
 def _with_runs(top: Subquery) -> Select[Any]:
     """Return the query of bests with columns of their users, submissions and runs."""
     users, submissions, runs = table_of(UserRow), table_of(SubmissionRow), table_of(RunRow)
-    whose: list[Any] = [top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, users.c.name]
+    whose: list[Any] = [
+        top.c.user_id,
+        top.c.run_id,
+        top.c.score_s.label("ranked_s"),
+        top.c.submission_id,
+        users.c.name,
+    ]
     return (
         select(*whose)
         .add_columns(top.c.host_class)
@@ -163,6 +171,16 @@ def leader() -> Select[Any]:
     best = _bests(frozen=False).c
     query = select(best.user_id, *ranking_query.order(best)).where(*_in_one(frozen=False))
     return query.order_by(*ranking_query.order(best)).limit(1)
+
+
+@cache
+def leader_and() -> Select[Any]:
+    """Return the query of who is first, with 1 in front, and of a user's best, with 0."""
+    best = _bests(frozen=False).c
+    own = select(literal(0), best.user_id, *ranking_query.order(best)).where(*_in_one(frozen=False))
+    first = leader().subquery()
+    both = union_all(select(literal(1), *first.c), own.where(best.user_id == bindparam("user_id")))
+    return select(*both.subquery().c)
 
 
 def _bests(frozen: bool) -> Table:

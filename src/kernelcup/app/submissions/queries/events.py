@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, exists, func, insert, select
+from sqlalchemy import bindparam, exists, func, insert, literal, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
@@ -59,12 +59,11 @@ def record_first(
 
 
 def record_end(session: Session, submission_id: int, now: datetime) -> None:
-    """Record that a submission is done, if none of its jobs is waiting or running."""
-    if not _lock(session, submission_id):
-        return
-    is_open = JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value])
-    if not session.execute(select(exists().where(JobRow.submission_id == submission_id, is_open))).scalar():
-        record(session, submission_id, "done", {}, None, now)
+    """Record that a submission is done, if none of its jobs is waiting or running.
+
+    Another event of it was recorded in this transaction, which locks it.
+    """
+    session.execute(_END, {"submission_id": submission_id, "now": now})
 
 
 def record_many(
@@ -110,6 +109,19 @@ _ANY = select(*(_TABLE.c[name] for name in Event.__slots__)).order_by(_TABLE.c.i
 _OF_ALL = _ANY.where(_TABLE.c.id > bindparam("after_id")).limit(bindparam("limit"))
 _BY_ID = _ANY.where(_TABLE.c.id.in_(bindparam("ids", expanding=True)))
 _OF_ONE = _OF_ALL.where(_TABLE.c.submission_id == bindparam("submission_id"))
+_OPEN = exists().where(
+    JobRow.submission_id == SubmissionRow.id,
+    JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]),
+)
+_END = insert(_TABLE).from_select(
+    ["submission_id", "at", "kind", "data"],
+    select(
+        SubmissionRow.id,
+        bindparam("now", type_=_TABLE.c.at.type),
+        literal("done", _TABLE.c.kind.type),
+        literal({}, _TABLE.c.data.type),
+    ).where(SubmissionRow.id == bindparam("submission_id"), ~_OPEN),
+)
 _LOCKED = (
     select(SubmissionRow.id)
     .where(SubmissionRow.id == bindparam("submission_id"))

@@ -19,6 +19,7 @@ from kernelcup.app.results.queries.ruling import without
 from kernelcup.domain import Job, Leaderboard, Priority, Ruling, Submission
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.engine.rows import made_of
+from kernelcup.engine.views import once
 from kernelcup.errors import NotFound
 from kernelcup.tables import (
     CodeRow,
@@ -186,23 +187,32 @@ def board_of(session: Session, submission_id: int) -> int | None:
     return session.scalar(select(SubmissionRow.leaderboard_id).where(SubmissionRow.id == submission_id))
 
 
+@once
 def find(session: Session, submission_id: int) -> Submission | None:
     """Return a submission, None if it does not exist."""
-    row = session.execute(_by_id(), {"submission_id": submission_id}).first()
-    if row is None:
-        return None
-    return _submission(row, session.scalars(_DEVICES, {"submission_id": submission_id}).all())
+    rows = session.execute(_by_id(), {"submission_id": submission_id}).all()
+    return _submission(rows[0], [row.device for row in rows if row.device is not None]) if rows else None
+
+
+def get(session: Session, submission_id: int) -> Submission:
+    """Return a submission that exists."""
+    submission = find(session, submission_id)
+    assert submission is not None
+    return submission
 
 
 @cache
 def _by_id() -> Select[Any]:
-    return _submissions().where(_TABLE.c.id == bindparam("submission_id"))
+    return (
+        _submissions()
+        .add_columns(_JOBS.c.device)
+        .outerjoin(_JOBS, _JOBS.c.submission_id == _TABLE.c.id)
+        .where(_TABLE.c.id == bindparam("submission_id"))
+        .order_by(_JOBS.c.id)
+    )
 
 
 _JOBS = table_of(JobRow)
-_DEVICES = (
-    select(_JOBS.c.device).where(_JOBS.c.submission_id == bindparam("submission_id")).order_by(_JOBS.c.id)
-)
 
 
 def newest(

@@ -158,7 +158,9 @@ def show_board(
     tables = _tables(db, head, actor, own, after)
     table = next((each for each in tables if own is None or each.host_class == own.host_class), None)
     one_class = head.host_class or (own.host_class if own is not None else "")
-    entries = standings.count_places(db, name, head.device, host_class=one_class or None, viewer=actor)
+    entries = state.entries
+    if one_class:
+        entries = standings.count_places(db, name, head.device, host_class=one_class, viewer=actor)
     found = overview.improvements(db, head.board.name, head.device, viewer=actor)
     points = _points(found, actor, wanted=300)
     return render(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -18,11 +19,12 @@ from kernelcup.app.boards import boards
 from kernelcup.app.queue import estimates
 from kernelcup.app.results import comparisons, profile_files, standings
 from kernelcup.app.results.leader import beside
+from kernelcup.app.results.standings import Held
 from kernelcup.app.submissions import events, withdrawal
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.events import Event
 from kernelcup.app.submissions.submissions import SubmissionView
-from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission, Visibility
+from kernelcup.domain import LARGEST_ID, Actor, Role, Submission, Visibility
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
@@ -60,7 +62,8 @@ def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed
     """Return the progress of the viewer's own submission. Raises like showing it."""
     view = service.show_submission(db, number, viewer=actor)
     found = _events(db, number) if view.is_followed else []
-    return Followed(view=view, jobs=_jobs(db, view, actor, found, now), live=_live(view, found))
+    jobs = _jobs(db, view, actor, found, now, _places(db, view, actor))
+    return Followed(view=view, jobs=jobs, live=_live(view, found))
 
 
 @router.get("/s/{number}")
@@ -70,7 +73,8 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
     follows = view.is_followed
     found = _events(db, number) if follows else []
     code = _code(db, number, actor, now)
-    jobs = _jobs(db, view, actor, found, now)
+    held = _places(db, view, actor)
+    jobs = _jobs(db, view, actor, found, now, held)
     ran = next((each.report.ran for each in jobs if each.report is not None and each.report.ran), [])
     return render(
         request,
@@ -79,8 +83,8 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         submission=view.submission,
         jobs=jobs,
         has_card=_has_card(db, view.submission, actor),
-        around=_around(db, jobs, view.submission, actor),
-        beside=_own_beside(db, jobs, view.submission, actor),
+        around=[(device, each.before, each.after) for device, each in held.items()],
+        beside=_own_beside(db, list(held), view.submission, actor),
         follows=follows,
         own=actor.user_id is not None and actor.user_id == view.submission.user_id,
         live=_live(view, found) if follows else "",
@@ -193,11 +197,15 @@ def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
 
 
 def _jobs(
-    db: Database, view: SubmissionView, actor: Actor, found: list[Event], now: datetime
+    db: Database,
+    view: SubmissionView,
+    actor: Actor,
+    found: list[Event],
+    now: datetime,
+    held: Mapping[str, Held],
 ) -> list[JobPage]:
     waits = {} if view.ended else estimates.waiting_of(db, view.submission.id, now)
     told = beside(db, view, viewer=actor)
-    places = _places(db, view, actor)
     pages = []
     for each in view.jobs:
         since = each.job.queued_at or view.submission.created_at
@@ -208,14 +216,14 @@ def _jobs(
                 waiting=waits.get(each.job.id),
                 steps=steps_of(found, each.job.id),
                 beside=told.get(each.job.id),
-                place=places.get(each.job.device),
+                place=held[each.job.device].place if each.job.device in held else None,
                 waited_s=(began - since).total_seconds(),
             )
         )
     return pages
 
 
-def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Standing]:
+def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Held]:
     """Return the places that a submission holds, by device."""
     scored = [each.job.device for each in view.jobs if each.run is not None and each.run.score_s is not None]
     if not scored:
@@ -229,20 +237,6 @@ def _has_card(db: Database, submission: Submission, actor: Actor) -> bool:
     if submission.mode is not Mode.LEADERBOARD:
         return False
     return boards.get_board(db, submission.leaderboard, viewer=actor).visibility is Visibility.PUBLIC
-
-
-def _around(
-    db: Database, jobs: list[JobPage], submission: Submission, actor: Actor
-) -> list[tuple[str, Standing | None, Standing | None]]:
-    """Return each device on which a submission holds a place, with the places before and after it."""
-    return [
-        (
-            page.job.device,
-            *standings.neighbours(db, submission.leaderboard, page.job.device, submission.id, viewer=actor),
-        )
-        for page in jobs
-        if page.place is not None
-    ]
 
 
 def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
@@ -292,9 +286,8 @@ def _earlier(db: Database, submission: Submission, actor: Actor) -> list[Submiss
     return [each for each in found if not each.submission.is_comparison][:EARLIER]
 
 
-def _own_beside(db: Database, jobs: list[JobPage], submission: Submission, actor: Actor) -> int | None:
+def _own_beside(db: Database, ranked: list[str], submission: Submission, actor: Actor) -> int | None:
     """Return the reader's own result that another one's, which ranks, can be compared with; None without one."""
-    ranked = [page.job.device for page in jobs if page.place is not None]
     if actor.user_id is None or actor.user_id == submission.user_id or not ranked:
         return None
     mine = standings.personal_best(db, submission.leaderboard, ranked[0], actor.name, viewer=actor)
