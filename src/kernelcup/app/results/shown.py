@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kernelcup.app.results.leader import Beside
 from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.domain import DuelOutcome
 from kernelcup.reporting.results import JobInfo, SubmissionInfo, Waiting
+
+if TYPE_CHECKING:
+    from kernelcup.app.results.leader import Beside
 
 
 def shown(

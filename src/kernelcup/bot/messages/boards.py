@@ -10,8 +10,8 @@ from typing import Any
 import discord
 
 from kernelcup.bot.messages import texts
-from kernelcup.client.models import read_standing
-from kernelcup.domain import BoardSettings, CodePolicy, DuelOutcome, Standing, TrustRule
+from kernelcup.client.models import read, read_standing
+from kernelcup.domain import BoardSettings, DuelOutcome, Standing, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import (
     classes_text,
@@ -51,16 +51,6 @@ def deadline_text(board: Json) -> str:
     if board["deadline"] is None:
         return "no deadline"
     return f"{stamp(board['deadline'])} ({stamp(board['deadline'], 'R')})"
-
-
-def settings_of(board: Json) -> BoardSettings:
-    """Return the settings of a leaderboard that decide who sees code."""
-    deadline = board["deadline"]
-    return BoardSettings(
-        deadline=None if deadline is None else datetime.fromisoformat(deadline),
-        pseudonymous=board["pseudonymous"],
-        code_policy=CodePolicy(board["code_policy"]),
-    )
 
 
 def devices_text(board: Json) -> str:
@@ -130,7 +120,7 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
     parts.append(f"**Deadline** {deadline_text(board)}\n**GPUs** {devices_text(board)}")
     if description := description_text(task["description"]):
         parts.append(description)
-    parts.append(code_rule(settings_of(board)))
+    parts.append(code_rule(read(BoardSettings, board)))
     parts.append(f"Submit with {texts.code('/leaderboard submit ranked')}; details: <{link}>")
     return "\n\n".join(parts)
 

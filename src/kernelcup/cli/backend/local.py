@@ -17,7 +17,6 @@ from kernelcup.app.people.user_names import actor_of, ensure_user
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.app.results import standings
-from kernelcup.app.results.leader import beside
 from kernelcup.app.results.shown import shown
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.submissions import SubmissionView
@@ -140,6 +139,8 @@ class LocalBackend:
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
+        from kernelcup.app.results.leader import beside
+
         view = service.show_submission(self._db, submission_id)
         return shown(view, beside(self._db, view))
 
