@@ -84,7 +84,7 @@ async def check_told_once(stage: Stage, thread: Channel) -> None:
     await stage.discord.until(lambda: not stage.bot.parts.memory.open_ones(), "the end", WAIT_S)
     texts = [message.text for message in stage.discord.messages(thread)]
     assert sum("## Submission #1" in text for text in texts) == 1, texts
-    assert sum("Leaderboard run successful" in text for text in texts) == 1, texts
+    assert sum("### ranked: " in text for text in texts) == 1, texts
     assert sum("done:" in text for text in texts) == 1, texts
     (public,) = threads(stage, private=False)
     assert sum("1st place" in m.text for m in stage.discord.messages(public)) == 1
@@ -183,7 +183,7 @@ async def test_without_threads_it_is_in_the_direct_messages(stage: Stage, ada: M
     dm = stage.discord.dm(ada)
     await said(stage, dm, "in the queue")
     judge(stage)
-    await said(stage, dm, "Leaderboard run successful")
+    await said(stage, dm, "### ranked: ")
     await said(stage, stage.room, "1st place")
 
 
@@ -193,7 +193,7 @@ async def test_without_direct_messages_it_is_an_answer_to_the_command(stage: Sta
     asked = await submit(stage, ada)
     await asked.wait_text("in the queue", WAIT_S)
     judge(stage)
-    message = await asked.wait_text("Leaderboard run successful", WAIT_S)
+    message = await asked.wait_text("### ranked: ", WAIT_S)
     assert message.ephemeral
 
 
@@ -290,7 +290,7 @@ async def test_a_message_that_somebody_deletes_comes_again(stage: Stage, ada: Me
     stage.guild.delete_channel(thread)
     judge(stage)
     dm = stage.discord.dm(ada)
-    await said(stage, dm, "Leaderboard run successful")
+    await said(stage, dm, "### ranked: ")
 
 
 async def test_a_deleted_submission_is_said_to_be_gone(stage: Stage, ada: Member) -> None:

@@ -9,10 +9,11 @@ import pytest
 from builders import make_board, make_device, make_task
 from hand_judging import Judging
 from kernelcup.app.machines import dispatchers, machines
-from kernelcup.app.queue.estimates import Waiting, waiting_of
+from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.queue.queries import claims
 from kernelcup.domain import Submission
 from kernelcup.launchers.base import MachineReading
+from kernelcup.reporting.results import Waiting
 from kernelcup_harness.protocol import Mode
 
 OWN = "another job of yours has to end first: none runs beside one with hidden cases"
@@ -115,7 +116,7 @@ def test_the_reason_of_the_wait_is_told(judging) -> None:
     lease = judging.claim()
     assert lease.job.submission_id == first.id
     assert waiting(judging, second).reason == OWN
-    assert waiting(judging, second).ahead_s is None
+    assert waiting(judging, second).starts_in_s is None
     judging.finish(lease)
     assert waiting(judging, second).reason == "next to start"
-    assert waiting(judging, second).ahead_s == 0.0
+    assert waiting(judging, second).starts_in_s == 0.0

@@ -78,8 +78,11 @@ def test_estimates_come_from_how_long_jobs_took(judging) -> None:
     judging.claim()
     judging.clock.advance(1)
     first, second = judging.submit("bob"), judging.submit("cyn")
-    assert (look(judging, first).ahead_s, look(judging, first).run_s) == (pytest.approx(2), pytest.approx(3))
-    assert look(judging, second).ahead_s == pytest.approx(5)
+    assert (look(judging, first).starts_in_s, look(judging, first).runs_s) == (
+        pytest.approx(2),
+        pytest.approx(3),
+    )
+    assert look(judging, second).starts_in_s == pytest.approx(5)
     assert waiting_of(judging.db, running.id, judging.clock()) == {}
     assert status(judging).estimated_wait_s == pytest.approx(8)
 
@@ -89,13 +92,13 @@ def test_a_free_slot_means_no_wait(judging) -> None:
     judging.submit()
     judging.claim()
     found = look(judging, judging.submit("bob"))
-    assert (found.ahead_s, found.run_s, found.reason) == (0.0, None, "next to start")
+    assert (found.starts_in_s, found.runs_s, found.reason) == (0.0, None, "next to start")
 
 
 def test_nothing_is_estimated_of_what_was_never_seen(judging) -> None:
     serve(judging)
     judging.submit()
-    assert look(judging, judging.submit("bob")).ahead_s is None
+    assert look(judging, judging.submit("bob")).starts_in_s is None
 
 
 def test_the_pace_follows_the_newest_jobs(judging) -> None:
@@ -103,13 +106,13 @@ def test_the_pace_follows_the_newest_jobs(judging) -> None:
     judging.pace_s = 13.0
     judging.judge()
     serve(judging)
-    assert look(judging, judging.submit()).run_s == pytest.approx(5)
-    assert look(judging, judging.submit("bob", mode=Mode.TEST)).run_s is None
+    assert look(judging, judging.submit()).runs_s == pytest.approx(5)
+    assert look(judging, judging.submit("bob", mode=Mode.TEST)).runs_s is None
 
 
 def test_without_a_dispatcher_that_is_the_reason(judging) -> None:
     found = look(judging, judging.submit())
-    assert (found.position, found.ahead_s, found.reason) == (1, None, "no dispatcher serves H100 now")
+    assert (found.position, found.starts_in_s, found.reason) == (1, None, "no dispatcher serves H100 now")
 
 
 def test_dispatchers_that_drain_or_fell_silent_serve_nothing(judging) -> None:
@@ -153,13 +156,13 @@ def test_another_program_on_the_device_is_the_reason_once_no_slot_is_left(judgin
     judging.judge()
     submission = judging.submit()
     serve(judging, slots=2, in_use=1)
-    assert (look(judging, submission).reason, look(judging, submission).ahead_s) == ("next to start", 0.0)
+    assert (look(judging, submission).reason, look(judging, submission).starts_in_s) == ("next to start", 0.0)
     serve(judging, slots=2, in_use=2)
     assert look(judging, submission).reason == "no H100 has been up yet"
     here = MachineReading(name="here", slots={"H100": 2})
     machines.note_seen(judging.db, [here], launcher="local", is_own=True, now=judging.clock())
     found = look(judging, submission)
-    assert (found.position, found.ahead_s, found.run_s) == (1, None, pytest.approx(3))
+    assert (found.position, found.starts_in_s, found.runs_s) == (1, None, pytest.approx(3))
     assert found.reason == "H100 is in use by another program of its machine, or being calibrated"
     assert status(judging).estimated_wait_s is None
 
@@ -169,7 +172,7 @@ def test_slots_that_others_use_make_the_wait_longer(judging) -> None:
     serve(judging, slots=2, in_use=1)
     judging.submit()
     judging.claim()
-    assert look(judging, judging.submit("bob")).ahead_s == pytest.approx(3)
+    assert look(judging, judging.submit("bob")).starts_in_s == pytest.approx(3)
 
 
 def test_a_long_queue_is_not_counted_to_its_end(judging, monkeypatch) -> None:
@@ -178,7 +181,7 @@ def test_a_long_queue_is_not_counted_to_its_end(judging, monkeypatch) -> None:
     serve(judging)
     last = [judging.submit(user) for user in ("ada", "bob", "cyn", "dan")][-1]
     found = look(judging, last)
-    assert (found.position, found.ahead_s, found.reason) == (None, None, "more than 2 jobs are ahead")
+    assert (found.position, found.starts_in_s, found.reason) == (None, None, "more than 2 jobs are ahead")
     cancel_submission(judging.db, last.id, by=OPERATOR, now=judging.clock())
     assert waiting_of(judging.db, last.id, judging.clock()) == {}
 

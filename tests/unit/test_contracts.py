@@ -122,7 +122,7 @@ NAMES_STATES = {
     "app/submissions/submissions.py": "shows to others a job that was put aside as done",
     "app/submissions/veiling.py": "shows the report of a job that is done",
     "http/pages/submissions/report_words.py": "names states",
-    "http/pages/submissions/report_view.py": "says that a result waits for a review",
+    "bot/messages/reports.py": "marks a result that waits for a review",
     "cli/compete/submissions.py": "says that a result waits for a review",
 }
 """Files that name them for another purpose, and which."""

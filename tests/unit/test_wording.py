@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kernelcup.domain import DuelOutcome
+from kernelcup.reporting import columns
 from kernelcup.reporting.phrases import (
     duel_remark,
     duel_sentence,
@@ -33,6 +34,10 @@ def told(**values: object) -> str:
 )
 def test_what_is_slower_is_not_called_some_times_as_fast(factor: float, text: str) -> None:
     assert times_as_fast(factor, "A") == text
+
+
+def test_a_factor_far_below_one_says_how_much_slower() -> None:
+    assert [columns.times(each) for each in (1.52, 0.8, 1 / 470)] == ["1.52x", "0.8x", "470 times slower"]
 
 
 def test_a_duel_that_was_won_says_by_how_much() -> None:

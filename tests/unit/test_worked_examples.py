@@ -12,7 +12,7 @@ import pytest
 import ranking_model
 from builders import NOW, make_entry
 from kernelcup.cli.show.ranking import place_object
-from kernelcup.client.models import standing_of_json
+from kernelcup.client.models import read_standing
 from kernelcup.domain import Result, Score
 from kernelcup.http.api.result_forms import StandingOut
 
@@ -90,7 +90,7 @@ def test_a_column_of_the_standings_touches_at_most_six_modules() -> None:
 def test_a_score_goes_to_the_server_and_back_by_the_names_of_its_fields() -> None:
     score = Score(score_s=1e-6, low_s=0.9e-6, high_s=1.1e-6, raw_s=1.2e-6)
     (standing,) = ranking_model.standings([dataclasses.replace(make_entry(), score=score)])
-    assert standing_of_json(StandingOut.of(standing).model_dump(mode="json")) == standing
+    assert read_standing(StandingOut.of(standing).model_dump(mode="json")) == standing
 
 
 def test_an_answer_of_a_server_without_the_newest_fields_is_read() -> None:
@@ -98,7 +98,7 @@ def test_an_answer_of_a_server_without_the_newest_fields_is_read() -> None:
     body: dict[str, Any] = StandingOut.of(standing).model_dump(mode="json")
     for name in ("low_s", "raw_s"):
         del body[name]
-    assert standing_of_json(body) == standing
+    assert read_standing(body) == standing
 
 
 def test_every_field_of_a_standing_is_sent_and_printed() -> None:

@@ -90,12 +90,6 @@ def test_ranking_shows_bands_intervals_shares_and_what_results_are_made_of(clien
     assert "Triton · 9" in third
 
 
-def test_a_time_by_the_wall_clock_says_so_in_the_ranking(client, competition) -> None:
-    found = rows(client.get("/b/grayscale").text)
-    (marked,) = [each for each in found if "by the wall clock" in each]
-    assert "niklaus" in marked
-
-
 def test_times_that_do_not_rank_stand_below_with_the_reason(client, db, competition) -> None:
     assert 'id="unranked"' not in client.get("/b/grayscale").text
     update_board(db, OPERATOR, "grayscale", now=NOW, changes=BoardChanges(trust=TrustRule.REPLAYED))

@@ -12,7 +12,7 @@ import reports
 from kernelcup.http.pages.submissions import close_up, difference, report_plots, report_words
 from kernelcup.reporting.insights import lessons
 from kernelcup.reporting.phrases import MINUS
-from kernelcup_harness.protocol import Difference, Mismatch, Reason, StageName, Timing, Verdict
+from kernelcup_harness.protocol import Difference, Mismatch, StageName, Timing
 
 
 def mismatch(**overrides):
@@ -163,13 +163,3 @@ def test_case_is_headed_by_its_parameters_where_all_have_the_same_few() -> None:
     other = dataclasses.replace(cases[1], parameters={"n": 1})
     assert report_words.shared_keys([*cases, other]) == ()
     assert report_words.case_text(other) == "n 1"
-
-
-def test_every_reason_has_words() -> None:
-    assert {*Reason} - {*report_words.REASONS} == {Reason.NONE}
-
-
-def test_every_verdict_says_what_to_do_next() -> None:
-    for verdict in Verdict:
-        report = dataclasses.replace(reports.wrong(), verdict=verdict)
-        assert report_words.next_text(report).endswith("."), verdict

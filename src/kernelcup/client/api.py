@@ -12,10 +12,19 @@ from urllib.parse import quote
 
 from kernelcup.client.calls import Calls
 from kernelcup.client.core import NotReached, StreamEvent, Upload, pauses
-from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment, standing_of_json
+from kernelcup.client.models import (
+    BoardInfo,
+    TaskInfo,
+    moment,
+    read,
+    read_board,
+    read_standing,
+    read_submission,
+)
 from kernelcup.client.transport import Client
 from kernelcup.domain import Standing, Task
 from kernelcup.errors import RateLimited, ServerUnavailable
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Mode, SourceTree, from_json
 
 PAUSES_S = tuple(islice(pauses(0.5, 8.0), 7))
@@ -96,7 +105,7 @@ class Api(Calls):
         wanted = {"user": user, "leaderboard": board, "tag": tag}
         params = {name: value for name, value in wanted.items() if value is not None}
         with self._reading():
-            return [SubmissionInfo.of_json(each) for each in self._pages("/submissions", params, limit)]
+            return [read_submission(each) for each in self._pages("/submissions", params, limit)]
 
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's files."""
@@ -150,17 +159,17 @@ class Api(Calls):
     def boards(self) -> list[BoardInfo]:
         """Return the leaderboards that the user may see."""
         with self._reading():
-            return [BoardInfo.of_json(each) for each in self._pages("/leaderboards", {}, None)]
+            return [read_board(each) for each in self._pages("/leaderboards", {}, None)]
 
     def board(self, name: str) -> BoardInfo:
         """Return a leaderboard."""
         with self._reading():
-            return BoardInfo.of_json(self._client.request("GET", _board(name)))
+            return read_board(self._client.request("GET", _board(name)))
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task as the user may see it."""
         with self._reading():
-            return TaskInfo.of_json(self._client.request("GET", f"{_board(board)}/task"))
+            return read(TaskInfo, self._client.request("GET", f"{_board(board)}/task"))
 
     def task_object(self, board: str) -> dict[str, Any]:
         """Return a leaderboard's task with its texts, and the number of hidden cases."""
@@ -189,7 +198,7 @@ class Api(Calls):
             found = self._client.request("GET", path, params={"limit": 1})["classes"]
             every: list[dict[str, Any]] = [{"class": each} for each in found] or [{}]
             pages = chain.from_iterable(self._pages(path, params, limit) for params in every)
-            return [standing_of_json(each) for each in pages]
+            return [read_standing(each) for each in pages]
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze if the user sees frozen standings, None if they are live."""
@@ -202,7 +211,7 @@ class Api(Calls):
         path = f"{_board(board)}/standings/{quote(device, safe='')}"
         with self._reading():
             found = self._client.request("GET", path, params={"limit": 1})
-            return [standing_of_json(each) for each in found["unranked"]]
+            return [read_standing(each) for each in found["unranked"]]
 
     def count_waiting(self, board: str, device: str) -> int:
         """Return how many users have no place until an earlier result is judged again."""
@@ -215,7 +224,7 @@ class Api(Calls):
         path = f"{_board(board)}/standings/{quote(device, safe='')}/me"
         with self._reading():
             found = self._client.request("GET", path)
-            return None if found is None else standing_of_json(found)
+            return None if found is None else read_standing(found)
 
     def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> tuple[BoardInfo, Sequence[str]]:
         """Create a leaderboard from a task's files; return it with notes on how it is judged and why."""
@@ -225,7 +234,7 @@ class Api(Calls):
             body = self._client.request(
                 "POST", "/leaderboards", form=form, files=_parts(files), timeout_s=LONG_S
             )
-            return BoardInfo.of_json(body), list(map(str, body["notes"]))
+            return read_board(body), list(map(str, body["notes"]))
 
     def preview(self, board: str, settings: Settings, files: Mapping[str, bytes] | None) -> dict[str, Any]:
         """Return a preview of an update."""
@@ -239,7 +248,7 @@ class Api(Calls):
     ) -> BoardInfo:
         """Replace a leaderboard's task, if the leaderboard has not changed since the preview."""
         with self._reading():
-            return BoardInfo.of_json(
+            return read_board(
                 self._client.request(
                     "PUT",
                     f"{_board(board)}/task",
@@ -252,7 +261,7 @@ class Api(Calls):
     def change_board(self, board: str, settings: Settings, *, force: bool) -> BoardInfo:
         """Change a leaderboard's settings."""
         with self._reading():
-            return BoardInfo.of_json(
+            return read_board(
                 self._client.request("PATCH", _board(board), params={"force": force}, json=dict(settings))
             )
 
@@ -267,7 +276,7 @@ class Api(Calls):
 
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():
-            return SubmissionInfo.of_json(body)
+            return read_submission(body)
 
 
 def _board(name: str) -> str:

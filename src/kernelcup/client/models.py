@@ -6,122 +6,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from kernelcup.domain import (
-    SETTING_TYPES,
-    BoardSettings,
-    DuelOutcome,
-    JobState,
-    Leaderboard,
-    RankedBy,
-    RankingBy,
-    Score,
-    StageLimits,
-    Standing,
-    Task,
-)
-from kernelcup.reporting.insights import Best
-from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
+from kernelcup.domain import BoardSettings, Leaderboard, RankingBy, StageLimits, Standing, Task
+from kernelcup.reporting.results import JobInfo, SubmissionInfo
+from kernelcup_harness.protocol import HarnessKind, Parameters, RunReport, from_json
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingInfo:
-    """Why a job waits and for how long."""
-
-    position: int | None
-    starts_in_s: float | None
-    runs_s: float | None
-    reason: str
-
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> WaitingInfo:
-        """Read it from the server's form."""
-        return cls(
-            position=body["position"],
-            starts_in_s=body["starts_in_s"],
-            runs_s=body["runs_s"],
-            reason=str(body["reason"]),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobInfo:
-    """A submission on one device, with the run that counts."""
-
-    id: int
-    device: str
-    state: JobState
-    attempt: int
-    position: int | None
-    reason: str
-    run: int | None
-    verdict: Verdict | None
-    score: Score | None
-    """None if the job earns none, for example a comparison."""
-    report: RunReport | None
-    waiting: WaitingInfo | None = None
-    trust: str | None = None
-    host_class: str | None = None
-    """The class of the machine that judged it."""
-    duel: DuelOutcome = DuelOutcome.NONE
-    remark: str = ""
-    """Why it does not rank, or ranks behind a slower result."""
-    best: Best | None = None
-    """The current leader on the device."""
-
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> JobInfo:
-        """Read it from the server's form."""
-        waiting = None if body["waiting"] is None else WaitingInfo.of_json(body["waiting"])
-        return cls(
-            id=body["id"],
-            device=str(body["device"]),
-            state=JobState(body["state"]),
-            attempt=body["attempt"],
-            position=None if waiting is None else waiting.position,
-            reason=str(body["reason"]),
-            run=body["run"],
-            verdict=None if body["verdict"] is None else Verdict(body["verdict"]),
-            score=None if body["score_s"] is None else score_of_json(body),
-            report=None if body["report"] is None else from_json(RunReport, body["report"]),
-            waiting=waiting,
-            trust=body.get("trust"),
-            host_class=body.get("host_class"),
-            duel=DuelOutcome(body.get("duel", "")),
-            remark=str(body["remark"]),
-            best=None if body["best"] is None else best_of_json(body["best"]),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SubmissionInfo:
-    """A submission and the state of its jobs."""
-
-    id: int
-    leaderboard: str
-    user: str
-    mode: Mode
-    file_name: str
-    devices: tuple[str, ...]
-    created_at: datetime
-    ended: bool
-    jobs: tuple[JobInfo, ...]
-
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> SubmissionInfo:
-        """Read it from the server's form."""
-        return cls(
-            id=body["id"],
-            leaderboard=str(body["leaderboard"]),
-            user=str(body["user"]),
-            mode=Mode(body["mode"]),
-            file_name=str(body["file_name"]),
-            devices=tuple(map(str, body["devices"])),
-            created_at=datetime.fromisoformat(body["created_at"]),
-            ended=bool(body["ended"]),
-            jobs=tuple(JobInfo.of_json(job) for job in body["jobs"]),
-        )
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,25 +40,6 @@ class BoardInfo(BoardSettings):
         own = {each.name for each in dataclasses.fields(cls)} - {"tells_review_tags"}
         return cls(**{name: getattr(board, name) for name in own}, tells_review_tags=True)
 
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> BoardInfo:
-        """Read it from the server's form."""
-        return cls(
-            name=str(body["name"]),
-            devices=tuple(map(str, body["devices"])),
-            harness=HarnessKind(body["harness"]),
-            task_hash=str(body["task_hash"]),
-            creator=str(body["creator"]),
-            created_at=datetime.fromisoformat(body["created_at"]),
-            seeds_below=body["seeds_below"],
-            notice=str(body["notice"]),
-            **{
-                name: _setting(kind, body[name])
-                for name, kind in SETTING_TYPES.items()
-                if name != "review_tags"
-            },
-        )
-
     def as_object(self) -> dict[str, object]:
         """Return it as ``--json`` prints it."""
         left_out = {"tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
@@ -189,7 +63,7 @@ class TaskInfo:
     hidden_benchmarks: int
     files: Sequence[str]
     templates: Sequence[str]
-    devices: Sequence[str] | None
+    devices: Sequence[str] | None = None
     """The proposed devices; None if a server does not reveal them."""
 
     @classmethod
@@ -211,58 +85,57 @@ class TaskInfo:
             devices=task.devices,
         )
 
-    @classmethod
-    def of_json(cls, body: Mapping[str, Any]) -> TaskInfo:
-        """Read it from the server's form."""
-        return cls(
-            name=str(body["name"]),
-            content_hash=str(body["content_hash"]),
-            description=str(body["description"]),
-            harness=HarnessKind(body["harness"]),
-            ranking_by=RankingBy(body["ranking_by"]),
-            limits=StageLimits(**body["limits"]),
-            tests=list(map(dict, body["tests"])),
-            benchmarks=list(map(dict, body["benchmarks"])),
-            hidden_tests=int(body["hidden_tests"]),
-            hidden_benchmarks=int(body["hidden_benchmarks"]),
-            files=list(map(str, body["files"])),
-            templates=list(map(str, body["templates"])),
-            devices=None,
-        )
+
+def read(kind: type[T], body: Mapping[str, Any]) -> T:
+    """Build a dataclass from the server's form, which may have further fields, and lack those with a default."""
+    hints = _hints(cast("Any", kind))
+    names = (each.name for each in dataclasses.fields(cast("Any", kind)) if each.name in body)
+    return kind(**{name: _value(hints[name], body[name]) for name in names})
 
 
-def best_of_json(body: Mapping[str, Any]) -> Best:
-    """Read the leading submission from the server's form."""
-    cases = {int(index): float(time_ns) for index, time_ns in body["cases_ns"].items()}
-    return Best(submission=int(body["submission"]), score_s=float(body["score_s"]), cases_ns=cases)
+def read_board(body: Mapping[str, Any]) -> BoardInfo:
+    """Read a leaderboard from the server's form; the review tags are not for the command line."""
+    return read(BoardInfo, {name: value for name, value in body.items() if name != "review_tags"})
 
 
-def score_of_json(body: Mapping[str, Any]) -> Score:
-    """Read a score from the server's form of what has it."""
-    return Score(**_known(Score, body))
+def read_job(body: Mapping[str, Any]) -> JobInfo:
+    """Read a job from the server's form, whose score stands beside its other fields."""
+    waiting = body["waiting"] or {"position": None}
+    score = None if body["score_s"] is None else body
+    return read(JobInfo, {**body, "position": waiting["position"], "score": score})
 
 
-def standing_of_json(body: Mapping[str, Any]) -> Standing:
+def read_submission(body: Mapping[str, Any]) -> SubmissionInfo:
+    """Read a submission from the server's form."""
+    found = read(SubmissionInfo, {**body, "jobs": ()})
+    return dataclasses.replace(found, jobs=tuple(map(read_job, body["jobs"])))
+
+
+def read_standing(body: Mapping[str, Any]) -> Standing:
     """Read a place in a ranking from the server's form."""
-    read: dict[str, Any] = {
-        "score": score_of_json(body),
-        "submission_id": int(body["submission"]),
-        "submitted_at": datetime.fromisoformat(body["submitted_at"]),
-        "duel": DuelOutcome(body["duel"]),
-        "ranked_by": RankedBy(body.get("ranked_by", RankedBy.TIME)),
-    }
-    return Standing(**_known(Standing, body) | read)
+    return read(Standing, {**body, "score": body, "submission_id": body["submission"]})
 
 
-def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a dataclass that a body has; an older server lacks the newest."""
-    return {each.name: body[each.name] for each in dataclasses.fields(kind) if each.name in body}
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
-def _setting(kind: Any, value: Any) -> Any:
-    """Read a setting of this type from the server's form."""
-    if kind == datetime | None:
-        return moment(value)
+def _value(kind: Any, value: Any) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        kinds = [each for each in parts if each is not NoneType]
+        return value if value is None or len(kinds) > 1 else _value(kinds[0], value)
+    if origin in (tuple, Sequence):
+        return tuple(_value(parts[0], each) for each in value)
+    if origin is Mapping:
+        return {parts[0](name): _value(parts[1], each) for name, each in value.items()}
+    if kind is RunReport:
+        return from_json(RunReport, value)
+    if dataclasses.is_dataclass(kind):
+        return read(cast("type", kind), value)
+    if kind is datetime:
+        return datetime.fromisoformat(value)
     return kind(value) if isinstance(kind, type) else value
 
 

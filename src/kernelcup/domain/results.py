@@ -22,6 +22,12 @@ class Score:
     raw_s: float | None = None
     """Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's own time."""
 
+    @property
+    def in_ns(self) -> tuple[float, float | None, float | None]:
+        """The score and the ends of its interval in nanoseconds."""
+        low_ns, high_ns = (None if end is None else end * 1e9 for end in (self.low_s, self.high_s))
+        return self.score_s * 1e9, low_ns, high_ns
+
 
 class RankedBy(StrEnum):
     """What gives a result its place."""

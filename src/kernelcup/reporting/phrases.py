@@ -15,6 +15,7 @@ from kernelcup.domain import (
     RankedBy,
     Ruling,
     Run,
+    Standing,
     TrustRule,
 )
 from kernelcup.scoring import own_rank_s
@@ -24,6 +25,10 @@ CORRECT = "correct"
 """What stands in place of a time that means nothing."""
 UNTIMED = "times mean nothing on this device: all correct results share the first place, the earliest first"
 UPPER_END = "ranked by its upper end"
+TIED = "= not distinguishable from the first entry of that rank"
+WIDE = "an interval that extends more than 5 % from its score is ranked by its upper end"
+BEHIND = "some entries rank behind the entry that they did not beat in a duel"
+EMULATED_TIMES = "times from an emulated device, not comparable with a GPU’s"
 MINUS = "\N{MINUS SIGN}"
 HALF = 0.5
 """Below this speedup a result is called slower."""
@@ -67,6 +72,18 @@ def classes_text(device: str) -> str:
         f"Times on {device} are not comparable between classes of machines that have not been shown to agree: each "
         "class has a ranking of its own."
     )
+
+
+def ranking_notes(places: Sequence[Standing], *, is_ranked: bool = True) -> list[str]:
+    """Return what explains the marks of places in a ranking."""
+    notes = {
+        UNTIMED: any(place.time_s is None for place in places),
+        TIED: is_ranked and any(place.tied and place.time_s is not None for place in places),
+        BEHIND: any(place.duel.is_behind for place in places),
+        WIDE: any(place.ranked_by is RankedBy.UPPER_END for place in places),
+        EMULATED_TIMES: not all(place.comparable for place in places),
+    }
+    return [note for note, applies in notes.items() if applies]
 
 
 def rank_text(rank: int, *, tied: bool) -> str:

@@ -22,7 +22,6 @@ from builders import (
     make_wall_report,
 )
 from kernelcup.app.boards.changes import BoardChanges, update_board
-from kernelcup.app.results.freezes import freeze
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, JobState, TrustRule
@@ -112,23 +111,6 @@ def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(waiting_cl
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert "80.000 ± 0.000 µs (overhead 55.000 µs, own clock 21.000 µs)" in text
     assert f"case 0: {NOT_REPLAYED}" in text
-
-
-@pytest.mark.parametrize(
-    ("trust", "told"), [(TrustLevel.REPLAYED, "s, replayed"), (TrustLevel.WALL_CLOCK, "s, by the wall clock")]
-)
-def test_by_which_clock_a_score_is_told(waiting_cli, finish, board, trust: TrustLevel, told: str) -> None:
-    cli = waiting_cli(lambda: finish(make_report(trust=trust)), *[lambda: None] * 9)
-    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
-    assert told in text
-
-
-def test_a_freeze_is_told_with_the_result(db, board, waiting_cli, finish, clock) -> None:
-    freeze(db, OPERATOR, board.name, clock(), now=clock())
-    clock.advance(5)
-    cli = waiting_cli(lambda: finish(make_report()), *[lambda: None] * 9)
-    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
-    assert "Frozen since 2026-06-01 12:00:00 UTC; yours is not shown until the end." in text
 
 
 def test_figures_of_a_tasks_own_harness_are_told() -> None:

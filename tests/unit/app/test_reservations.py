@@ -149,7 +149,7 @@ def test_a_ranked_job_says_that_only_machines_which_may_not_rank_it_are_up(stage
     ranked, practice = stage.send("final"), stage.send("other", Mode.TEST)
     (found,) = waiting_of(stage.db, ranked, stage.clock()).values()
     assert found.reason == "no H100 that may rank this leaderboard is up since 12:00 UTC"
-    assert found.ahead_s is None
+    assert found.starts_in_s is None
     assert stage.reason(practice) == "1 job is ahead"
     machines.add_agent(stage.db, "without-gpu", now=NOW)
     machines.set_ranking(stage.db, "final", ["without-gpu"], now=NOW)

@@ -16,9 +16,9 @@ from final_duels import hold_one
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.cli.backend.local import LocalBackend
-from kernelcup.client.models import SubmissionInfo
 from kernelcup.domain import OPERATOR
 from kernelcup.engine.database import Database
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Backend
 
 __all__ = ["command", "home"]

@@ -22,10 +22,8 @@ from builders import (
     NOW,
     SUBMISSION,
     make_board,
-    make_case,
     make_device,
     make_report,
-    make_stage,
     make_submission,
     make_task,
 )
@@ -39,13 +37,11 @@ from kernelcup.cli.compete.compare import show_report
 from kernelcup.cli.compete.submit import no_longer_than
 from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.operate.serve import Service
-from kernelcup.cli.show import calibration, ranking, render
-from kernelcup.domain import Device, RankingBy, Score, Standing
+from kernelcup.cli.show import calibration, ranking
+from kernelcup.domain import Device, Score, Standing
 from kernelcup.engine.database import Database
 from kernelcup.errors import WaitOver
-from kernelcup.reporting import columns
-from kernelcup.reporting.insights import Best, lessons
-from kernelcup_harness.protocol import Backend, DuelResult, RunReport, StageName, Timing
+from kernelcup_harness.protocol import Backend, DuelResult
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 __all__ = ["ada", "command", "db_url", "home", "server"]
@@ -156,28 +152,6 @@ def test_lines_name_the_device_where_there_are_two(
         "MI300: ✓ accepted  test 2/2",
         "H100: ✓ accepted  test 3/3",
     ]
-
-
-def slow_report() -> RunReport:
-    """Return a run that takes 470 times what its reference takes."""
-    timing = Timing(samples_ns=[470_000.0] * 10)
-    return make_report(stages=[make_stage([make_case(timing=timing, reference_ns=1_000.0)])])
-
-
-def test_what_is_far_slower_says_so() -> None:
-    (lesson,) = lessons(slow_report(), StageName.RANKED).values()
-    assert columns.times(lesson.over_reference) == "470 times slower"
-    assert "470 times slower than the reference" in columns.summary(lesson)
-    assert columns.times(1.52) == "1.52x"
-    assert columns.times(0.8) == "0.8x"
-
-
-def test_a_score_far_behind_says_so() -> None:
-    out = Console(file=io.StringIO(), width=120, highlight=False)
-    best = Best(submission=7, score_s=1e-6, cases_ns={})
-    render.report(out, slow_report(), RankingBy.LAST, best=best)
-    assert isinstance(out.file, io.StringIO)
-    assert "470 times slower than the best, #7" in out.file.getvalue()
 
 
 def test_a_sign_in_that_is_not_in_force_is_told(

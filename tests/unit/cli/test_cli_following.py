@@ -12,7 +12,8 @@ from builders import NOW
 from kernelcup.cli.compete.follow import Follower, waiting_text
 from kernelcup.cli.show.render import StageLines
 from kernelcup.client.core import StreamEvent
-from kernelcup.client.models import SubmissionInfo, WaitingInfo
+from kernelcup.client.models import read_submission
+from kernelcup.reporting.results import Waiting
 
 WAITING = {"position": 3, "starts_in_s": 40.2, "runs_s": 12.0, "reason": "2 jobs are ahead"}
 JOB = {
@@ -32,7 +33,7 @@ JOB = {
     "best": None,
     "report": None,
 }
-SUBMISSION = SubmissionInfo.of_json(
+SUBMISSION = read_submission(
     {
         "id": 7,
         "leaderboard": "double",
@@ -131,5 +132,5 @@ def test_cases_are_counted_on_a_terminal() -> None:
     [(1.0, "1 s"), (89.0, "89 s"), (100.0, "2 min"), (5000.0, "83 min"), (9000.0, "2.5 h")],
 )
 def test_an_estimate_is_said_roughly(seconds: float, text: str) -> None:
-    waiting = WaitingInfo(position=None, starts_in_s=seconds, runs_s=None, reason="")
+    waiting = Waiting(position=None, starts_in_s=seconds, runs_s=None, reason="")
     assert waiting_text(waiting) == f"waits, starts in about {text}"

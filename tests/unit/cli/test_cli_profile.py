@@ -15,6 +15,7 @@ from builders import make_case, make_report, make_stage
 from kernelcup.cli.compete import profile, submissions
 from kernelcup.cli.show import render
 from kernelcup.errors import NotFound
+from kernelcup.reporting.report import blocks
 from kernelcup_harness.protocol import Counters, KeptFile, Mode, RanKernel, RunReport, StageName, from_json
 
 CALLS = json.loads((Path(__file__).parents[2] / "data/profiles/calls-h100.json").read_text())
@@ -37,7 +38,7 @@ def backend(report: RunReport | None, body: bytes = b"") -> Any:
 
 def test_what_limits_a_kernel_is_printed_with_the_report() -> None:
     out = Console(record=True, width=120)
-    render.report(out, profiled())
+    render.show(out, blocks(profiled()))
     text = out.export_text()
     assert "its tensor cores work at 71 % of their rate" in text
     assert "one call, replayed without the submission's host code" in text

@@ -23,20 +23,8 @@ from kernelcup.app.rules import launcher_budgets
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.engine.database import Database
+from kernelcup.reporting.results import Waiting
 from kernelcup_harness.protocol import Mode
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
-    """Why a job waits, and how long it may still take."""
-
-    position: int | None
-    """Position in the queue of its device, 1 for the next; None if too many are ahead to be counted."""
-    ahead_s: float | None
-    """Estimated seconds until it starts, from recent similar jobs; None if there were none."""
-    run_s: float | None
-    """Estimated seconds that it will run."""
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,8 +91,10 @@ class _Looker:
         kind, own = self._kind(job), self._own(job)
         return Waiting(
             position=before + 1 if countable else None,
-            ahead_s=self._until_start(job.device, pace, ahead, kind) if countable and own is None else None,
-            run_s=pace.get(job.mode),
+            starts_in_s=self._until_start(job.device, pace, ahead, kind)
+            if countable and own is None
+            else None,
+            runs_s=pace.get(job.mode),
             reason=self._obstacle(job.device, kind) or own or _place(before),
         )
 

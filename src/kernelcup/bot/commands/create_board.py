@@ -16,7 +16,9 @@ from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm, Menu, TypedName
+from kernelcup.client.models import read
 from kernelcup.client.requests import path_of
+from kernelcup.domain import BoardSettings
 from kernelcup.errors import InvalidValue
 from kernelcup.reporting.phrases import code_rule
 
@@ -122,7 +124,7 @@ class _Maker:
             f"✅ Leaderboard {texts.code(board['name'])} was created.",
             f"**Deadline** {boards.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
             f"**GPUs** {boards.devices_text(board)}",
-            code_rule(boards.settings_of(board)),
+            code_rule(read(BoardSettings, board)),
             *_notes(board["notes"]),
         ]
         if board["visibility"] == "closed":

@@ -16,11 +16,13 @@ from kernelcup.bot.commands.autocomplete import device_notes, is_over, visible_b
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.destinations import now
 from kernelcup.bot.delivery.follower import Ticket
-from kernelcup.bot.messages import boards, replies, texts
+from kernelcup.bot.messages import replies, texts
 from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import who
 from kernelcup.bot.state import Followed, Place
+from kernelcup.client.models import read
 from kernelcup.client.requests import path_of
+from kernelcup.domain import BoardSettings
 from kernelcup.errors import (
     DeviceNeeded,
     InvalidFiles,
@@ -148,7 +150,7 @@ async def _code_rule(interaction: discord.Interaction, parts: Parts, submission:
         board = await parts.api.get(path_of("leaderboards", submission["leaderboard"]), who(interaction))
     except KernelCupError:
         return ""  # the submission is accepted, whatever happens to this request
-    settings = boards.settings_of(board)
+    settings = read(BoardSettings, board)
     return f"\n{code_rule(settings)}" if settings.publishes_code and settings.deadline else ""
 
 

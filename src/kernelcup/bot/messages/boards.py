@@ -10,10 +10,10 @@ from typing import Any
 import discord
 
 from kernelcup.bot.messages import texts
-from kernelcup.domain import BoardSettings, CodePolicy, DuelOutcome, RankedBy, TrustRule
+from kernelcup.client.models import read, read_standing
+from kernelcup.domain import BoardSettings, DuelOutcome, Standing, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import (
-    UNTIMED,
     classes_text,
     code_rule,
     cpu_rule,
@@ -22,6 +22,7 @@ from kernelcup.reporting.phrases import (
     place_time,
     rank_text,
     ranking_levels,
+    ranking_notes,
     trust_text,
     waiting_text,
 )
@@ -52,16 +53,6 @@ def deadline_text(board: Json) -> str:
     return f"{stamp(board['deadline'])} ({stamp(board['deadline'], 'R')})"
 
 
-def settings_of(board: Json) -> BoardSettings:
-    """Return the settings of a leaderboard that decide who sees code."""
-    deadline = board["deadline"]
-    return BoardSettings(
-        deadline=None if deadline is None else datetime.fromisoformat(deadline),
-        pseudonymous=board["pseudonymous"],
-        code_policy=CodePolicy(board["code_policy"]),
-    )
-
-
 def devices_text(board: Json) -> str:
     """Return the devices of a leaderboard."""
     return _names(board["devices"])
@@ -88,9 +79,10 @@ def ranking_embed(
         final: The final of a closed leaderboard, with its official order.
     """
     page = offset // PAGE + 1
+    shown = [read_standing(each) for each in places]
     embed = discord.Embed(
         title=texts.title(f"{board} on {device}", 256),
-        description=_tables(places) if places else "No one is ranked here yet.",
+        description=_tables(shown) if shown else "No one is ranked here yet.",
         colour=ACCENT,
         url=link,
     )
@@ -101,12 +93,14 @@ def ranking_embed(
         embed.add_field(name="Earlier results", value=texts.plain(told, 600), inline=False)
     if unranked:
         told = "This leaderboard does not rank times of these levels; the author's report says why."
-        embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)
-    if places and places[0]["host_class"]:
+        embed.add_field(
+            name="Not ranked", value=_apart([read_standing(each) for each in unranked], told), inline=False
+        )
+    if shown and shown[0].host_class:
         embed.add_field(
             name="Classes of machines", value=texts.plain(classes_text(device), 600), inline=False
         )
-    notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
+    notes = [frozen, f"Page {page}", "lower is better", *ranking_notes(shown), *_levels(shown)]
     embed.set_footer(text=" · ".join(note for note in notes if note))
     return embed
 
@@ -126,7 +120,7 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
     parts.append(f"**Deadline** {deadline_text(board)}\n**GPUs** {devices_text(board)}")
     if description := description_text(task["description"]):
         parts.append(description)
-    parts.append(code_rule(settings_of(board)))
+    parts.append(code_rule(read(BoardSettings, board)))
     parts.append(f"Submit with {texts.code('/leaderboard submit ranked')}; details: <{link}>")
     return "\n\n".join(parts)
 
@@ -201,16 +195,16 @@ def _names(names: Sequence[str], most: int = 10) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def _tables(places: Sequence[Json]) -> str:
+def _tables(places: Sequence[Standing]) -> str:
     """Return a table, or one for each class of machines under its name."""
     tables = []
-    for host_class, part in groupby(places, key=lambda each: each["host_class"]):
+    for host_class, part in groupby(places, key=lambda each: each.host_class):
         name = f"**{texts.plain(host_class, 200)}**\n" if host_class else ""
         tables.append(name + texts.block("\n".join(_table(list(part)))))
     return "\n".join(tables)
 
 
-def _table(places: Sequence[Json]) -> list[str]:
+def _table(places: Sequence[Standing]) -> list[str]:
     """Return lines as narrow as possible: a phone shows few characters in a line."""
     rows = [("#", "User", "Time", "95 %", "Submission"), *map(_row, places)]
     wide = [max(len(row[column]) for row in rows) for column in range(4)]
@@ -232,44 +226,27 @@ def _official(final: Json) -> str:
     )
 
 
-def _apart(places: Sequence[Json], told: str, *, ranked: bool = True) -> str:
+def _apart(places: Sequence[Standing], why: str) -> str:
     """Return the text of a field, whose lines leave out what it has no room for."""
-    shown = [(place, _row(place)) for place in places[:PAGE]]
-    rows = [row[:3] if ranked else (trust_text(place["trust"]), *row[1:3]) for place, row in shown]
-    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    rows = [(trust_text(place.trust), *_row(place)[1:3]) for place in places[:PAGE]]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = "\n".join(f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}" for row in rows)
     more = f"… and {len(places) - PAGE} more\n" if len(places) > PAGE else ""
-    return f"{texts.block(table)}\n{more}{told}"
+    return f"{texts.block(table)}\n{more}{why}"
 
 
-def _row(place: Json) -> tuple[str, str, str, str, str]:
-    user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-    mark = f" ({level})" if (level := level_mark(place["trust"])) else ""
+def _row(place: Standing) -> tuple[str, str, str, str, str]:
+    user, file = texts.one_line(place.user), texts.one_line(place.file_name)
+    mark = f" ({level})" if (level := level_mark(place.trust)) else ""
     return (
-        rank_text(place["rank"], tied=place["tied"]),
+        rank_text(place.rank, tied=place.tied),
         texts.shortened(user, 20),
-        place_time(place["score_s"], place["ranked_by"]),
-        interval_text(
-            place["score_s"] * 1e9, *(place[end] and place[end] * 1e9 for end in ("low_s", "high_s"))
-        ),
-        f"#{place['submission']} {texts.shortened(file, 20)}{mark}",
+        place_time(place.score_s, place.ranked_by),
+        interval_text(*place.score.in_ns),
+        f"#{place.submission_id} {texts.shortened(file, 20)}{mark}",
     )
 
 
-def _notes(places: Sequence[Json]) -> list[str]:
-    notes = []
-    if any(not place["comparable"] for place in places):
-        notes.append("times of an emulated device tell nothing about a GPU")
-    by = {place["ranked_by"] for place in places}
-    if RankedBy.CORRECTNESS in by:
-        notes.append(UNTIMED)
-    elif any(place["tied"] for place in places):
-        notes.append("= cannot be told apart from the first of that rank")
-    if RankedBy.UPPER_END in by:
-        notes.append("an interval that reaches further than 5 % is ranked by its upper end")
-    if any(place["duel"] in BEHIND for place in places):
-        notes.append("some stand behind the one that they did not beat in a duel")
-    levels = sorted({level_mark(place["trust"]) for place in places} - {""})
-    if levels:
-        notes.append(f"some times are {' or '.join(levels)}")
-    return notes
+def _levels(places: Sequence[Standing]) -> list[str]:
+    levels = sorted({level_mark(place.trust) for place in places} - {""})
+    return [f"some times are {' or '.join(levels)}"] if levels else []

@@ -113,7 +113,10 @@ class Log:
     language: str = ""
 
 
-def pack(blocks: Iterable[str | Log | Attached]) -> list[Outgoing]:
+Part = str | Log | Attached
+
+
+def pack(blocks: Iterable[Part]) -> list[Outgoing]:
     """Pack texts, logs and files into as few messages as possible."""
     out = [Outgoing()]
     for each in blocks:

@@ -23,7 +23,7 @@ from kernelcup.errors import InvalidValue, NotFound, UnknownDevice
 if TYPE_CHECKING:
     from kernelcup.app.results.rejudge import RejudgePlan
     from kernelcup.app.results.reviews import Review
-    from kernelcup.client.models import JobInfo, SubmissionInfo
+    from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 reviews = typer.Typer(help="Results that wait for a decision.", no_args_is_help=True)
 

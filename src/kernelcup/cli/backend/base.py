@@ -13,9 +13,10 @@ from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 if TYPE_CHECKING:
     from kernelcup.app.boards.changes import UpdatePreview
     from kernelcup.client.api import Api
-    from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo
+    from kernelcup.client.models import BoardInfo, TaskInfo
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
+    from kernelcup.reporting.results import SubmissionInfo
     from kernelcup.screen.findings import Screening
 
 T = TypeVar("T")

@@ -14,23 +14,24 @@ from kernelcup.app.boards import boards
 from kernelcup.app.machines.outages import outage_text
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people.user_names import actor_of, ensure_user
-from kernelcup.app.queue.estimates import Waiting, waiting_of
+from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.app.results import standings
+from kernelcup.app.results.shown import shown
 from kernelcup.app.submissions import submissions as service
-from kernelcup.app.submissions.submissions import JobView, SubmissionView
+from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
-from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
-from kernelcup.domain import OPERATOR, Actor, BoardSettings, DuelOutcome, Leaderboard, Standing, Task
+from kernelcup.client.models import BoardInfo, TaskInfo
+from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Standing, Task
 from kernelcup.errors import Forbidden, NotFound
+from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import SourceTree
 
 if TYPE_CHECKING:
     from kernelcup.app.boards.changes import UpdatePreview
-    from kernelcup.app.results.leader import Beside
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
@@ -141,14 +142,14 @@ class LocalBackend:
         from kernelcup.app.results.leader import beside
 
         view = service.show_submission(self._db, submission_id)
-        return submission_info(view, beside(self._db, view))
+        return shown(view, beside(self._db, view))
 
     def submissions(
         self, *, user: str | None, board: str | None, tag: str | None, limit: int
     ) -> list[SubmissionInfo]:
         """Return the newest submissions."""
         found = service.list_submissions(self._db, user=user, board=board, tag=tag, limit=limit)
-        return [submission_info(service.show_submission(self._db, each.id)) for each in found]
+        return [shown(service.show_submission(self._db, each.id)) for each in found]
 
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings."""
@@ -284,45 +285,6 @@ class LocalBackend:
     def delete_board(self, name: str) -> None:
         """Delete a leaderboard permanently."""
         boards.delete_board(self._db, name, now=datetime.now(UTC))
-
-
-def submission_info(view: SubmissionView, told: Mapping[int, Beside] | None = None) -> SubmissionInfo:
-    """Return a submission for commands, with the notes beside its results."""
-    each = view.submission
-    beside_of = told or {}
-    return SubmissionInfo(
-        id=each.id,
-        leaderboard=each.leaderboard,
-        user=each.user,
-        mode=each.mode,
-        file_name=each.file_name,
-        devices=each.devices,
-        created_at=each.created_at,
-        ended=view.ended,
-        jobs=tuple(job_info(job, beside_of.get(job.job.id)) for job in view.jobs),
-    )
-
-
-def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
-    """Return a job for commands."""
-    job, run = view.job, view.run
-    return JobInfo(
-        id=job.id,
-        device=job.device,
-        state=job.state,
-        attempt=job.attempt,
-        position=view.position,
-        reason=job.reason,
-        run=run.id if run is not None else None,
-        verdict=run.verdict if run is not None else None,
-        score=run.score if run is not None else None,
-        report=run.report if run is not None else None,
-        trust=run.report.trust.value if run is not None else None,
-        host_class=run.host_class if run is not None else None,
-        duel=run.duel if run is not None else DuelOutcome.NONE,
-        remark=told.remark if told is not None else "",
-        best=told.best if told is not None else None,
-    )
 
 
 def progress_text(view: SubmissionView, waits: Mapping[int, Waiting]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +16,8 @@ from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
-from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
+from kernelcup.client.models import BoardInfo, TaskInfo, moment, read_board
+from kernelcup.client.requests import reader
 from kernelcup.domain import MOMENTS, Leaderboard, Standing, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
+    from kernelcup.reporting.results import SubmissionInfo
 
 T = TypeVar("T")
 
@@ -260,7 +261,7 @@ def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
         entries: Any = api.pages(reader(entry), path, said, limit=limit, after=after)
         return entries  # type: ignore[no-any-return]
     # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
-    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: BoardInfo.of_json}
+    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
     answer: T = api.ask(
         others.get(operation.answer) or reader(operation.answer),
         operation.method,
@@ -297,24 +298,10 @@ def asked(options: ProfileOptions) -> dict[str, Any]:
 
 def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
     """Read a preview from the server's form."""
-    from kernelcup.app.boards.changes import Affected, UpdatePreview
-    from kernelcup.app.boards.task_diff import CaseChange, FileChange
+    from kernelcup.app.boards.changes import UpdatePreview
 
     settings = {
         name: tuple(moment(each) if name in MOMENTS else each for each in pair)
         for name, pair in body["settings"].items()
     }
-    values = {field.name: body[field.name] for field in dataclasses.fields(UpdatePreview)}
-    return UpdatePreview(
-        **values
-        | {
-            "settings": settings,
-            "files": tuple(FileChange(**each) for each in body["files"]),
-            "cases": tuple(CaseChange(**each) for each in body["cases"]),
-            "hidden": {name: tuple(pair) for name, pair in body["hidden"].items()},
-            "affected": tuple(Affected(**each) for each in body["affected"]),
-            "reasons": tuple(body["reasons"]),
-            "removed_in_use": tuple(body["removed_in_use"]),
-            "reveals": tuple(body["reveals"]),
-        }
-    )
+    return reader(UpdatePreview)({**body, "settings": settings})

@@ -247,6 +247,8 @@ def show_report(
     """
     from kernelcup.cli.show import render, terminal
     from kernelcup.reporting.phrases import duel_sentence, is_compared
+    from kernelcup.reporting.report import failure, headline
+    from kernelcup.reporting.words import wants_a_gpu
 
     sentence = "" if report.duel is None else duel_sentence(report.duel, *names)
     if as_json:
@@ -263,10 +265,9 @@ def show_report(
     else:
         out = terminal.console()
         if report.duel is None:
-            out.print(render.headline(report))
-            render.failure(out, report)
+            render.show(out, [headline(report), *failure(report)])
         typer.echo(plain(sentence or no_result(report.verdict.value, names[0])))
-        if report.duel is None and render.wants_a_gpu(report):
+        if report.duel is None and wants_a_gpu(report):
             typer.echo("This task needs a GPU: without one there are no times to compare.")
     code = exit_codes.VERDICTS[report.verdict]
     raise typer.Exit(exit_codes.NO_RESULT if code == exit_codes.OK and not is_compared(report.duel) else code)

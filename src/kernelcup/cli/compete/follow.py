@@ -8,7 +8,8 @@ from typing import Any
 
 from kernelcup.cli.show.render import StageLines
 from kernelcup.client.core import StreamEvent
-from kernelcup.client.models import SubmissionInfo, WaitingInfo
+from kernelcup.client.models import read
+from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Verdict
 
 
@@ -82,11 +83,11 @@ class Follower:
             if job_id not in self._devices or not isinstance(told, dict):
                 continue
             try:
-                self._wait(job_id, WaitingInfo.of_json(told))
+                self._wait(job_id, read(Waiting, told))
             except (KeyError, TypeError):
                 continue
 
-    def _wait(self, job_id: int, waiting: WaitingInfo) -> None:
+    def _wait(self, job_id: int, waiting: Waiting) -> None:
         text = f"{self._devices[job_id]}: {waiting_text(waiting)}"
         self._lines.show(text)
         # A changed estimate does not deserve a line.
@@ -96,7 +97,7 @@ class Follower:
             self._lines.say(text)
 
 
-def waiting_text(waiting: WaitingInfo) -> str:
+def waiting_text(waiting: Waiting) -> str:
     """Describe where a job waits, for how long and why."""
     parts = ["waits" if waiting.position is None else f"number {waiting.position} in the queue"]
     if waiting.starts_in_s is not None:

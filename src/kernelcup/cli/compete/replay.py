@@ -141,6 +141,7 @@ def read_stage(text: str | None) -> StageName | None:
 def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
     """Print the repeated sample and its outcome."""
     from kernelcup.cli.show import render, terminal
+    from kernelcup.reporting.report import blocks
 
     assert spec.replay is not None
     sample = spec.replay.sample
@@ -153,7 +154,7 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
     )
     about = f"kernelcup submissions show {found.submission_id}"
     # Without the ranking rule: a single call has no score.
-    render.report(terminal.console(), report, None, about=about)
+    render.show(terminal.console(), blocks(report, about=about))
     if report.environment.get("device") != found.report.environment.get("device"):
         typer.echo("This is a different kind of device than the run's: rounding may differ.")
 

@@ -103,10 +103,11 @@ def run(
         typer.echo(json.dumps(as_object(found, chosen, report)))
     else:
         from kernelcup.cli.show import render, terminal
+        from kernelcup.reporting.report import UNRANKED, blocks
 
         out = terminal.console()
         about = f"kernelcup task show {shlex.quote(task)}"
-        render.report(out, report, found.ranking_by, about=about, held=render.UNRANKED)
+        render.show(out, blocks(report, ranking_by=found.ranking_by, about=about, held=UNRANKED))
         show_traces(report, trace, written)
         show_repeat(report, task, file, chosen)
     raise typer.Exit(exit_codes.VERDICTS[report.verdict])

@@ -12,6 +12,7 @@ from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.domain import JobState, RankingBy, Standing
 from kernelcup.errors import InvalidValue, NotFound
@@ -20,7 +21,7 @@ from kernelcup_harness.protocol import SASS, RanKernel, RunReport, to_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.client.models import JobInfo, SubmissionInfo
+    from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
 
@@ -161,6 +162,7 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
     from rich.text import Text
 
     from kernelcup.cli.show import render
+    from kernelcup.reporting import report
 
     for job in view.jobs:
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
@@ -168,8 +170,11 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
         if job.report is not None:
             rule = ranking_by if job.score is not None else None  # a comparison has no score
             waits = job.state is JobState.QUARANTINED
-            held = render.WAITS if waits else render.LOOKED_AT
-            render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, held=held)
+            held = report.WAITS if waits else report.LOOKED_AT
+            known = report.blocks(
+                job.report, score=job.score, ranking_by=rule, best=job.best, about=about, held=held
+            )
+            render.show(out, known)
         else:
             out.print(Text(plain(state_text(job))))
         if job.host_class:
@@ -224,12 +229,11 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
     """After a scored run, print its author's place."""
     from rich.text import Text
 
-    from kernelcup.cli.show import ranking
     from kernelcup.reporting import phrases
+    from kernelcup.reporting.report import score_text
 
     for device, best in places(backend, view).items():
-        time = f" with {phrases.with_interval(*ranking.seconds_ns(best.score))}"
-        time = f", {phrases.CORRECT}" if best.time_s is None else time
+        time = f", {phrases.CORRECT}" if best.time_s is None else f" with {score_text(best.score)}"
         place = phrases.rank_text(best.rank, tied=best.tied)
         what = f"rank {place}{time} (#{best.submission_id})"
         what += f" among results of {best.host_class}" if best.host_class else ""
@@ -243,15 +247,9 @@ def outcome(job: JobInfo) -> str:
 
 def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, object]:
     """Return a submission as ``--json`` prints it."""
-    return {
-        "id": view.id,
-        "leaderboard": view.leaderboard,
-        "user": view.user,
-        "mode": view.mode.value,
-        "file_name": view.file_name,
-        "created_at": view.created_at.isoformat(),
-        "jobs": [job_object(job, with_report=with_report) for job in view.jobs],
-    }
+    jobs = [job_object(job, with_report=with_report) for job in view.jobs]
+    facts = json_object(view, "id", "leaderboard", "user", "mode", "file_name", "created_at")
+    return facts | {"jobs": jobs}
 
 
 def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
@@ -259,27 +257,14 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     from kernelcup import scoring
     from kernelcup.reporting.insights import as_objects
 
-    body: dict[str, object] = {
-        "id": job.id,
-        "device": job.device,
-        "state": job.state.value,
-        "attempt": job.attempt,
-        "position": job.position,
-        "reason": job.reason,
-        "run": job.run,
-        "verdict": job.verdict.value if job.verdict is not None else None,
-        **scoring.as_object(job.score),
-        "trust": job.trust,
-        "host_class": job.host_class,
-        "duel": job.duel.value,
-        "remark": job.remark,
-    }
+    names = ("id", "device", "state", "attempt", "position", "reason", "run", "verdict")
+    more = ("trust", "host_class", "duel", "remark")
+    body = json_object(job, *names, *more, **scoring.as_object(job.score))
     if job.waiting is not None:
-        body["starts_in_s"] = job.waiting.starts_in_s
-        body["reason"] = job.waiting.reason
+        body |= {"starts_in_s": job.waiting.starts_in_s, "reason": job.waiting.reason}
     if with_report:
-        body["report"] = to_json(job.report) if job.report is not None else None
-        body["best"] = to_json(job.best) if job.best is not None else None
+        body["report"] = to_json(job.report)
+        body["best"] = to_json(job.best)
         body["lessons"] = as_objects(job.report, job.best) if job.report is not None else []
     return body
 

@@ -227,6 +227,7 @@ def show_results(out: Console, db: Database, devices: dict[str, str], wrong: Sub
     from kernelcup.app.results.standings import standings
     from kernelcup.app.submissions.submissions import show_submission
     from kernelcup.cli.show import ranking, render
+    from kernelcup.reporting.report import blocks
 
     for name, device in devices.items():
         out.print()
@@ -234,7 +235,7 @@ def show_results(out: Console, db: Database, devices: dict[str, str], wrong: Sub
     out.print(f"\n[bold]Why {title(wrong)} is not ranked[/]")
     (job,) = show_submission(db, wrong.id).jobs
     if job.run is not None:
-        render.report(out, job.run.report, about=f"kernelcup task show {wrong.leaderboard}")
+        render.show(out, blocks(job.run.report, about=f"kernelcup task show {wrong.leaderboard}"))
 
 
 def next_steps(out: Console, directory: Path, wrong: Submission, seconds: float) -> None:

@@ -9,25 +9,22 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelcup import scoring
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
-from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Score, Standing
+from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Standing
 from kernelcup.reporting.phrases import (
-    UNTIMED,
     UPPER_END,
     classes_text,
     interval_text,
     place_time,
     rank_text,
+    ranking_notes,
     unranked,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
 
-TIED = "= not distinguishable from the first entry of that rank"
-WIDE = "an interval that extends more than 5 % from its score is ranked by its upper end"
 ONE_PROCESS = "without a GPU an interval covers calls of one process, not a rerun"
-BEHIND = "some entries rank behind the entry that they did not beat in a duel"
-EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 
 def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
@@ -78,19 +75,14 @@ def places_table(
             rank_text(place.rank, tied=place.tied) if ranked else "–",
             cell(place.user),
             place_time(place.score_s, place.ranked_by),
-            interval_text(*seconds_ns(place.score)),
+            interval_text(*place.score.in_ns),
             cell(place.file_name),
             place.language,
             f"#{place.submission_id}",
             f"{place.submitted_at:%Y-%m-%d %H:%M}",
             trust_text(place),
         )
-    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
-    untimed = UNTIMED if any(place.time_s is None for place in places) else ""
-    tied = TIED if ranked and any(place.tied and place.time_s is not None for place in places) else ""
-    behind = BEHIND if any(place.duel.is_behind for place in places) else ""
-    wide = WIDE if any(place.ranked_by is RankedBy.UPPER_END for place in places) else ""
-    caption = "; ".join(note for note in (*notes, untimed, tied, behind, wide, emulated) if note)
+    caption = "; ".join((*notes, *ranking_notes(places, is_ranked=ranked)))
     print_table(
         out,
         title,
@@ -98,12 +90,6 @@ def places_table(
         caption,
         drop=("submitted (UTC)", "language", "file", "submission", "trust", "95 % interval"),
     )
-
-
-def seconds_ns(score: Score) -> tuple[float, float | None, float | None]:
-    """Return a score and the ends of its interval in nanoseconds."""
-    low_ns, high_ns = (None if end is None else end * 1e9 for end in (score.low_s, score.high_s))
-    return score.score_s * 1e9, low_ns, high_ns
 
 
 def trust_text(place: Standing) -> str:
@@ -116,22 +102,10 @@ def trust_text(place: Standing) -> str:
 
 def place_object(place: Standing) -> dict[str, object]:
     """Return a standing as ``--json`` prints it."""
-    return {
-        "rank": place.rank,
-        "tied": place.tied,
-        "user": place.user,
-        "host_class": place.host_class,
-        **scoring.as_object(place.score),
-        "duel": place.duel.value,
-        "submission": place.submission_id,
-        "submitted_at": place.submitted_at.isoformat(),
-        "file_name": place.file_name,
-        "language": place.language,
-        "trust": place.trust,
-        "comparable": place.comparable,
-        "lent": place.lent,
-        "ranked_by": place.ranked_by.value,
-    }
+    names = ("rank", "tied", "user", "host_class", "duel", "submitted_at", "file_name", "language", "trust")
+    more = ("comparable", "lent", "ranked_by")
+    facts = json_object(place, *names, *more, **scoring.as_object(place.score))
+    return facts | {"submission": place.submission_id}
 
 
 def places_objects(tables: Mapping[str, Sequence[Standing]]) -> dict[str, list[dict[str, object]]]:

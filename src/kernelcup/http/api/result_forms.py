@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
 from kernelcup import scoring
-from kernelcup.app.queue.estimates import Waiting
-from kernelcup.app.results.leader import Beside
 from kernelcup.app.results.runs import ShownRun
-from kernelcup.app.submissions.submissions import JobView, SubmissionView
-from kernelcup.domain import DuelOutcome, RankedBy, Standing, Submission
+from kernelcup.domain import DuelOutcome, RankedBy, Standing
 from kernelcup.http.api.forms import Shown
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import as_objects
+from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup_harness.protocol import Mode, to_json
 
 
-class WaitingOut(BaseModel):
+class WaitingOut(Shown):
     """Why a job waits, and for how long."""
 
     position: int | None = Field(description="Place in the device's queue, 1 for the next job.")
     starts_in_s: float | None = Field(description="Estimated wait, from the durations of earlier jobs.")
     runs_s: float | None = Field(description="Estimated run time.")
     reason: str
-
-    @classmethod
-    def of(cls, waiting: Waiting) -> WaitingOut:
-        """Show what a job waits for."""
-        return cls(
-            position=waiting.position,
-            starts_in_s=waiting.ahead_s,
-            runs_s=waiting.run_s,
-            reason=waiting.reason,
-        )
 
 
 class BestOut(Shown):
@@ -92,36 +80,17 @@ class JobOut(ScoreOut):
     report: dict[str, Any] | None = None
 
     @classmethod
-    def of(
-        cls,
-        view: JobView,
-        waiting: Waiting | None = None,
-        *,
-        with_report: bool = False,
-        beside: Beside | None = None,
-    ) -> JobOut:
-        """Show a job, with as much of its report as the view has."""
-        run = view.run
-        best = beside.best if beside is not None else None
-        return cls(
-            id=view.job.id,
-            device=view.job.device,
-            state=view.job.state.value,
-            attempt=view.job.attempt,
-            reason=view.job.reason,
-            waiting=WaitingOut.of(waiting) if waiting is not None else None,
-            run=run.id if run is not None else None,
-            verdict=run.verdict.value if run is not None else None,
-            **scoring.as_object(run.score if run is not None else None),
-            trust=run.report.trust.value if run is not None else None,
-            host_class=run.host_class if run is not None else None,
-            duel=run.duel if run is not None else DuelOutcome.NONE,
-            remark=beside.remark if beside is not None else "",
-            best=None if best is None else BestOut.of(best),
-            lessons=as_objects(run.report, best) if run is not None and with_report else [],
-            bottlenecks=explain.as_objects(run.report.counters) if run is not None and with_report else [],
-            report=to_json(run.report) if run is not None and with_report else None,
-        )
+    def of(cls, job: JobInfo, *, with_report: bool = False) -> Self:
+        """Show a job, with as much of its report as it has."""
+        report = job.report if with_report else None
+        body = _facts(cls, job) | scoring.as_object(job.score) | {"report": None}
+        if report is not None:
+            body |= {
+                "lessons": as_objects(report, job.best),
+                "bottlenecks": explain.as_objects(report.counters),
+                "report": to_json(report),
+            }
+        return cls.model_validate(body, from_attributes=True)
 
 
 class SubmissionOut(BaseModel):
@@ -139,21 +108,11 @@ class SubmissionOut(BaseModel):
     jobs: list[JobOut] = []
 
     @classmethod
-    def of(
-        cls,
-        view: SubmissionView,
-        waiting: dict[int, Waiting] | None = None,
-        *,
-        with_report: bool = False,
-        beside: dict[int, Beside] | None = None,
-    ) -> SubmissionOut:
+    def of(cls, found: SubmissionInfo, *, with_report: bool = False) -> Self:
         """Show a submission with its jobs."""
-        known, told = waiting or {}, beside or {}
-        jobs = [
-            JobOut.of(job, known.get(job.job.id), with_report=with_report, beside=told.get(job.job.id))
-            for job in view.jobs
-        ]
-        return cls(**_facts(view.submission), ended=view.ended, jobs=jobs)
+        return cls(
+            **_facts(cls, found) | {"jobs": [JobOut.of(each, with_report=with_report) for each in found.jobs]}
+        )
 
 
 class StandingOut(ScoreOut):
@@ -184,9 +143,8 @@ class StandingOut(ScoreOut):
     @classmethod
     def of(cls, standing: Standing) -> StandingOut:
         """Show a standing."""
-        facts = {name: getattr(standing, name) for name in cls.model_fields if hasattr(standing, name)}
         score = scoring.as_object(standing.score)
-        return cls(**facts | score, submission=standing.submission_id)
+        return cls(**_facts(cls, standing) | score, submission=standing.submission_id)
 
 
 class RunOut(ScoreOut):
@@ -216,36 +174,11 @@ class RunOut(ScoreOut):
     def of(cls, shown: ShownRun) -> RunOut:
         """Show a run."""
         run = shown.run
-        return cls(
-            id=run.id,
-            job=run.job_id,
-            submission=shown.submission_id,
-            leaderboard=shown.leaderboard,
-            device=shown.device,
-            attempt=run.attempt,
-            task_hash=run.task_hash,
-            verdict=run.verdict.value,
-            **scoring.as_object(run.score),
-            rank_s=run.rank_s,
-            duel=run.duel,
-            rival=run.rival,
-            started_at=run.started_at,
-            finished_at=run.finished_at,
-            harness_hash=run.harness_hash,
-            machine=run.machine,
-            host_class=run.host_class,
-            report=to_json(run.report),
-        )
+        facts = _facts(cls, run) | _facts(cls, shown) | scoring.as_object(run.score)
+        ids = {"job": run.job_id, "submission": shown.submission_id}
+        return cls(**facts | ids | {"report": to_json(run.report)})
 
 
-def _facts(submission: Submission) -> dict[str, Any]:
-    return {
-        "id": submission.id,
-        "leaderboard": submission.leaderboard,
-        "user": submission.user,
-        "mode": submission.mode,
-        "file_name": submission.file_name,
-        "devices": list(submission.devices),
-        "created_at": submission.created_at,
-        "withdrawn_at": submission.withdrawn_at,
-    }
+def _facts(form: type[BaseModel], found: object) -> dict[str, Any]:
+    """Return what an answer has in common with an object."""
+    return {name: getattr(found, name) for name in form.model_fields if hasattr(found, name)}

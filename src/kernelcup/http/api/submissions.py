@@ -11,6 +11,7 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.app.queue import estimates
 from kernelcup.app.results.leader import beside
+from kernelcup.app.results.shown import shown
 from kernelcup.app.submissions import events, withdrawal
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.submit import submit
@@ -88,7 +89,7 @@ def create(
         known_devices=platform.config.devices,
         profile=None if body.profile is None else body.profile.options(),
     )
-    made = SubmissionOut.of(service.fresh_view(platform.db, submission))
+    made = SubmissionOut.of(shown(service.fresh_view(platform.db, submission)))
     # As JSON already: to make it of an object FastAPI waits for another turn in a thread.
     return Response(
         made.model_dump_json(),
@@ -120,7 +121,7 @@ def list_all(
         before_id=after,
         limit=limit + 1,
     )
-    items = [SubmissionOut.of(view) for view in views[:limit]]
+    items = [SubmissionOut.of(shown(view)) for view in views[:limit]]
     return Page(items=items, next=items[-1].id if len(views) > limit else None)
 
 
@@ -204,4 +205,4 @@ def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> DeletedO
 def _show(db: Db, submission_id: int, actor: ActorDep, now: Now) -> SubmissionOut:
     view = service.show_submission(db, submission_id, viewer=actor)
     known = {} if view.ended else estimates.waiting_of(db, submission_id, now)
-    return SubmissionOut.of(view, known, with_report=True, beside=beside(db, view, viewer=actor))
+    return SubmissionOut.of(shown(view, beside(db, view, viewer=actor), known), with_report=True)

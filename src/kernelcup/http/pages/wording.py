@@ -19,6 +19,7 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.reporting.phrases import code_rule, cpu_rule, duel_remark, duel_sentence, remark, trust_text
+from kernelcup.reporting.words import verdict_text
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
 
 ERROR_TITLES = {
@@ -49,11 +50,6 @@ VERDICT_KINDS = {Verdict.ACCEPTED: "good", Verdict.INTERNAL_ERROR: "warn"}
 def error_title(status: int) -> str:
     """Return the heading of an error page."""
     return ERROR_TITLES.get(status, ERROR_TITLES[400] if status < 500 else BUG_TITLE)
-
-
-def verdict_text(verdict: str) -> str:
-    """Return a verdict in words: ``wrong answer``."""
-    return str(verdict).replace("_", " ")
 
 
 def verdict_kind(verdict: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from kernelcup.app.queue.estimates import Waiting
 from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.domain import ASIDE, Job, JobState, Run
 from kernelcup.http.popcorn.failures import summary
+from kernelcup.reporting.results import Waiting
 from kernelcup_harness.protocol import Mode, StageName, Verdict
 
 SERVICE = "KernelCup"
@@ -76,7 +76,7 @@ def queue_of(view: SubmissionView, waiting: dict[int, Waiting]) -> dict[str, Any
                 "gpu": each.job.device,
                 "queued_jobs": found.position,
                 "message": found.reason,
-                "starts_in_s": found.ahead_s,
+                "starts_in_s": found.starts_in_s,
             }
     return None
 

@@ -30,7 +30,7 @@ from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.http.pages.submissions import difference, report_words
+from kernelcup.http.pages.submissions import difference
 from kernelcup.http.pages.submissions.progress import steps_of
 from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
@@ -90,7 +90,6 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         live=_live(view, found) if follows else "",
         live_events=LIVE_EVENTS,
         device_tabs=[(f"#{each}", each, False) for each in view.submission.devices],
-        overhead=report_words.OVERHEAD,
         cancellable=follows and not view.ended,
         comparison=_comparison(db, view, actor),
         manages=_manages(db, view.submission, actor),
