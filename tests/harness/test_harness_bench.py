@@ -20,7 +20,7 @@ from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.device import calibration
 from kernelcup_harness.device.calibration import CanaryCheck
 from kernelcup_harness.device.cpu.accelerator import Cpu
-from kernelcup_harness.device.gauge import NoGauge
+from kernelcup_harness.device.port import NoGauge
 from kernelcup_harness.doubt import device_state, references
 from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts

@@ -38,10 +38,9 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.run import workers
 from kernelcup_harness.timer import main as timer_main
-from kernelcup_harness.window.failures import ClockTrouble, NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.reasons import ClockTrouble, NotRebuilt, NotReplayed, WhyNot
 from kernelcup_harness.wire.job_messages import Binary, Ran
 from kernelcup_harness.wire.messages import unpack
 

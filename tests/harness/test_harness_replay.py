@@ -23,7 +23,6 @@ from kernelcup_harness.device.nvidia.rebuild import LARGEST_COPY, GraphBuilder
 from kernelcup_harness.window import decoding, graph_data, steps
 from kernelcup_harness.window.addresses import NOWHERE, WINDOW, WINDOW_BYTES, disarmed
 from kernelcup_harness.window.allocator import BLOCK, Heap
-from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import (
     HEAD,
     BadGraph,
@@ -38,6 +37,7 @@ from kernelcup_harness.window.graph_data import (
     Launch,
     Memset,
 )
+from kernelcup_harness.window.reasons import NotRebuilt
 
 EDGE = bytes(8)
 RAN: dict[str, Any] = {

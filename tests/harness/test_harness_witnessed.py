@@ -34,8 +34,7 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.protocol.trimmed import trimmed_mean
-from kernelcup_harness.window.failures import NoCounters, StampForged
-from kernelcup_harness.window.reasons import WhyNot
+from kernelcup_harness.window.reasons import NoCounters, StampForged, WhyNot
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

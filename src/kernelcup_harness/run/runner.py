@@ -14,7 +14,7 @@ from typing import Any
 from kernelcup_harness.build import store
 from kernelcup_harness.core.plan import meets_hidden
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.isolation import cgroups, environments, job_users, origins, orphans, processes, sandbox
+from kernelcup_harness.isolation import cgroups, environments, job_users, origins, processes, sandbox
 from kernelcup_harness.isolation.job_environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
@@ -219,7 +219,7 @@ def job_folder() -> Iterator[Path]:
 
 def folder_prefix() -> str:
     """Return the prefix of job folders of runners that see the same process ids as this one."""
-    return f"{sandbox.FOLDER_PREFIX}{orphans.namespace()}-"
+    return f"{sandbox.FOLDER_PREFIX}{cgroups.namespace()}-"
 
 
 def sweep() -> None:
@@ -228,5 +228,5 @@ def sweep() -> None:
     job_users.sweep()
     for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix()}*-*"):
         owner = "-".join(path.name.removeprefix(sandbox.FOLDER_PREFIX).split("-")[:2])
-        if orphans.is_orphan(owner):
+        if cgroups.is_orphan(owner):
             subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)

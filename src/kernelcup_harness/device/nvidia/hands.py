@@ -15,8 +15,7 @@ from kernelcup_harness.device.nvidia.driver import Driver, DriverError
 from kernelcup_harness.device.nvidia.images import ImageKeeper, NoImages
 from kernelcup_harness.device.nvidia.window import Window
 from kernelcup_harness.window import allocator, graph_data
-from kernelcup_harness.window.failures import NoWindow
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
+from kernelcup_harness.window.reasons import NotReplayed, NoWindow, WhyNot, of_capture
 
 
 class GpuHands:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.protocol.variables import CHECKED
 from kernelcup_harness.submission.cuda import libraries, options
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 from kernelcup_harness.submission.port import NotCompiled
 
 HEADER = "kernelcup.h"
