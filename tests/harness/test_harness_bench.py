@@ -21,7 +21,7 @@ from kernelcup_harness.device import calibration
 from kernelcup_harness.device.calibration import CanaryCheck
 from kernelcup_harness.device.cpu.accelerator import Cpu
 from kernelcup_harness.device.port import NoGauge
-from kernelcup_harness.doubt import device_state, references
+from kernelcup_harness.doubt import device_state, doubts
 from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
@@ -101,7 +101,7 @@ def stopped(captured: bool, overhead_ns: float | None, found_ns: float | None) -
     audit = Audit(captured=captured, score_ns=1.0, level=level)
     timed = Timing(samples_ns=[1.0], overhead_ns=overhead_ns, audit=audit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(references, "median_ns", lambda *_given: found_ns)
+        patch.setattr(doubts, "median_ns", lambda *_given: found_ns)
         (reference_ns,) = unused(ranked())._references_ns(stage, [(CASE, timed)])
     return reference_ns
 

@@ -15,8 +15,7 @@ import pytest
 
 from builders import make_spec
 from kernelcup_harness.clocks.budget import WARM_UP_S, Budget, budgets_s
-from kernelcup_harness.clocks.sampling import CasePlan, TimedCase
-from kernelcup_harness.clocks.stage import turns
+from kernelcup_harness.clocks.sampling import CasePlan, TimedCase, turns
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.plan import (
     PlannedCase,

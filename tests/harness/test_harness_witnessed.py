@@ -33,7 +33,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     from_json,
 )
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+from kernelcup_harness.protocol.results import trimmed_mean
 from kernelcup_harness.window.reasons import NoCounters, StampForged, WhyNot
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, estimates
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+from kernelcup_harness.protocol.results import trimmed_mean
 
 LOADS, FEWEST_LOADS = 16, 8
 """How often each side is loaded, and how often if a load takes long. Both divide the number of pairs of each look."""

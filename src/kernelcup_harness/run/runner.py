@@ -136,7 +136,9 @@ def opened(spec: JobSpec, on_event: EventSink) -> tuple[Record, bytes, bool]:
     record = Record(spec, seeds.commitment(secret), on_event)
     network = spec.multi_gpu and spec.harness is HarnessKind.OWN
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
-    record.environment["sandbox"] = sandbox_in_force(network=network) if boxed else {"kind": "none"}
+    own_loopback = {"network": "its own loopback"} if network else {}
+    in_force = sandbox.describe(network=network) | own_loopback if boxed else {"kind": "none"}
+    record.environment["sandbox"] = in_force
     record.environment["environment"] = environment_of(spec)
     return record, secret, boxed
 
@@ -198,11 +200,6 @@ def started_ahead(backend: Backend) -> Iterator[Workers]:
             workers.stop()
         finally:
             processes.kill_descendants()
-
-
-def sandbox_in_force(*, network: bool) -> dict[str, str]:
-    """Describe the sandbox of this job."""
-    return sandbox.describe(network=network) | ({"network": "its own loopback"} if network else {})
 
 
 @contextmanager
