@@ -105,7 +105,7 @@ def contestant(sock, name):
     shared = window.Window(driver)
     shared.attach(fds[0], addresses.WINDOW, nbytes)
     work = shared.attach(fds[1], addresses.WINDOW + nbytes, HEAP)
-    from kernelcup_harness.device.nvidia import capture, export, own_graphs
+    from kernelcup_harness.device.nvidia import export, hands, own_graphs
     from kernelcup_harness.window import allocator, graph_data
 
     window_pool = allocator.WindowPool(allocator.Heap(work.address, work.nbytes))
@@ -123,9 +123,9 @@ def contestant(sock, name):
         call = case.build()
     calls = [lambda row=row: call(*row) for row in data]
     with timed(steps, "warm_up"):
-        capture.warm_up(calls, window_pool, stream)
+        hands.warm_up(calls, window_pool, stream)
     with timed(steps, "capture"):
-        made = capture.capture(calls, window_pool, stream)
+        made = hands.capture(calls, window_pool, stream)
     exporter = export.Exporter(driver, keeper.loaded, [range(addresses.WINDOW, work.address + work.nbytes)])
     with timed(steps, "export"):
         found = exporter.capture(made.graphs)

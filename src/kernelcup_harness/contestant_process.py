@@ -18,7 +18,7 @@ MAX_FRAME = 16 << 20
 AHEAD = (
     "kernelcup_harness.device.nvidia.graphs",
     "kernelcup_harness.contestant.inputs",
-    "kernelcup_harness.contestant.noop",
+    "kernelcup_harness.submission.forms",
     "kernelcup_harness.wire.devices",
     "kernelcup_harness.wire.aliasing",
     "kernelcup_harness.wire.decode",

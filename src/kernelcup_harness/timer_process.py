@@ -10,7 +10,7 @@ from kernelcup_harness.device.nvidia import driver
 from kernelcup_harness.device.nvidia.engine import GpuEngine
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.timer.main import MAX_FRAME, Engine, Timer
-from kernelcup_harness.window.failures import ClockTrouble, DeviceError, NoWindow
+from kernelcup_harness.window.reasons import ClockTrouble, DeviceError, NoWindow
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.job_messages import Started
 from kernelcup_harness.wire.messages import pack

@@ -11,7 +11,7 @@ import torch
 
 from kernelcup_harness.protocol import MeasureRules, RunReport, to_json
 from kernelcup_harness.run.runner import run_job
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 
 pytestmark = [
     pytest.mark.gpu,

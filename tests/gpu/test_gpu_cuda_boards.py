@@ -32,7 +32,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.run.runner import run_job
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = ROOT / "src/kernelcup/tasks"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.witness import MOST_SAMPLES
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
-from kernelcup_harness.window.failures import NoCounters
+from kernelcup_harness.window.reasons import NoCounters
 
 APART_NS = 20_000
 """What the host takes between two parts of its work: the device is idle."""

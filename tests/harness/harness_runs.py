@@ -15,9 +15,11 @@ from typing import Any
 import kernelcup_harness
 from builders import make_spec
 from kernelcup_harness.protocol import (
+    Backend,
     HarnessKind,
     JobSpec,
     MeasureRules,
+    Mode,
     RunReport,
     SourceTree,
     dumps,
@@ -27,6 +29,10 @@ from kernelcup_harness.protocol import (
 SOURCE = Path(kernelcup_harness.__file__).parent.parent
 LONGEST_RUN_S = 600.0
 QUICK = MeasureRules(warmups=1, min_samples=2, max_samples=3, case_budget_s=1.0)
+RANKED = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
+REPLAYED = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
+"""Few calls of a ranked case: by the wall clock, and in the clean room."""
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
 
 # A task without torch.randn: what is generated can be said in one line.
 REFERENCE = """\
@@ -57,6 +63,17 @@ def quick_spec(submission: str | SourceTree, **overrides: Any) -> JobSpec:
         "rules": QUICK,
     }
     return make_spec(**(values | overrides))
+
+
+def ranked(submission: str | SourceTree = HONEST, **overrides: Any) -> JobSpec:
+    """Return a ranked job of one case on the processor; of those that are given, and by other rules."""
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RANKED}
+    return quick_spec(submission, **(values | overrides))
+
+
+def replayed(submission: str | SourceTree = HONEST, **overrides: Any) -> JobSpec:
+    """Return :func:`ranked` for the clean room."""
+    return ranked(submission, **({"rules": REPLAYED} | overrides))
 
 
 def own_spec(main: str, **overrides: Any) -> JobSpec:

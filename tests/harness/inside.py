@@ -17,7 +17,7 @@ from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.core.plan import meets_hidden
 from kernelcup_harness.device import calibration
 from kernelcup_harness.judge.main import judge
-from kernelcup_harness.protocol import Backend, CaseResult, JobSpec, from_json
+from kernelcup_harness.protocol import Backend, CaseResult, DuelResult, JobSpec, from_json
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
@@ -148,3 +148,22 @@ def cases(events: list[dict[str, Any]], stage: str = "ranked") -> list[CaseResul
         for event in events
         if event["type"] == "case" and event["stage"] == stage
     ]
+
+
+def room_of(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the report says of the clean room."""
+    environments = [event.get("environment", {}) for event in events]
+    (said,) = [environment["clean_room"] for environment in environments if "clean_room" in environment]
+    return dict(said)
+
+
+def duel_of(events: list[dict[str, Any]]) -> DuelResult:
+    """Return the outcome of the only duel of a job."""
+    (duel,) = [event["duel"] for event in events if event["type"] == "duel"]
+    return from_json(DuelResult, duel)
+
+
+def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
+    """Return verdict, reason and message of the last stage that has ended."""
+    (*_, end) = [event for event in events if event["type"] == "stage_end"]
+    return end["verdict"], end["reason"], end["message"]

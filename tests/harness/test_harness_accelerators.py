@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelcup_harness.device import accelerators, machine
-from kernelcup_harness.device.gauge import NoGauge
+from kernelcup_harness.device.port import NoGauge
 from kernelcup_harness.protocol import Backend
 
 WITHOUT_GPU = (Backend.CPU, Backend.EMULATED)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from harness_runs import quick_spec
+from harness_runs import HONEST, RANKED, ranked
 from inside import cases, judged
 
 from kernelcup_harness.core.answer import Answer, CallFailed, Pending, claimed
@@ -20,15 +20,14 @@ from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.device import calibration
 from kernelcup_harness.device.calibration import CanaryCheck
 from kernelcup_harness.device.cpu.accelerator import Cpu
-from kernelcup_harness.device.gauge import NoGauge
-from kernelcup_harness.doubt import device_state, references
+from kernelcup_harness.device.port import NoGauge
+from kernelcup_harness.doubt import device_state, doubts
 from kernelcup_harness.doubt.device_state import LOOK_EVERY_S, DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
     JobSpec,
-    MeasureRules,
     Mode,
     StageName,
     Timing,
@@ -39,9 +38,7 @@ from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.messages import Done, Failed, FailureKind
 
 CASE = PlannedCase(index=0, parameters={}, hidden=False)
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 LARGE = [{"size": 1 << 20, "seed": 7}]
-RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
 # Leaves an answer of a new input out now and then, once the first ones were right.
 SOMETIMES_WRONG = """\
 calls = []
@@ -51,12 +48,6 @@ def custom_kernel(data):
     calls.append(1)
     return data * (2 if len(calls) != 9 else 3)
 """
-
-
-def ranked(submission: str = HONEST, **changes: Any) -> JobSpec:
-    """Return a ranked job of one case on the processor."""
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, **(values | changes))
 
 
 def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -101,7 +92,7 @@ def stopped(captured: bool, overhead_ns: float | None, found_ns: float | None) -
     audit = Audit(captured=captured, score_ns=1.0, level=level)
     timed = Timing(samples_ns=[1.0], overhead_ns=overhead_ns, audit=audit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(references, "median_ns", lambda *_given: found_ns)
+        patch.setattr(doubts, "median_ns", lambda *_given: found_ns)
         (reference_ns,) = unused(ranked())._references_ns(stage, [(CASE, timed)])
     return reference_ns
 
@@ -198,14 +189,14 @@ def test_a_canary_that_cannot_be_taken_is_the_machines_fault(
 
 
 def test_one_wrong_answer_among_many_large_ones_is_found(tmp_path: Path) -> None:
-    rules = replace(RULES, max_samples=12, min_samples=12, relative_error=1e-9, stage_budget_s=20.0)
+    rules = replace(RANKED, max_samples=12, min_samples=12, relative_error=1e-9, stage_budget_s=20.0)
     wrong = ranked(SOMETIMES_WRONG, rules=rules, mode=Mode.BENCHMARK, benchmarks=LARGE)
     (case,) = cases(judged(wrong, tmp_path), "benchmark")
     assert (case.verdict, case.checks) == (Verdict.WRONG_ANSWER, 9)
 
 
 def test_all_large_answers_are_checked(tmp_path: Path) -> None:
-    rules = replace(RULES, max_samples=12, min_samples=12, relative_error=1e-9, stage_budget_s=20.0)
+    rules = replace(RANKED, max_samples=12, min_samples=12, relative_error=1e-9, stage_budget_s=20.0)
     (case,) = cases(judged(ranked(rules=rules, mode=Mode.BENCHMARK, benchmarks=LARGE), tmp_path), "benchmark")
     assert case.timing is not None
     assert case.checks >= len(case.timing.samples_ns) == 12

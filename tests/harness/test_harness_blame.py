@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from harness_runs import own_spec, quick_spec, run
-from inside import cases, judged
+from harness_runs import HONEST, RANKED, own_spec, ranked, run
+from inside import cases, judged, last_end
 
 from kernelcup_harness.core import requests
 from kernelcup_harness.core.answer import CallFailed
@@ -19,10 +19,7 @@ from kernelcup_harness.core.verdict import MachineFailed, of_machine
 from kernelcup_harness.device import memory
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import (
-    Backend,
     DeviceFacts,
-    JobSpec,
-    MeasureRules,
     Mode,
     Reason,
     Verdict,
@@ -32,9 +29,6 @@ from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.channel import ChannelClosed
 from kernelcup_harness.wire.job_messages import FROM_JUDGE
 from kernelcup_harness.wire.messages import unpack_any
-
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
-RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
 
 
 class FakeDevice:
@@ -58,16 +52,6 @@ def reserved(*, held: int) -> memory.Reservation:
     reservation = memory.Reservation(device)
     device.theirs = held
     return reservation
-
-
-def ranked(submission: str, **changes: Any) -> JobSpec:
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, **(values | changes))
-
-
-def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
-    (*_, end) = [event for event in events if event["type"] == "stage_end"]
-    return end["verdict"], end["reason"], end["message"]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +159,7 @@ def test_a_wrong_answer_to_a_later_call_is_a_wrong_answer_to_its_input(tmp_path:
         "calls = []\n\n\ndef custom_kernel(data):\n    calls.append(1)\n"
         f"    return data * (2 if len(calls) < {late} else 3)\n"
     )
-    rules = replace(RULES, min_samples=20, max_samples=20, relative_error=1e-9)
+    rules = replace(RANKED, min_samples=20, max_samples=20, relative_error=1e-9)
     (case,) = cases(judged(ranked(submission, rules=rules), tmp_path))
     assert (case.verdict, case.reason) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)
     assert case.failed_on is not None

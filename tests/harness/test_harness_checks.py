@@ -1112,8 +1112,8 @@ def test_without_a_gpu_nothing_is_reserved() -> None:
 
 IMPORTS = """
 import sys, torch
-from kernelcup_harness.core import blanks, uses
-with blanks.Emptied() as emptied:
+from kernelcup_harness.core import task, uses
+with task.Emptied() as emptied:
     found = torch.empty(5)
 assert emptied.left([found]) == [0] and not found.any()
 with uses.Uses([found]) as used:

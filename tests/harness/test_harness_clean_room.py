@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import torch
 from fake_room import CALL_NS, CLOCK, EMPTY_NS, RAN, FakeEngine, FakeHands, judged_in_room
-from harness_runs import quick_spec, run
-from inside import cases
+from harness_runs import HONEST, replayed, run
+from inside import cases, duel_of, room_of
 
 from kernelcup_harness.clocks import reference_time
 from kernelcup_harness.clocks.budget import Budget
@@ -26,7 +26,6 @@ from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
-    DuelResult,
     JobSpec,
     MeasureRules,
     Mode,
@@ -34,19 +33,15 @@ from kernelcup_harness.protocol import (
     SandboxPolicy,
     TrustLevel,
     Verdict,
-    from_json,
 )
 from kernelcup_harness.run import workers
 from kernelcup_harness.timer import main as timer_main
-from kernelcup_harness.window.failures import ClockTrouble, NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.reasons import ClockTrouble, NotRebuilt, NotReplayed, WhyNot
 from kernelcup_harness.wire.job_messages import Binary, Ran
 from kernelcup_harness.wire.messages import unpack
 
-RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 IN_PLACE = """\
 import torch
 
@@ -77,20 +72,6 @@ def custom_kernel(data):
 """
 
 
-def ranked(submission: str, **changes: Any) -> JobSpec:
-    """A ranked job of one case, or of those that are given."""
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, **(values | changes))
-
-
-def told(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the report says of the clean room."""
-    (found,) = [
-        event["environment"]["clean_room"] for event in events if "clean_room" in event.get("environment", {})
-    ]
-    return dict(found)
-
-
 def findings(case: CaseResult) -> list[str]:
     """The codes of what was found of a case."""
     assert case.timing is not None
@@ -99,14 +80,14 @@ def findings(case: CaseResult) -> list[str]:
 
 
 def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path)
 
     (case,) = cases(events)
     assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
     assert case.timing is not None
     assert case.timing.audit is not None
     assert case.timing.audit.level is TrustLevel.REPLAYED
-    assert told(events) == {"replayed": True, "left_out": ["a priority of kernel f"], "witnessed": False}
+    assert room_of(events) == {"replayed": True, "left_out": ["a priority of kernel f"], "witnessed": False}
     # Raw samples are kept; what an empty graph takes is taken off.
     assert set(case.timing.samples_ns) == {float(EMPTY_NS + CALL_NS)}
     assert case.timing.offset_ns == EMPTY_NS
@@ -119,7 +100,7 @@ def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> Non
 def test_empty_graphs_are_timed_before_anything_is_loaded_and_each_place_is_replayed_once(
     tmp_path: Path,
 ) -> None:
-    events, shared = judged_in_room(ranked(HONEST), tmp_path)
+    events, shared = judged_in_room(replayed(HONEST), tmp_path)
 
     (case,) = cases(events)
     fired = [entry for entry in shared.log if entry[0] == "fire"]
@@ -136,7 +117,7 @@ def test_empty_graphs_are_timed_before_anything_is_loaded_and_each_place_is_repl
 
 def test_inputs_are_read_only_for_the_timer_but_for_those_that_the_reference_writes(tmp_path: Path) -> None:
     source = "def custom_kernel(data):\n    data[1][...] = data[0] * 2\n    return data[1]\n"
-    events, shared = judged_in_room(ranked(source, sources={"reference.py": IN_PLACE}), tmp_path)
+    events, shared = judged_in_room(replayed(source, sources={"reference.py": IN_PLACE}), tmp_path)
 
     assert cases(events)[0].verdict is Verdict.ACCEPTED
     assert ("ro", INPUTS) in shared.log
@@ -163,15 +144,15 @@ def check_implementation(data, output):
 @pytest.mark.parametrize("returned", ["", "return data", "return data * 0"])
 def test_a_task_in_place_is_replayed_whatever_is_returned(tmp_path: Path, returned: str) -> None:
     source = f"def custom_kernel(data):\n    data.mul_(2)\n    {returned}\n"
-    events, _ = judged_in_room(ranked(source, sources={"reference.py": DOUBLES}), tmp_path)
+    events, _ = judged_in_room(replayed(source, sources={"reference.py": DOUBLES}), tmp_path)
 
-    assert told(events)["replayed"], told(events)
+    assert room_of(events)["replayed"], room_of(events)
     assert (cases(events)[0].verdict, cases(events)[0].message) == (Verdict.ACCEPTED, "")
 
 
 def test_a_replayed_call_that_writes_nothing_learns_where_the_answer_belongs(tmp_path: Path) -> None:
     source = "def custom_kernel(data):\n    return data * 2\n"
-    events, _ = judged_in_room(ranked(source, sources={"reference.py": DOUBLES}), tmp_path)
+    events, _ = judged_in_room(replayed(source, sources={"reference.py": DOUBLES}), tmp_path)
 
     assert cases(events)[0].verdict is Verdict.WRONG_ANSWER
     assert (
@@ -186,13 +167,13 @@ def test_a_replayed_answer_that_is_an_input_is_refused_by_its_address(tmp_path: 
     )
     for source, reason in (("data", Reason.ALIASED), ("data.clone()", Reason.NONE)):
         text = f"def custom_kernel(data):\n    return {source}\n"
-        events, _ = judged_in_room(ranked(text, sources={"reference.py": reference}), tmp_path)
+        events, _ = judged_in_room(replayed(text, sources={"reference.py": reference}), tmp_path)
         assert cases(events)[0].reason is reason
 
 
 def test_all_cases_of_a_job_lie_at_the_same_addresses(tmp_path: Path) -> None:
     sizes = [{"size": 100, "seed": 1}, {"size": 70_000, "seed": 2}, {"size": 3_000, "seed": 3}]
-    events, shared = judged_in_room(ranked(HONEST, benchmarks=sizes), tmp_path)
+    events, shared = judged_in_room(replayed(HONEST, benchmarks=sizes), tmp_path)
 
     assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED] * 3
     assert [entry for entry in shared.log if entry[0] == "ro"] == [("ro", INPUTS)]
@@ -200,7 +181,7 @@ def test_all_cases_of_a_job_lie_at_the_same_addresses(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_is_replayed_as_well(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST, mode=Mode.BENCHMARK), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST, mode=Mode.BENCHMARK), tmp_path)
 
     (case,) = cases(events, "benchmark")
     assert case.timing is not None
@@ -208,7 +189,7 @@ def test_a_benchmark_is_replayed_as_well(tmp_path: Path) -> None:
 
 
 def test_who_writes_an_input_gets_a_verdict_that_names_it(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(WRITES), tmp_path)
+    events, _ = judged_in_room(replayed(WRITES), tmp_path)
 
     (case,) = cases(events)
     assert (case.verdict, case.reason) == (Verdict.WRONG_ANSWER, Reason.WRITES_INPUT)
@@ -216,7 +197,7 @@ def test_who_writes_an_input_gets_a_verdict_that_names_it(tmp_path: Path) -> Non
 
 
 def test_who_writes_beside_an_output_is_rejected(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(BESIDE, sources={"reference.py": IN_PLACE}), tmp_path)
+    events, _ = judged_in_room(replayed(BESIDE, sources={"reference.py": IN_PLACE}), tmp_path)
 
     (end,) = [each for each in events if each["type"] == "stage_end" and each["name"] == "ranked"]
     assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
@@ -312,7 +293,7 @@ class FaultsByRandom(Faults):
 def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
     tmp_path: Path, hands: type[FakeHands], engine: type[FakeEngine] | None, reason: WhyNot
 ) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands, engine=engine)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=hands, engine=engine)
 
     (case,) = cases(events)
     assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
@@ -320,7 +301,7 @@ def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
     assert case.timing.audit is not None
     assert case.timing.audit.level is not TrustLevel.REPLAYED
     assert "not_replayed" in findings(case)
-    assert told(events)["reason"] == reason.value
+    assert room_of(events)["reason"] == reason.value
     assert not any(event["type"] == "dismiss" for event in events)
 
 
@@ -336,7 +317,7 @@ def test_a_clock_that_does_not_work_before_the_import_ranks_nothing_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: type[FakeEngine] | None
 ) -> None:
     monkeypatch.setattr(timer_main, "EMPTY_S", 0.0)
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=engine)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, engine=engine)
 
     (end,) = [event for event in events if event["type"] == "stage_end"]
     assert (end["verdict"], end["reason"]) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
@@ -344,20 +325,20 @@ def test_a_clock_that_does_not_work_before_the_import_ranks_nothing_by_another(
 
 
 def test_a_practice_run_goes_by_the_wall_clock_where_the_other_does_not_work(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST, mode=Mode.BENCHMARK), tmp_path, engine=None)
+    events, _ = judged_in_room(replayed(HONEST, mode=Mode.BENCHMARK), tmp_path, engine=None)
 
     (case,) = [event["case"] for event in events if event["type"] == "case"]
     assert case["verdict"] == Verdict.ACCEPTED
-    assert told(events)["reason"] == WhyNot.NO_TIMER.value
+    assert room_of(events)["reason"] == WhyNot.NO_TIMER.value
 
 
 @pytest.mark.parametrize("hands", [FakeHands, FaultsByRandom])
 def test_an_address_outside_of_the_window_counts_only_if_the_replay_fails(
     tmp_path: Path, hands: type[FakeHands]
 ) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands, engine=Disarmed)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=hands, engine=Disarmed)
 
-    found = told(events)
+    found = room_of(events)
     assert found["replayed"] == (hands is FakeHands)
     assert ("byte 16 of the parameters of kernel f" in found.get("text", "")) == (hands is not FakeHands)
 
@@ -393,7 +374,7 @@ class TurnsOnce(FakeHands):
 
 
 def test_one_wrong_replay_among_timed_ones_is_a_wrong_answer(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=TurnsOnce)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=TurnsOnce)
 
     (case,) = cases(events)
     assert case.verdict is Verdict.WRONG_ANSWER
@@ -401,7 +382,7 @@ def test_one_wrong_replay_among_timed_ones_is_a_wrong_answer(tmp_path: Path) -> 
 
 
 def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Turns)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=Turns)
 
     (case,) = cases(events)
     assert case.verdict is Verdict.WRONG_ANSWER
@@ -409,7 +390,7 @@ def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path
 
 
 def test_a_wrong_kernel_is_a_wrong_answer_when_it_is_tried(tmp_path: Path) -> None:
-    events, shared = judged_in_room(ranked("def custom_kernel(data):\n    return data * 3\n"), tmp_path)
+    events, shared = judged_in_room(replayed("def custom_kernel(data):\n    return data * 3\n"), tmp_path)
 
     (case,) = cases(events)
     assert (case.verdict, case.reason) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)
@@ -427,7 +408,7 @@ class FaultsLater(FakeEngine):
 
 
 def test_a_device_fault_when_the_contestant_is_gone_ends_the_run_with_its_name(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=FaultsLater)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, engine=FaultsLater)
 
     (case,) = cases(events)
     assert (case.verdict, case.reason) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
@@ -441,7 +422,7 @@ class Dawdles(FakeEngine):
 
 
 def test_calls_that_take_longer_one_after_another_are_told(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=Dawdles)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, engine=Dawdles)
 
     assert findings(cases(events)[0]) == ["series_longer"]
 
@@ -473,7 +454,7 @@ def slow_inputs(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> JobSpec:
     monkeypatch.setattr(CLOCK, "now_s", 0.0)
     values = {"sources": {"reference.py": SLOW_INPUTS}, "rules": MeasureRules(), "reference_s": [1.2] * 3}
     sizes = [{"size": 8, "seed": 5}, {"size": 9, "seed": 5}, {"size": 10, "seed": 5}]
-    return ranked(HONEST, **{"benchmarks": sizes, **values, **changes})
+    return replayed(HONEST, **{"benchmarks": sizes, **values, **changes})
 
 
 def test_a_stage_with_slow_inputs_has_all_samples_and_keeps_to_its_budget(
@@ -492,7 +473,7 @@ def test_a_stage_with_slow_inputs_has_all_samples_and_keeps_to_its_budget(
 
 def test_a_case_without_time_for_a_series_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Budget, "left_s", 0.0)
-    events, shared = judged_in_room(ranked(HONEST), tmp_path)
+    events, shared = judged_in_room(replayed(HONEST), tmp_path)
 
     assert findings(cases(events)[0]) == ["no_series"]
     assert not [entry for entry in shared.log if entry[0] == "series"]
@@ -534,9 +515,9 @@ def ref_kernel(data):
 def check_implementation(data, output):
     return torch.equal(ref_kernel(data), output)
 """
-    events, _ = judged_in_room(ranked(HONEST, sources={"reference.py": reference}), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST, sources={"reference.py": reference}), tmp_path)
 
-    assert told(events)["reason"] == WhyNot.VARIES.value
+    assert room_of(events)["reason"] == WhyNot.VARIES.value
     assert cases(events)[0].verdict is Verdict.ACCEPTED
 
 
@@ -558,18 +539,12 @@ class UnlikeLoads(FakeEngine):
         return super().fire(group, place) + (CALL_NS // 20 if is_slow else 0)
 
 
-def duel(events: list[dict[str, Any]]) -> DuelResult:
-    """The outcome of the duel of a job."""
-    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
-    return from_json(DuelResult, found)
-
-
 def test_two_submissions_are_compared_each_in_a_timer_of_its_own(tmp_path: Path) -> None:
-    events, shared = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=SlowerRival)
+    events, shared = judged_in_room(replayed(HONEST, **RIVAL), tmp_path, engine=SlowerRival)
 
     (case,) = cases(events)
     assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
-    found = duel(events)
+    found = duel_of(events)
     assert (found.verdict, found.blocks) == ("faster", 160)
     assert found.ratio == pytest.approx(1 / 1.1, rel=1e-3)
     assert {entry[1] for entry in shared.log if entry[0] == "fire"} == set(range(16))
@@ -586,20 +561,20 @@ def test_variation_between_loads_of_one_kernel_decides_nothing(
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 1e9)
     monkeypatch.setattr(match.duels, "decide", partial(match.duels.decide, most=MOST))
-    spec = ranked(HONEST, **RIVAL, rival_error=1e-6)
+    spec = replayed(HONEST, **RIVAL, rival_error=1e-6)
     events, _ = judged_in_room(spec, tmp_path, engine=UnlikeLoads)
 
-    assert duel(events).verdict == "tied"
-    assert duel(events).low < 1 < duel(events).high
+    assert duel_of(events).verdict == "tied"
+    assert duel_of(events).low < 1 < duel_of(events).high
 
 
 def test_captures_that_take_long_to_load_are_loaded_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "LOADING_S", 0.0)
-    events, shared = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=SlowerRival)
+    events, shared = judged_in_room(replayed(HONEST, **RIVAL), tmp_path, engine=SlowerRival)
 
-    assert duel(events).verdict == "faster"
+    assert duel_of(events).verdict == "faster"
     assert {entry[1] for entry in shared.log if entry[0] == "fire"} == set(range(8))
 
 
@@ -613,12 +588,12 @@ class Full(FakeEngine):
 
 
 def test_a_duel_that_fills_the_device_costs_the_submission_nothing(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=Full)
+    events, _ = judged_in_room(replayed(HONEST, **RIVAL), tmp_path, engine=Full)
 
     assert cases(events)[0].verdict is Verdict.ACCEPTED
-    assert told(events)["replayed"], told(events)
-    assert duel(events).verdict == "not_held"
-    assert "OUT_OF_MEMORY" in duel(events).rival_message
+    assert room_of(events)["replayed"], room_of(events)
+    assert duel_of(events).verdict == "not_held"
+    assert "OUT_OF_MEMORY" in duel_of(events).rival_message
 
 
 def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
@@ -626,9 +601,9 @@ def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 1e9)
     monkeypatch.setattr(match.duels, "decide", partial(match.duels.decide, most=MOST))
-    events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST, **RIVAL), tmp_path)
 
-    assert (duel(events).verdict, duel(events).blocks) == ("tied", MOST)
+    assert (duel_of(events).verdict, duel_of(events).blocks) == ("tied", MOST)
 
 
 @pytest.mark.parametrize(
@@ -644,12 +619,12 @@ def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
 def test_a_rival_that_cannot_be_compared_costs_the_submission_nothing(
     tmp_path: Path, source: str, hands: type[FakeHands], verdict: str, said: str
 ) -> None:
-    events, _ = judged_in_room(ranked(HONEST, rival=source), tmp_path, rival=hands)
+    events, _ = judged_in_room(replayed(HONEST, rival=source), tmp_path, rival=hands)
 
     assert cases(events)[0].verdict is Verdict.ACCEPTED
-    assert told(events)["replayed"], told(events)
-    assert duel(events).verdict == verdict
-    assert said in duel(events).rival_message
+    assert room_of(events)["replayed"], room_of(events)
+    assert duel_of(events).verdict == verdict
+    assert said in duel_of(events).rival_message
 
 
 # Processes as on a GPU, where there is none: the timer says so.
@@ -662,7 +637,7 @@ WITH_TIMER = (
 
 @pytest.mark.parametrize("sandbox", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
 def test_a_machine_without_a_device_judges_as_before_and_says_why(sandbox: SandboxPolicy) -> None:
-    spec = ranked(HONEST, sandbox=sandbox)
+    spec = replayed(HONEST, sandbox=sandbox)
     finished = run(spec, argv=[sys.executable, "-P", "-c", WITH_TIMER, "--events", "-"])
     report = finished.report
 
@@ -699,7 +674,7 @@ def kernels_of(events: list[dict[str, Any]]) -> list[Ran]:
 
 
 def test_what_ran_is_told_of_the_contestant_that_has_met_public_cases(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path)
     timed, untimed = kernels_of(events)
     assert untimed.kernels == [RAN]
     assert timed.why == ""
@@ -715,7 +690,7 @@ class DawdlesInARow(FakeEngine):
 
 
 def test_a_call_that_takes_longer_in_a_row_is_told_with_how_much(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=DawdlesInARow)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, engine=DawdlesInARow)
     timed, _ = kernels_of(events)
     # Two thirds of the call are the kernel's, and ten whole calls more in a row.
     assert timed.longer == pytest.approx((10 + 2 / 3) / (2 / 3))
@@ -742,7 +717,7 @@ class Differs(FakeEngine):
 def test_kernels_that_cannot_be_timed_one_by_one_change_no_verdict(
     tmp_path: Path, engine: type[FakeEngine], why: str | None
 ) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=engine)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, engine=engine)
     assert {each.verdict for each in cases(events)} == {Verdict.ACCEPTED}
     assert [each.kernels for each in kernels_of(events)] == ([] if why is None else [[], [RAN]])
     assert why is None or why in kernels_of(events)[0].why
@@ -752,7 +727,7 @@ def test_what_was_replayed_is_sent_to_be_kept_of_ranked_jobs_only(tmp_path: Path
     kept = {}
     for mode in (Mode.LEADERBOARD, Mode.BENCHMARK):
         (tmp_path / mode.value).mkdir()
-        events, _ = judged_in_room(ranked(HONEST, mode=mode), tmp_path / mode.value)
+        events, _ = judged_in_room(replayed(HONEST, mode=mode), tmp_path / mode.value)
         kept[mode] = [unpack(Binary, each).gz64 for each in events if each["type"] == "binary"]
     (binary,) = kept[Mode.LEADERBOARD]
     assert json.loads(gzip.decompress(base64.b64decode(binary))) == {"name": "graphs-0"}

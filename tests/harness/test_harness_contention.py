@@ -11,10 +11,10 @@ import pytest
 from harness_runs import quick_spec
 
 from kernelcup_harness.core.verdict import time_is_up
-from kernelcup_harness.isolation import contention, processes
-from kernelcup_harness.isolation.contention import Contention
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import Mode, Reason, StageName, Verdict
-from kernelcup_harness.run.overruns import Overruns
+from kernelcup_harness.run import overruns
+from kernelcup_harness.run.overruns import Contention, Overruns
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.messages import StageEnds
 
@@ -35,8 +35,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine on which nothing has run so far."""
     made = Machine()
     monkeypatch.setattr(processes, "parents", lambda: made.family)
-    monkeypatch.setattr(contention, "delayed_s", lambda pid: made.delayed_s[pid])
-    monkeypatch.setattr(contention, "used_cpu_s", lambda pid: made.used_s[pid])
+    monkeypatch.setattr(overruns, "delayed_s", lambda pid: made.delayed_s[pid])
+    monkeypatch.setattr(overruns, "used_cpu_s", lambda pid: made.used_s[pid])
     return made
 
 
@@ -96,13 +96,13 @@ def test_the_judges_own_processes_are_not_the_contestants(machine: Machine) -> N
 
 
 def test_the_systems_figures_are_read() -> None:
-    before_s, until = contention.used_cpu_s(os.getpid()), time.process_time() + 0.05
+    before_s, until = overruns.used_cpu_s(os.getpid()), time.process_time() + 0.05
     while time.process_time() < until:
         pass
-    assert contention.used_cpu_s(os.getpid()) >= before_s + 0.03
-    assert contention.delayed_s(os.getpid()) >= 0.0
+    assert overruns.used_cpu_s(os.getpid()) >= before_s + 0.03
+    assert overruns.delayed_s(os.getpid()) >= 0.0
     gone = 1 << 30
-    assert (contention.used_cpu_s(gone), contention.delayed_s(gone)) == (0.0, 0.0)
+    assert (overruns.used_cpu_s(gone), overruns.delayed_s(gone)) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_runs import quick_spec
+from harness_runs import HONEST, quick_spec
 
 from kernelcup_harness.protocol import Backend, JobSpec, Mode, Replay, SampleName, StageName, variables
 from kernelcup_harness.run import compiling, standard, workers
 from kernelcup_harness.run.record import Record
 
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RIVAL = "def custom_kernel(data):\n    return data + data\n"
 
 

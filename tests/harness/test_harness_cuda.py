@@ -19,8 +19,8 @@ from kernelcup_harness.protocol.variables import CHECKED
 from kernelcup_harness.submission import languages
 from kernelcup_harness.submission.cuda import compiling
 from kernelcup_harness.submission.cuda.arguments import DTYPES, NUMBERS, Arguments, name_of
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 from kernelcup_harness.submission.cuda.library import CompiledKernel
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
 from kernelcup_harness.submission.port import FunctionFailed, NotCompiled, expect
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_room import judged_in_room
-from harness_runs import quick_spec
+from harness_runs import HONEST, quick_spec
 
 from kernelcup_harness.clocks.replay import match
 from kernelcup_harness.protocol import (
@@ -19,8 +19,6 @@ from kernelcup_harness.protocol import (
     ProtocolError,
     check_spec,
 )
-
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 
 SHARE = 0.02 / 45
 """Of a final of ten."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelcup_harness.protocol import estimates
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+from kernelcup_harness.protocol.results import trimmed_mean
 
 TIMES = st.lists(st.floats(1.0, 1e9), min_size=2, max_size=60)
 

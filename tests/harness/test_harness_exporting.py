@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness.contestant import noop
 from kernelcup_harness.contestant.window_calls import Room
 from kernelcup_harness.device.nvidia import hands, own_graphs
+from kernelcup_harness.submission import forms
 from kernelcup_harness.window import addresses, layout, reasons
 from kernelcup_harness.window.layout import CannotLie, Layout, TooMany, described
 from kernelcup_harness.window.messages import Access, Attach, Attached, CapturePlaces, SharedRegion
@@ -60,7 +60,7 @@ class Hands:
 def opened() -> tuple[Room, Hands]:
     """A room with a heap."""
     hands = Hands()
-    room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)], noop.nothing)
+    room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)], forms.nothing)
     region = SharedRegion(address=addresses.WINDOW, bytes=4096, access=Access.WRITE, heap=True)
     assert room.answers[Attach](Attach(regions=[region])) == Attached()
     return room, hands
@@ -68,7 +68,7 @@ def opened() -> tuple[Room, Hands]:
 
 def test_memory_of_a_call_lies_in_the_window_once_there_is_a_heap() -> None:
     hands = Hands()
-    room, seen = Room(hands, list, noop.nothing), []
+    room, seen = Room(hands, list, forms.nothing), []
     kernel = room.kept(lambda _data: seen.append(hands.inside))
     kernel(None)
     room, hands_of_room = opened()

@@ -33,11 +33,10 @@ from kernelcup_harness.protocol import (
     dumps,
 )
 from kernelcup_harness.run import runner
-from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import Rebuilt
 from kernelcup_harness.window.layout import HEAPS, HIDDEN_FROM, INPUTS
 from kernelcup_harness.window.messages import Access
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.reasons import NotRebuilt, NotReplayed, WhyNot
 from warm_harness import Run
 
 SEEN = """\

@@ -9,7 +9,7 @@ import pytest
 
 from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.submission.cuda import compiling, inspection
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 
 needs_nvcc = pytest.mark.skipif(find_nvcc(os.environ) is None, reason="no nvcc: `pip install '.[cuda]'`")
 needs_disassembler = pytest.mark.skipif(inspection.disassembler() is None, reason="no nvdisasm")

@@ -16,18 +16,16 @@ import fake_room
 import pytest
 import torch
 from fake_room import FakeEngine, FakeHands, judged_in_room, tensors_in
-from harness_runs import quick_spec
-from inside import cases
+from harness_runs import quick_spec, replayed
+from inside import cases, duel_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelcup_harness.clocks.replay import keeping, kept, match
 from kernelcup_harness.protocol import (
     Backend,
-    DuelResult,
     JobSpec,
     KeptBinary,
     KeptFile,
-    MeasureRules,
     Mode,
     ProtocolError,
     Reason,
@@ -35,7 +33,6 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
     check_spec,
-    from_json,
 )
 from kernelcup_harness.protocol.profiles import BINARY, MEMORY
 from kernelcup_harness.run import binaries, runner
@@ -45,7 +42,6 @@ from kernelcup_harness.window.layout import HEAPS
 from kernelcup_harness.wire.job_messages import Binary, BinaryRefused
 from kernelcup_harness.wire.messages import unpack
 
-RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 TABLE = """\
 import torch
 
@@ -138,8 +134,7 @@ class DataEngine(FakeEngine):
 
 
 def ranked(submission: str = RIGHT, **changes: Any) -> JobSpec:
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, **(values | changes))
+    return replayed(submission, **changes)
 
 
 def judged(spec: JobSpec, folder: Path) -> tuple[list[dict[str, Any]], Any]:
@@ -172,11 +167,6 @@ def changed(binary: KeptBinary, name: str, change: Callable[[bytes], bytes]) -> 
 
 def refusals(events: list[dict[str, Any]]) -> list[BinaryRefused]:
     return [unpack(BinaryRefused, each) for each in events if each["type"] == "binary_refused"]
-
-
-def duel(events: list[dict[str, Any]]) -> DuelResult:
-    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
-    return from_json(DuelResult, found)
 
 
 def heaps(shared: Any) -> list[int]:
@@ -223,7 +213,7 @@ def test_two_binaries_of_the_same_addresses_fight_each_with_its_own_memory(
     spec = ranked(benchmarks=SIZES, binary=binary, rival=RIGHT, rival_binary=replace(binary, run=8))
     events, shared = judged(spec, tmp_path)
 
-    assert (duel(events).verdict, duel(events).blocks) == ("tied", 16)
+    assert (duel_of(events).verdict, duel_of(events).blocks) == ("tied", 16)
     assert set(heaps(shared)) == {HEAPS["submission"]}
 
 
@@ -235,14 +225,14 @@ def test_a_submission_meets_a_binary_beside_its_own_memory(
     events, shared = judged(spec, tmp_path / "a")
     second = binary_of(events, run=9)
 
-    assert (duel(events).verdict, duel(events).rival_message) == ("tied", "")
+    assert (duel_of(events).verdict, duel_of(events).rival_message) == ("tied", "")
     assert sorted(heaps(shared)) == [HEAPS["submission"], HEAPS["rival"]]
     # What was captured beside it lies at other addresses, and meets it again there.
     assert kept.read(second).heap.start == HEAPS["rival"]
     events, _ = judged(
         ranked(benchmarks=SIZES, binary=second, rival=RIGHT, rival_binary=binary), tmp_path / "b"
     )
-    assert duel(events).verdict == "tied"
+    assert duel_of(events).verdict == "tied"
 
 
 def test_memory_that_an_earlier_call_has_changed_is_written_again(

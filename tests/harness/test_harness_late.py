@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from fake_room import judged_in_room
-from harness_runs import quick_spec, run
-from inside import judged
+from harness_runs import HONEST, RANKED, quick_spec, run
+from inside import judged, last_end
 
 from builders import make_case
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine
@@ -24,7 +24,6 @@ from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
     Limits,
-    MeasureRules,
     Mode,
     Reason,
     StageName,
@@ -35,21 +34,14 @@ from kernelcup_harness.run.record import Record
 from kernelcup_harness.window.messages import Fire, Launch
 from kernelcup_harness.wire.channel import ChannelTimeout
 
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 HANGS = "import threading\n\n\ndef custom_kernel(data):\n    threading.Event().wait({seconds})\n    return data * 2\n"
-RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
 IDLE_NS, SLOW_NS = 100_000.0, 5_000_000.0
 
 
 def ranked(submission: str = HONEST, **changes: Any) -> JobSpec:
     """A ranked job whose calls, on a busy machine too, have enough time."""
-    rules = replace(RULES, stage_budget_s=60.0, case_budget_s=60.0, **changes)
+    rules = replace(RANKED, stage_budget_s=60.0, case_budget_s=60.0, **changes)
     return quick_spec(submission, mode=Mode.LEADERBOARD, backend=Backend.CPU, tests=[], rules=rules)
-
-
-def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
-    (*_, end) = [event for event in events if event["type"] == "stage_end"]
-    return end["verdict"], end["reason"], end["message"]
 
 
 # A call that hangs
@@ -135,7 +127,7 @@ def test_only_first_calls_of_a_case_have_time_to_compile(
         return real(self, *given, timeout_s=timeout_s, **more)
 
     many = {"checks": 6, "min_samples": 6, "max_samples": 6}
-    spec = ranked(**many) if mode is Mode.LEADERBOARD else quick_spec(HONEST, rules=replace(RULES, **many))
+    spec = ranked(**many) if mode is Mode.LEADERBOARD else quick_spec(HONEST, rules=replace(RANKED, **many))
     monkeypatch.setattr(Caller, "timed", noted)
     assert last_end(judged(spec, tmp_path))[0] == "accepted"
     # Before the import calls that compute nothing are timed.

@@ -9,29 +9,15 @@ from typing import Any
 
 import pytest
 from fake_room import CALL_NS, FakeEngine, judged_in_room
-from harness_runs import quick_spec
-from inside import cases
+from harness_runs import HONEST, replayed
+from inside import cases, duel_of
 
 from kernelcup_harness.clocks.replay import match
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.device.nvidia.driver import DriverError
-from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, MeasureRules, Mode, Verdict, from_json
+from kernelcup_harness.protocol import Verdict
 
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
-RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 SIZES = [{"size": n, "seed": n} for n in (8, 32)]
-
-
-def job(submission: str = HONEST, **changes: Any) -> JobSpec:
-    """A ranked job with an honest rival."""
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, rival=HONEST, **(values | changes))
-
-
-def duel(events: list[dict[str, Any]]) -> DuelResult:
-    """The outcome of the duel of a job."""
-    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
-    return from_json(DuelResult, found)
 
 
 def held_back(events: list[dict[str, Any]]) -> list[str]:
@@ -85,10 +71,10 @@ def test_a_kernel_that_leaves_work_out_for_inputs_that_it_knows_loses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "knows_its_input", False, raising=False)
-    events, _ = judged_in_room(job(submission=REMEMBERS), tmp_path, engine=Remembers)
+    events, _ = judged_in_room(replayed(REMEMBERS, rival=HONEST), tmp_path, engine=Remembers)
 
-    assert duel(events).verdict == "slower"
-    assert duel(events).ratio == pytest.approx(1.05, rel=1e-3)
+    assert duel_of(events).verdict == "slower"
+    assert duel_of(events).ratio == pytest.approx(1.05, rel=1e-3)
 
 
 def test_each_call_of_a_duel_has_an_input_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,10 +88,10 @@ def test_each_call_of_a_duel_has_an_input_of_its_own(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Checks, "make_input", noted)
     monkeypatch.setattr(match, "LONGEST_S", 0.0)
-    events, _ = judged_in_room(job(benchmarks=SIZES), tmp_path)
+    events, _ = judged_in_room(replayed(rival=HONEST, benchmarks=SIZES), tmp_path)
 
     # The last one is for the kernels' shares, once the duel is decided.
-    assert len(set(made)) == len(made) == 2 * (2 * duel(events).blocks + match.ALONE) + 1
+    assert len(set(made)) == len(made) == 2 * (2 * duel_of(events).blocks + match.ALONE) + 1
 
 
 def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> None:
@@ -118,7 +104,7 @@ def test_both_sides_are_first_equally_often_with_each_load(tmp_path: Path) -> No
                 first[group, self.is_rivals] += 1
             return taken + (CALL_NS // 10 if self.is_rivals else 0)
 
-    judged_in_room(job(), tmp_path, engine=Noted)
+    judged_in_room(replayed(rival=HONEST), tmp_path, engine=Noted)
     assert set(first.values()) == {5}
     assert len(first) == 32
 
@@ -127,17 +113,17 @@ def test_a_duel_whose_time_is_over_ends_after_a_whole_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 0.0)
-    events, _ = judged_in_room(job(), tmp_path)
+    events, _ = judged_in_room(replayed(rival=HONEST), tmp_path)
 
-    assert (duel(events).verdict, duel(events).blocks) == ("tied", 16)
+    assert (duel_of(events).verdict, duel_of(events).blocks) == ("tied", 16)
 
 
 def test_a_case_whose_inputs_take_long_has_no_duel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(match, "LONGEST_ROUND_S", 0.0)
-    events, _ = judged_in_room(job(), tmp_path)
+    events, _ = judged_in_room(replayed(rival=HONEST), tmp_path)
 
-    assert duel(events).verdict == "not_held"
-    assert "take too long" in duel(events).rival_message
+    assert duel_of(events).verdict == "not_held"
+    assert "take too long" in duel_of(events).rival_message
     assert held_back(events) == []
 
 
@@ -170,11 +156,11 @@ def failing(*, rival: bool, how: str) -> type[FakeEngine]:
 def test_a_side_that_fails_in_turns_has_lost_and_a_person_looks_at_it(
     tmp_path: Path, rival: bool, verdict: str, how: str
 ) -> None:
-    events, _ = judged_in_room(job(), tmp_path, engine=failing(rival=rival, how=how))
+    events, _ = judged_in_room(replayed(rival=HONEST), tmp_path, engine=failing(rival=rival, how=how))
 
     (case,) = cases(events)
     assert case.verdict is Verdict.ACCEPTED
-    assert duel(events).verdict == verdict
-    assert f"in turns the {'rival' if rival else 'submission'}'s " in duel(events).rival_message
-    assert how in duel(events).rival_message
-    assert held_back(events) == [duel(events).rival_message]
+    assert duel_of(events).verdict == verdict
+    assert f"in turns the {'rival' if rival else 'submission'}'s " in duel_of(events).rival_message
+    assert how in duel_of(events).rival_message
+    assert held_back(events) == [duel_of(events).rival_message]

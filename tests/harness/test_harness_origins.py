@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from harness_runs import quick_spec
 
-from kernelcup_harness.doubt import own_share
+from kernelcup_harness.doubt import findings
 from kernelcup_harness.isolation import environments, origins
 from kernelcup_harness.protocol import Backend, CaseResult, Mode, RanKernel, Reason, StageName, Verdict
 from kernelcup_harness.run.record import Record
@@ -141,7 +141,7 @@ def test_a_result_is_held_where_a_library_takes_the_time_in_one_case(machine: di
     ((code, text),) = judged(
         learned(machine), cut(0, kernel(1.0)), cut(1, kernel(0.4), kernel(0.6, "gemm"), hidden=True)
     )
-    assert code == own_share.BELOW
+    assert code == findings.BELOW
     assert "own kernels take 40% of the time in one case" in text
     assert text.endswith("The rest is cuBLAS")
 
@@ -152,7 +152,7 @@ def test_own_kernels_that_wait_beside_a_librarys_or_only_in_a_row_are_no_share(
     # The call takes as long as the library's kernel does: ten times less than all in a row.
     waits = cut(0, kernel(0.9), kernel(0.1, "gemm"), longer=10.0), cut(1, kernel(1.0), longer=10.0)
     ((code, text),) = judged(learned(machine), *waits)
-    assert code == own_share.BELOW
+    assert code == findings.BELOW
     assert "own kernels take 0% of the time in one case" in text
 
 
@@ -171,7 +171,7 @@ def test_a_result_is_held_with_the_reason_where_the_share_is_not_known(machine: 
         judged(found, cut(0, kernel(1.0)), cut(1, why="its kernels take no time")),
         judged(found, cut(0, kernel(1.0)), cut(1, why="n = 4096 hangs", hidden=True)),
     ]
-    assert {code for ((code, _),) in reasons} == {own_share.UNKNOWN}
+    assert {code for ((code, _),) in reasons} == {findings.UNKNOWN}
     texts = [text.rpartition("decided: ")[2] for ((_, text),) in reasons]
     assert texts == [
         "it waits for the device",

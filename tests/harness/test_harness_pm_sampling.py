@@ -9,7 +9,7 @@ import pytest
 
 from kernelcup_harness.device.nvidia import cupti, pm_sampling
 from kernelcup_harness.device.nvidia.pm_sampling import Sample, Sampler
-from kernelcup_harness.window.failures import NoCounters
+from kernelcup_harness.window.reasons import NoCounters
 
 SIZES = {
     "_Initialize": 16,

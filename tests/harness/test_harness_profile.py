@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from fake_room import FakeEngine, FakeHands, judged_in_room
-from harness_runs import quick_spec
+from harness_runs import HONEST, quick_spec
 
 from kernelcup_harness.core.plan import captures, profiled
 from kernelcup_harness.isolation import sandbox
@@ -36,7 +36,6 @@ from kernelcup_harness.run import counters as counters_run
 from kernelcup_harness.run.record import Record
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 CASES = [{"size": 8, "seed": 5}, {"size": 16, "seed": 5}]
 
 

@@ -23,7 +23,6 @@ from kernelcup_harness.device.nvidia.rebuild import LARGEST_COPY, GraphBuilder
 from kernelcup_harness.window import decoding, graph_data, steps
 from kernelcup_harness.window.addresses import NOWHERE, WINDOW, WINDOW_BYTES, disarmed
 from kernelcup_harness.window.allocator import BLOCK, Heap
-from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import (
     HEAD,
     BadGraph,
@@ -38,6 +37,7 @@ from kernelcup_harness.window.graph_data import (
     Launch,
     Memset,
 )
+from kernelcup_harness.window.reasons import NotRebuilt
 from lanes import examples
 
 EDGE = bytes(8)
@@ -172,16 +172,13 @@ def test_a_capture_is_the_same_after_its_journey() -> None:
     assert decoding.decode(graph_data.encode(made)) == made
 
 
-@pytest.mark.parametrize("width", [1, 1_024, (64 << 10) // 4 - 1])
-def test_a_small_memset_is_a_kernel_which_the_hardware_counts(width: int) -> None:
-    made, fake = build(capture(memset(width=width)))
-    assert fake.filled == [[WINDOW, 7, 4, 4 * width]]
-    assert made.nodes == [1]
-
-
-@pytest.mark.parametrize(("width", "height"), [(1, 2), (256, 4), (1_000, 16)])
-def test_rows_without_gaps_are_one_small_memset(width: int, height: int) -> None:
-    made, fake = build(capture(Memset(WINDOW, 4 * width, 7, 4, width, height)))
+@pytest.mark.parametrize(
+    ("width", "height"), [(1, 1), (1_024, 1), ((64 << 10) // 4 - 1, 1), (1, 2), (256, 4), (1_000, 16)]
+)
+def test_a_small_memset_is_a_kernel_which_the_hardware_counts(width: int, height: int) -> None:
+    """Rows without gaps are one."""
+    pitch = 4 * width if height > 1 else 0
+    made, fake = build(capture(Memset(WINDOW, pitch, 7, 4, width, height)))
     assert fake.filled == [[WINDOW, 7, 4, 4 * width * height]]
     assert made.nodes == [1]
 

@@ -16,15 +16,18 @@ from hypothesis import strategies as st
 
 from kernelcup_harness.protocol import duels
 from kernelcup_harness.protocol.duels import (
+    Final,
+    Meeting,
     RatioEstimate,
     decide,
+    final,
     log_ratios,
     looks,
     outcome,
     over_cases,
+    places,
     standing,
 )
-from kernelcup_harness.protocol.finals import Final, Meeting, final, places
 from lanes import examples
 
 MEASURED = Path(__file__).parents[2] / "benchmarks/results/duels-equal-h200.jsonl.gz"

@@ -6,7 +6,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -15,8 +15,7 @@ import pytest
 
 from builders import make_spec
 from kernelcup_harness.clocks.budget import WARM_UP_S, Budget, budgets_s
-from kernelcup_harness.clocks.sampling import CasePlan, TimedCase
-from kernelcup_harness.clocks.stage import turns
+from kernelcup_harness.clocks.sampling import CasePlan, TimedCase, turns
 from kernelcup_harness.core.answer import Answer
 from kernelcup_harness.core.plan import (
     PlannedCase,
@@ -309,25 +308,22 @@ def test_a_case_that_is_refused_for_few_samples_says_how_many_and_what_to_do() -
     )
 
 
-def test_one_long_call_does_not_leave_a_case_with_few_samples() -> None:
+@pytest.mark.parametrize(
+    ("calls", "long_s", "most"),
+    [({5}, 2.3, 16), (range(3), 30.0, 100)],
+    ids=["one long call", "first calls that compile"],
+)
+def test_long_calls_do_not_leave_a_case_with_few_samples(
+    calls: Container[int], long_s: float, most: int
+) -> None:
     run = case_run(warmups=3, min_samples=16, max_samples=100, twins=0, repeats=0)
     run.budget = Budget(2.0)
     while not run.finished:
         _, counts = run.next_sample()
-        long_s = 2.3 if run.count == 5 else 0.01
-        run.add(Answer(ns=1e6, wall_ns=long_s * 1e9), counts=counts, spent_s=long_s)
+        took_s = long_s if run.count in calls else 0.01
+        run.add(Answer(ns=1e6, wall_ns=took_s * 1e9), counts=counts, spent_s=took_s)
     assert run.lacks_samples == ""
-    assert len(timing_of(run).samples_ns) == 16
-
-
-def test_a_first_call_that_compiles_costs_no_samples() -> None:
-    run = case_run(warmups=3, min_samples=16, max_samples=100, twins=0, repeats=0)
-    run.budget = Budget(2.0)
-    while not run.finished:
-        _, counts = run.next_sample()
-        compiles_s = 30.0 if run.count < 3 else 0.01
-        run.add(Answer(ns=1e6, wall_ns=compiles_s * 1e9), counts=counts, spent_s=compiles_s)
-    assert len(timing_of(run).samples_ns) >= 16
+    assert 16 <= len(timing_of(run).samples_ns) <= most
 
 
 def test_a_device_that_is_slowed_down_by_its_work_does_not_leave_few_samples() -> None:

@@ -20,7 +20,7 @@ from builders import make_case, make_spec
 from kernelcup_harness.clocks.samples import FEWEST_TO_STOP, enough
 from kernelcup_harness.core.answer import end_of
 from kernelcup_harness.core.task import TaskCode, TaskFault, seed_everything, verdict_text
-from kernelcup_harness.doubt.references import host_ns
+from kernelcup_harness.doubt.doubts import host_ns
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,

@@ -21,7 +21,6 @@ from kernelcup_harness.device.nvidia import engine
 from kernelcup_harness.device.nvidia.driver import Driver, DriverError
 from kernelcup_harness.timer import main
 from kernelcup_harness.window import addresses, graph_data
-from kernelcup_harness.window.failures import ClockTrouble, Failure, NotRebuilt, StampForged
 from kernelcup_harness.window.messages import (
     Access,
     Check,
@@ -36,6 +35,7 @@ from kernelcup_harness.window.messages import (
     Refused,
     SharedRegion,
 )
+from kernelcup_harness.window.reasons import ClockTrouble, Failure, NotRebuilt, StampForged
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import M, Message, unpack
 

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from kernelcup_harness.clocks import trace
 from kernelcup_harness.clocks.trace import Stretch, Unreadable
 from kernelcup_harness.device.nvidia.pm_sampling import Sample
-from kernelcup_harness.window.failures import NoCounters
+from kernelcup_harness.window.reasons import NoCounters
 from lanes import examples
 
 FINE_NS = 2.0

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 import torch
 from fake_room import FakeHands, judged_in_room
-from inside import cases
-from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, told
+from harness_runs import HONEST, replayed
+from inside import cases, room_of
+from test_harness_clean_room import IN_PLACE, Waits, findings
 
 from kernelcup_harness.clocks.replay import clean_room, session
 from kernelcup_harness.clocks.replay.clean_room import SMALL_BYTES, CleanRoom
@@ -87,10 +88,10 @@ def check_by_the_wall_clock(events: list[dict[str, Any]]) -> None:
 
 
 def test_calls_that_cannot_be_captured_are_made_in_the_window(tmp_path: Path, counted: Counted) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Waits)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=Waits)
 
     check_by_the_wall_clock(events)
-    assert told(events)["reason"] == WhyNot.WAITS.value
+    assert room_of(events)["reason"] == WhyNot.WAITS.value
     (case,) = cases(events)
     assert (counted.window, counted.host) == (case.checks, 0)
 
@@ -109,10 +110,10 @@ def test_calls_that_do_not_fit_into_the_window_go_through_the_hosts_memory(
     tmp_path: Path, counted: Counted, reason: WhyNot
 ) -> None:
     hands = type("FailsSo", (Fails,), {"reason": reason})
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=hands)
 
     check_by_the_wall_clock(events)
-    assert told(events)["reason"] == reason.value
+    assert room_of(events)["reason"] == reason.value
     (case,) = cases(events)
     assert (counted.window, counted.host) == (0, case.checks)
 
@@ -120,10 +121,10 @@ def test_calls_that_do_not_fit_into_the_window_go_through_the_hosts_memory(
 def test_a_task_whose_inputs_differ_in_form_is_called_through_the_hosts_memory(
     tmp_path: Path, counted: Counted
 ) -> None:
-    events, _ = judged_in_room(ranked(HONEST, sources={"reference.py": VARYING}), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST, sources={"reference.py": VARYING}), tmp_path)
 
     check_by_the_wall_clock(events)
-    assert told(events)["reason"] == WhyNot.VARIES.value
+    assert room_of(events)["reason"] == WhyNot.VARIES.value
     assert counted.window == 0
 
 
@@ -131,7 +132,7 @@ def test_small_calls_are_quicker_through_the_hosts_memory(
     tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clean_room, "SMALL_BYTES", SMALL_BYTES)
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Waits)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=Waits)
 
     check_by_the_wall_clock(events)
     assert counted.window == 0
@@ -151,7 +152,7 @@ def test_the_overhead_of_a_call_is_measured_in_the_window_too(
         return measured(found, stage, case, calls, *arguments)
 
     monkeypatch.setattr(overhead.Overheads, "_measured", noted)
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Waits)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=Waits)
 
     check_by_the_wall_clock(events)
     (case,) = cases(events)
@@ -166,7 +167,7 @@ def test_the_overhead_of_calls_in_the_window_is_not_that_of_calls_through_the_ho
 ) -> None:
     monkeypatch.setattr(clean_room, "SMALL_BYTES", 0)
     hands = type("Outside", (Fails,), {"reason": WhyNot.HOST_OUTPUT})
-    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path, hands=hands)
 
     check_by_the_wall_clock(events)
     (case,) = cases(events)
@@ -175,7 +176,7 @@ def test_the_overhead_of_calls_in_the_window_is_not_that_of_calls_through_the_ho
 
 
 def test_a_replayed_time_has_no_overhead_of_a_call(tmp_path: Path) -> None:
-    events, _ = judged_in_room(ranked(HONEST), tmp_path)
+    events, _ = judged_in_room(replayed(HONEST), tmp_path)
 
     (case,) = cases(events)
     assert case.timing is not None
@@ -211,7 +212,7 @@ def custom_kernel(data):
 def test_calls_in_the_window_get_the_verdicts_of_any_others(
     tmp_path: Path, counted: Counted, source: str, verdict: Verdict, reason: Reason
 ) -> None:
-    events, _ = judged_in_room(ranked(source), tmp_path, hands=Waits)
+    events, _ = judged_in_room(replayed(source), tmp_path, hands=Waits)
 
     (case,) = cases(events)
     assert (case.verdict, case.reason) == (verdict, reason)
@@ -219,7 +220,7 @@ def test_calls_in_the_window_get_the_verdicts_of_any_others(
 
 
 def test_a_write_beside_an_output_in_the_window_is_rejected(tmp_path: Path, counted: Counted) -> None:
-    spec = ranked(BESIDE, sources={"reference.py": IN_PLACE})
+    spec = replayed(BESIDE, sources={"reference.py": IN_PLACE})
     events, _ = judged_in_room(spec, tmp_path, hands=Waits)
 
     (end,) = [each for each in events if each["type"] == "stage_end" and each["name"] == "ranked"]

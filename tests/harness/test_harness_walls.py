@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from harness_runs import quick_spec
+from harness_runs import HONEST, ranked
 from inside import cases, judged
 
 from kernelcup_harness.contestant.main import Contestant
@@ -21,8 +21,6 @@ from kernelcup_harness.doubt import overhead
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
-    JobSpec,
-    MeasureRules,
     Mode,
     SampleName,
     StageName,
@@ -33,8 +31,6 @@ from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, Channe
 from kernelcup_harness.wire.messages import Message
 from warm_harness import Run
 
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
-RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
 WAITING = """
 import time
 
@@ -52,12 +48,6 @@ real = time.perf_counter_ns
 time.perf_counter_ns = lambda: real() // 100
 """ + WAITING.replace("import time\n", "")
 WAIT_NS = 5e6
-
-
-def ranked(submission: str, **changes: Any) -> JobSpec:
-    """Return a ranked job of one case."""
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(submission, **(values | changes))
 
 
 @pytest.mark.parametrize("backend", [Backend.CPU, Backend.EMULATED])

@@ -19,7 +19,6 @@ from kernelcup_harness.clocks.replay import witnessed
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed, TimerLine, TimerRefused
 from kernelcup_harness.clocks.replay.witnessed import Round, WitnessFailed
 from kernelcup_harness.clocks.witness import MOST_SAMPLES, Sampler, Witness
-from kernelcup_harness.window.failures import Failure, NoCounters
 from kernelcup_harness.window.messages import (
     MOST_STRETCHES,
     Refused,
@@ -30,6 +29,7 @@ from kernelcup_harness.window.messages import (
     Watch,
     Watching,
 )
+from kernelcup_harness.window.reasons import Failure, NoCounters
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import Message, pack, unpack
 

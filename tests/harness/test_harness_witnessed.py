@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from fake_device import FakeSampler, Locked
 from fake_room import CALL_NS, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
-from harness_runs import quick_spec
+from harness_runs import HONEST, REPLAYED, replayed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inside import cases
+from inside import cases, duel_of, room_of
 
 from kernelcup_harness.clocks.replay import match, replays, timed_replays, witnessed
 from kernelcup_harness.clocks.sampling import CHECKING_SAMPLES
@@ -22,33 +22,18 @@ from kernelcup_harness.core.answer import Forged
 from kernelcup_harness.core.check import Checks
 from kernelcup_harness.protocol import (
     Audit,
-    Backend,
     CaseResult,
-    DuelResult,
-    JobSpec,
-    MeasureRules,
-    Mode,
     Reason,
     TrustLevel,
     Verdict,
-    from_json,
 )
-from kernelcup_harness.protocol.trimmed import trimmed_mean
-from kernelcup_harness.window.failures import NoCounters, StampForged
-from kernelcup_harness.window.reasons import WhyNot
+from kernelcup_harness.protocol.results import trimmed_mean
+from kernelcup_harness.window.reasons import NoCounters, StampForged, WhyNot
 from lanes import examples
 
-RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
-HONEST = "def custom_kernel(data):\n    return data * 2\n"
 SEEN_NS = CALL_NS - SPAN_NS
 VERIFIED = 4
 """Calls that are made while the contestant is still there."""
-
-
-def ranked(**changes: Any) -> JobSpec:
-    """A ranked job of one case, or of those that are given."""
-    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
-    return quick_spec(HONEST, **(values | changes))
 
 
 def judged(
@@ -59,15 +44,7 @@ def judged(
     **changes: Any,
 ) -> tuple[list[dict[str, Any]], Any]:
     """Judge a job with a witness."""
-    return judged_in_room(ranked(**changes), folder, engine=engine, sampler=sampler, hands=hands)
-
-
-def told(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the report says of the clean room."""
-    (found,) = [
-        event["environment"]["clean_room"] for event in events if "clean_room" in event.get("environment", {})
-    ]
-    return dict(found)
+    return judged_in_room(replayed(**changes), folder, engine=engine, sampler=sampler, hands=hands)
 
 
 def ended(events: list[dict[str, Any]]) -> tuple[str, str, str]:
@@ -98,10 +75,10 @@ def test_times_of_the_witness_rank(tmp_path: Path) -> None:
     assert timing.audit.findings == []
     assert timing.score_ns == pytest.approx(SEEN_NS, abs=2)
     assert timing.samples_ns == pytest.approx([SEEN_NS] * len(timing.samples_ns), abs=2)
-    assert len(timing.samples_ns) >= RULES.min_samples
+    assert len(timing.samples_ns) >= REPLAYED.min_samples
     assert timing.gun_ns == [CALL_NS] * len(timing.gun_ns)
     assert len(timing.gun_ns) >= CHECKING_SAMPLES
-    assert told(events) == {"replayed": True, "left_out": ["a priority of kernel f"], "witnessed": True}
+    assert room_of(events) == {"replayed": True, "left_out": ["a priority of kernel f"], "witnessed": True}
     assert [entry[0] for entry in shared.log].count("launch") == len(timing.samples_ns)
 
 
@@ -276,7 +253,7 @@ def test_without_counters_calls_are_replayed_and_the_report_says_why(tmp_path: P
     assert timing.audit is not None
     assert (timing.audit.level, timing.score_ns) == (TrustLevel.REPLAYED, CALL_NS)
     assert timing.gun_ns == []
-    found = told(events)
+    found = room_of(events)
     assert (found["replayed"], found["witnessed"]) == (True, False)
     assert "INSUFFICIENT_PRIVILEGES" in found["not_witnessed"]
     assert not [entry for entry in shared.log if entry[0] == "launch"]
@@ -544,12 +521,6 @@ def test_a_long_call_is_never_ranked_below_either_clock(gun_ns: float, wall_ns: 
 # Duels
 
 
-def duel(events: list[dict[str, Any]]) -> DuelResult:
-    """The outcome of the duel of a job."""
-    (found,) = [event["duel"] for event in events if event["type"] == "duel"]
-    return from_json(DuelResult, found)
-
-
 class Apart(FakeEngine):
     """Both sides take as long by the gun; only the witness sees how long the rival really takes."""
 
@@ -571,7 +542,7 @@ def test_a_duel_is_decided_by_what_the_witness_sees(
     events, shared = judged(tmp_path, type("Rivals", (Apart,), {"rival_ns": rival_ns}), **RIVAL)
 
     accepted(events)
-    found = duel(events)
+    found = duel_of(events)
     assert (found.verdict, found.rival_message) == (verdict, "")
     assert found.ratio == pytest.approx(SEEN_NS / (SEEN_NS + rival_ns), rel=1e-3)
     # All loads of both sides take part.
@@ -606,7 +577,7 @@ def test_a_side_with_a_wrong_answer_in_a_watched_duel_has_lost_and_a_person_look
     events, _ = judged(tmp_path, in_duel(rival=rival, fails=leave_out), **RIVAL)
 
     accepted(events)
-    found = duel(events)
+    found = duel_of(events)
     assert found.verdict == verdict
     assert f"in turns the {'rival' if rival else 'submission'}'s answers are wrong" in found.rival_message
     held = [each["finding"] for each in events if each["type"] == "finding"]
@@ -622,8 +593,8 @@ def test_a_watched_duel_that_another_program_disturbs_is_not_held(tmp_path: Path
     events, _ = judged(tmp_path, InDuel, **RIVAL)
 
     accepted(events)
-    assert duel(events).verdict == "not_held"
-    assert "the witness" in duel(events).rival_message
+    assert duel_of(events).verdict == "not_held"
+    assert "the witness" in duel_of(events).rival_message
 
 
 def slowed(*sides: bool) -> type[FakeEngine]:
@@ -650,7 +621,7 @@ def test_a_side_that_takes_longer_in_turns_than_alone_gains_nothing_by_it(
     events, _ = judged(tmp_path, slowed(*sides), **RIVAL)
 
     accepted(events)
-    assert duel(events).verdict == verdict
+    assert duel_of(events).verdict == verdict
     assert len([each for each in events if each["type"] == "finding"]) == held
 
 
@@ -686,15 +657,15 @@ def test_a_rival_that_the_witness_cannot_watch_is_not_timed_by_the_gun(
     events, _ = judged(tmp_path, Slow, **RIVAL)
 
     accepted(events)
-    assert duel(events).verdict == "not_held"
-    assert "counters do not show the calls of both" in duel(events).rival_message
+    assert duel_of(events).verdict == "not_held"
+    assert "counters do not show the calls of both" in duel_of(events).rival_message
 
 
 def test_without_counters_a_duel_goes_by_the_gun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(match, "LONGEST_S", 0.0)
     events, shared = judged(tmp_path, type("Rivals", (Apart,), {"rival_ns": 900}), Locked, **RIVAL)
 
-    assert duel(events).verdict == "tied"
+    assert duel_of(events).verdict == "tied"
     assert not [entry for entry in shared.log if entry[0] == "launch"]
 
 
@@ -721,8 +692,8 @@ def test_a_clock_whose_empty_graph_is_implausible_times_nothing(tmp_path: Path, 
 
     events, _ = judged(tmp_path, Implausible)
 
-    assert told(events)["reason"] == "no_timer"
-    assert f"an empty graph takes {empty_ns} ns" in told(events)["text"]
+    assert room_of(events)["reason"] == "no_timer"
+    assert f"an empty graph takes {empty_ns} ns" in room_of(events)["text"]
 
 
 def test_a_watch_of_a_duel_has_no_more_calls_than_fit_into_it(
@@ -741,5 +712,5 @@ def test_a_watch_of_a_duel_has_no_more_calls_than_fit_into_it(
     events, _ = judged(tmp_path, **RIVAL)
 
     accepted(events)
-    assert (duel(events).verdict, duel(events).blocks) == ("tied", 16)
+    assert (duel_of(events).verdict, duel_of(events).blocks) == ("tied", 16)
     assert max(watches) == 3

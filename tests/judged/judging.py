@@ -18,7 +18,7 @@ import kernelcup.tasks
 from kernelcup.domain import Task
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import CaseResult, JobSpec, RunReport, SourceTree, Verdict, dumps, from_json
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
 SINGLE_FILE = "reference_code.py"

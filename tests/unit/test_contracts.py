@@ -23,14 +23,14 @@ PLANTED = {
     "The loopback Discord stands alone": ("discord_loopback.clock", "kernelcup.errors"),
     "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
     "The harness stands alone": ("kernelcup_harness.__main__", "kernelcup.errors"),
-    "Rooms of the harness": ("kernelcup_harness.isolation.orphans", "kernelcup_harness.run.record"),
+    "Rooms of the harness": ("kernelcup_harness.isolation.cgroups", "kernelcup_harness.run.record"),
     "The core knows the wire and the protocol only": (
         "kernelcup_harness.core.structure",
         "kernelcup_harness.device.machine",
     ),
     "Judge, contestant and timer meet on the wire only": (
         "kernelcup_harness.doubt.floor",
-        "kernelcup_harness.contestant.noop",
+        "kernelcup_harness.contestant.inputs",
     ),
     "Only device.nvidia calls CUDA's driver, NVML or CUPTI": (
         "kernelcup_harness.wire.guards",

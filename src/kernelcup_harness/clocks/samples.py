@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from kernelcup_harness.protocol import Audit, Finding, MeasureRules, Timing, estimates
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+from kernelcup_harness.protocol.results import trimmed_mean
 
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""

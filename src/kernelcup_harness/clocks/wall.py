@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kernelcup_harness.clocks.replay.rival import BY_WALL_CLOCK, not_held
-from kernelcup_harness.clocks.sampling import Plans, TimedCase
-from kernelcup_harness.clocks.stage import Doubt, turns
+from kernelcup_harness.clocks.sampling import Doubt, Plans, TimedCase, turns
 from kernelcup_harness.core.call import PLACES, Calls
 from kernelcup_harness.core.check import Checks, Wrong
 from kernelcup_harness.core.judge import Beside, Judge

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kernelcup_harness.clocks import trace
-from kernelcup_harness.window.failures import Failure, NoCounters
 from kernelcup_harness.window.messages import (
     MOST_STRETCHES,
     Refused,
@@ -21,6 +20,7 @@ from kernelcup_harness.window.messages import (
     Watch,
     Watching,
 )
+from kernelcup_harness.window.reasons import Failure, NoCounters
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any
 

@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness.profile.marks import Marks
-from kernelcup_harness.profile.port import Inside
+from kernelcup_harness.profile.port import Inside, Marks
 from kernelcup_harness.profile.torch_trace import TorchTrace
 from kernelcup_harness.protocol.source import PACKAGE
 from kernelcup_harness.protocol.variables import MARKS_CALLS, PER_THREAD
@@ -67,8 +66,9 @@ class Contestant:
     def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
 
-        from kernelcup_harness.contestant import inputs, noop
+        from kernelcup_harness.contestant import inputs
         from kernelcup_harness.device.nvidia import graphs
+        from kernelcup_harness.submission import forms
         from kernelcup_harness.wire import devices, values
 
         self._wire = values
@@ -84,12 +84,12 @@ class Contestant:
             graphs.use_per_thread_stream()
         channel.busy_s = devices.busy_s()
         # Looked up before the submission is imported, which may replace it.
-        self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else noop.nothing
+        self._settle: Callable[[], None] = torch.cuda.synchronize if self._gpu else forms.nothing
         self._slot_type = inputs.Slot
         self._slots: dict[int, inputs.Slot] = {}
         self._waiting: Any = None
         """The input, the answer and the time of the call whose answer waits for ``take``."""
-        self._noop = noop
+        self._noop = forms.Noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
             Give: self._give,
@@ -134,7 +134,7 @@ class Contestant:
 
     def _use_noop(self, message: UseNoop) -> Message:
         """Answer calls without computing anything, until a submission is loaded."""
-        noop = self._noop.Noop()
+        noop = self._noop()
         with self._room.in_use() if self._room is not None else contextlib.nullcontext():
             noop.prepare(message.tree, message.table)
         self._use(noop)
@@ -147,7 +147,7 @@ class Contestant:
             # Memory that is freed while registered with the driver corrupts the mapping that takes its place.
             slot.close()
         self._slots.clear()
-        if isinstance(self._kernel, self._noop.Noop):
+        if isinstance(self._kernel, self._noop):
             self._kernel = None
         if self._gpu:
             self._empty_cache()

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Backend, Mode, StageName, Verdict
-from kernelcup_harness.protocol.profile_options import ProfileWay
 from kernelcup_harness.protocol.results import Timing
-from kernelcup_harness.protocol.spec import JobSpec, Limits, SampleName
+from kernelcup_harness.protocol.spec import JobSpec, Limits, ProfileWay, SampleName
 
 SUBMISSION, HIDDEN = "submission", "hidden"
 """Contestants with the submission: for public cases, and for hidden ones."""

@@ -15,10 +15,76 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.core import blanks, uses
+from kernelcup_harness.core.uses import LightMode, Uses, memory_of, tensors_of, unseen_by_dynamo
 from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import CheckStyle
-from kernelcup_harness.wire import aliasing, decode, values
+from kernelcup_harness.wire import aliasing, decode, guards, values
+
+UNFILLED = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+)
+"""Operations whose result keeps the earlier contents of its memory."""
+
+
+class Emptied(LightMode):
+    """A mode in which torch's uninitialized tensors are filled with zeros and remembered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The tensors are kept, so that no later one gets the same memory.
+        self._made: dict[int, torch.Tensor] = {}
+
+    @unseen_by_dynamo
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation; clear an uninitialized result, and forget tensors that it writes to."""
+        if not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        before = args[0].untyped_storage().nbytes() if name == "resize_" else 0
+        made = func(*args, **(kwargs or {}))
+        for writes, tensor in tensors_of(func, args, kwargs or {}):
+            if writes:
+                self._made.pop(memory_of(tensor), None)
+        if name == "resize_":
+            made.untyped_storage()[before:].fill_(0)
+        elif name in UNFILLED and has_memory(made):
+            values.bytes_of(made).zero_()
+            self._made[memory_of(made)] = made
+        return made
+
+    def left(self, value: Any) -> list[int]:
+        """Return the numbers of a value's tensors that were never written."""
+        leaves = enumerate(aliasing.leaves(value))
+        return [number for number, leaf in leaves if memory_of(leaf) in self._made and is_blank(leaf)]
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is dense and has elements."""
+    return tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
+
+
+def is_blank(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is contiguous in memory and all zeros."""
+    dense = tensor.numel() > 0 and values.span_of(tensor) == tensor.numel()
+    return dense and not bool(values.bytes_of(tensor).any())
+
+
+def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
+    """Overwrite a tensor, and the memory between its elements, with noise of its dtype.
+
+    Integers become 0 and 1: larger ones, used as indices by a kernel, might crash the judge's context.
+    """
+    if not values.span_of(tensor):
+        return
+    generator = torch.Generator().manual_seed(chance.getrandbits(63))
+    if tensor.is_floating_point() or tensor.is_complex():
+        pattern = torch.randint(0, 256, (guards.POISON_BYTES,), dtype=torch.uint8, generator=generator)
+    else:
+        count = guards.POISON_BYTES // tensor.element_size()
+        bits = torch.randint(0, 2, (count, 1), dtype=torch.uint8, generator=generator)
+        pattern = torch.nn.functional.pad(bits, (0, tensor.element_size() - 1)).reshape(-1)
+    guards.repeat(values.bytes_of(tensor), pattern.to(tensor.device))
+
 
 MAX_TEXT = 4000
 
@@ -93,7 +159,7 @@ class TaskCode:
         data, left = self._generated(parameters, seed, salt)
         for number in left:
             if self._only_writes(parameters, seed, number):
-                blanks.fill_with_noise(aliasing.leaves(data)[number], random.Random(f"{seed} {number}"))
+                fill_with_noise(aliasing.leaves(data)[number], random.Random(f"{seed} {number}"))
         return data
 
     def _generated(self, parameters: Parameters, seed: int, salt: int = 0) -> tuple[Any, list[int]]:
@@ -101,7 +167,7 @@ class TaskCode:
         arguments = dict(parameters)
         if "seed" in self._names:
             arguments["seed"] = seed
-        with self._salted(salt), blanks.Emptied() as emptied:
+        with self._salted(salt), Emptied() as emptied:
             self._guard("seed", lambda: seed_everything(seed, salt))
             data = self._guard("generate_input", lambda: self._generate(**arguments))
             left = emptied.left(data)
@@ -118,7 +184,7 @@ class TaskCode:
 
     def _is_same_with_noise(self, parameters: Parameters, seed: int, number: int) -> bool:
         plain = self._generated(parameters, seed)[0]
-        used = uses.Uses(aliasing.leaves(plain))
+        used = Uses(aliasing.leaves(plain))
         try:
             with used:
                 self.expected(plain)
@@ -134,7 +200,7 @@ class TaskCode:
         ``check`` runs the checker, in this process unless given: it may not survive an answer that is made of noise.
         """
         noisy = make()
-        blanks.fill_with_noise(aliasing.leaves(noisy)[number], random.Random(number))
+        fill_with_noise(aliasing.leaves(noisy)[number], random.Random(number))
         try:
             return not (check or self.check)(make(), self.expected(noisy))
         except TaskFault:

@@ -10,9 +10,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from kernelcup_harness.device.gauge import Gauge
 from kernelcup_harness.device.memory import DeviceMemory
 from kernelcup_harness.isolation.layout import DeviceNodes
+
+
+class Gauge(Protocol):
+    """Reads the state of a device between two calls."""
+
+    def clock_mhz(self) -> float | None:
+        """Return the clock of the multiprocessors."""
+
+    def is_slowed_down(self) -> bool:
+        """Return whether heat or the power supply slows the device down."""
+
+    def temperature_c(self) -> float | None:
+        """Return the temperature of the chip."""
+
+    def processes(self) -> int | None:
+        """Return the number of processes that compute on the device."""
+
+
+class NoGauge:
+    """For devices without such figures."""
+
+    def clock_mhz(self) -> float | None:
+        """Unknown."""
+        return None
+
+    def is_slowed_down(self) -> bool:
+        """Unknown."""
+        return False
+
+    def temperature_c(self) -> float | None:
+        """Unknown."""
+        return None
+
+    def processes(self) -> int | None:
+        """Unknown."""
+        return None
 
 
 class Accelerator(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernelcup_harness.core.verdict import RunEnds
 from kernelcup_harness.device import calibration
-from kernelcup_harness.device.gauge import Gauge
+from kernelcup_harness.device.port import Gauge
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict
 
 LOOK_EVERY_S = 0.025

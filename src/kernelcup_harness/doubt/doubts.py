@@ -5,19 +5,40 @@ Nothing here accepts an answer or makes a time shorter: what is found is added t
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
-from kernelcup_harness.core.check import Checks
+import torch
+
+from kernelcup_harness.core.check import Checks, Place
 from kernelcup_harness.core.judge import Beside
 from kernelcup_harness.core.plan import PlannedCase, Stage
 from kernelcup_harness.core.verdict import RunEnds
-from kernelcup_harness.doubt import findings, floor, references
+from kernelcup_harness.device.nvidia import l2_cache
+from kernelcup_harness.doubt import findings, floor
 from kernelcup_harness.doubt.device_state import DeviceWatch, canary, device_name
-from kernelcup_harness.protocol import Calibration, Finding, JobSpec, Reason, Timing, Verdict, Work
+from kernelcup_harness.protocol import (
+    Calibration,
+    Finding,
+    JobSpec,
+    Reason,
+    SampleName,
+    Timing,
+    Verdict,
+    Work,
+)
 from kernelcup_harness.wire.job_messages import Calibrated
 from kernelcup_harness.wire.messages import Message
 
+SAMPLES = 5
+FIRST_INPUT = 1 << 21
+"""Input numbers from here on are reserved for references."""
+HIDING_CYCLES = 600_000
+"""About 0.35 ms: time to launch some ten kernels, even on a slow host."""
 REFERENCE_SHARE = 0.03
 """Share of the time for a stage that the references of all cases may take."""
 
@@ -118,12 +139,12 @@ class Doubts:
 
     def _references_ns(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[float | None]:
         """Return the time of the reference for each case; with the overhead of a call if the case's time has it too."""
-        time_ns = references.CudaClock().time_ns if self._watch.gpu else references.host_ns
+        time_ns = CudaClock().time_ns if self._watch.gpu else host_ns
         budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / max(1, len(timed))
         references_ns: list[float | None] = []
         for case, timing in timed:
             place = self._checks.place(stage.name, case)
-            reference_ns = references.median_ns(self._checks, place, budget_s, time_ns)
+            reference_ns = median_ns(self._checks, place, budget_s, time_ns)
             is_called = timing.audit is None or not timing.audit.captured
             overhead_ns = (timing.overhead_ns or 0.0) if is_called else 0.0
             references_ns.append(None if reference_ns is None else reference_ns + overhead_ns)
@@ -140,3 +161,59 @@ def work_of(spec: JobSpec, case: PlannedCase) -> Work | None:
     declared = spec.hidden_work if case.hidden else spec.work
     place = case.index - (len(spec.benchmarks) if case.hidden else 0)
     return declared[place] if 0 <= place < len(declared) else None
+
+
+class CudaClock:
+    """CUDA events around the call, with a cold L2 cache.
+
+    A kernel that only waits, and the sweep that clears the cache, hide the latency of launches: the
+    device is still busy with them when all launches of the call are queued. Cache that the host sets
+    aside meanwhile is released afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._synchronize = torch.cuda.synchronize
+        self._wait = torch.cuda._sleep
+        self._persisting = l2_cache.Persisting()
+        self._sweep = torch.empty(l2_cache.sweep_bytes(), dtype=torch.uint8, device="cuda")
+        # The first record creates the event; later ones only take the time.
+        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def time_ns(self, call: Callable[[], Any]) -> float:
+        """Return the nanoseconds from event to event; waits for the whole device before it returns."""
+        self._synchronize()
+        self._persisting.reset()
+        self._wait(HIDING_CYCLES)
+        self._sweep.fill_(1)
+        self._start.record()
+        call()
+        self._end.record()
+        self._persisting.reset()
+        self._synchronize()
+        # Less than a tick of the device's clock reads as zero.
+        return max(1.0, float(self._start.elapsed_time(self._end)) * 1e6)
+
+
+def host_ns(call: Callable[[], Any]) -> float:
+    """Return the nanoseconds of ``call`` on the monotonic clock."""
+    begin = time.perf_counter_ns()
+    call()
+    return float(time.perf_counter_ns() - begin)
+
+
+def median_ns(
+    checks: Checks, place: Place, budget_s: float, time_ns: Callable[[Callable[[], Any]], float]
+) -> float | None:
+    """Return the median of a few calls in nanoseconds, None for a task without a reference.
+
+    No further call is begun after ``budget_s`` seconds. Raise ``TaskFault``.
+    """
+    # It has been called for this place before, so nothing is compiled while the clock runs.
+    if checks.form(place) is None:
+        return None
+    until = time.monotonic() + budget_s
+    times_ns: list[float] = []
+    while not times_ns or (len(times_ns) < SAMPLES and time.monotonic() < until):
+        data = checks.make_input(place, SampleName(input=FIRST_INPUT + len(times_ns)))
+        times_ns.append(time_ns(partial(checks.expected, data)))
+    return statistics.median(times_ns)

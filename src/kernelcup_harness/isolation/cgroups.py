@@ -14,8 +14,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness.isolation import orphans
-
 PREFIX = "kernelcup-"
 REMOVE_S = 2.0
 """Time for the kernel to release killed processes."""
@@ -119,7 +117,7 @@ def make(processes: int, memory_bytes: int | None) -> Group | None:
 
 def new_folders(parents: Parents) -> list[Path]:
     """Return the folders of a new group, one for each controller."""
-    name = f"{PREFIX}{orphans.owner()}-{secrets.token_hex(6)}"
+    name = f"{PREFIX}{owner()}-{secrets.token_hex(6)}"
     return [folder / name for _, folder in parents.folders]
 
 
@@ -128,7 +126,7 @@ def sweep() -> None:
     parents = delegated()
     for folder in {folder for _, folder in parents.folders} if parents is not None else ():
         for path in folder.glob(f"{PREFIX}*-*"):
-            if orphans.is_orphan(path.name.removeprefix(PREFIX).rpartition("-")[0]):
+            if is_orphan(path.name.removeprefix(PREFIX).rpartition("-")[0]):
                 Group((path,)).remove()
 
 
@@ -183,3 +181,19 @@ def describe() -> str:
     """Name the mechanisms that limit memory and number of processes, for the report of a run."""
     parents = delegated()
     return "rlimits" if parents is None else f"cgroup v{parents.version} and rlimits"
+
+
+def namespace() -> str:
+    """Return the id of the process namespace: runners with different ids see different process ids."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
+
+
+def owner() -> str:
+    """Return the name of this runner: its namespace and its process id."""
+    return f"{namespace()}-{os.getpid()}"
+
+
+def is_orphan(name: str) -> bool:
+    """Return whether the runner of that name was in this namespace and is gone."""
+    space, _, pid = name.partition("-")
+    return space == namespace() and pid.isdigit() and not Path("/proc", pid).exists()

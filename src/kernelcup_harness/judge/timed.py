@@ -1,21 +1,20 @@
-"""The clocks of a job that is timed, made before any code of the submission runs."""
+"""The clocks of a job that is timed or profiled, made before any code of the submission runs."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kernelcup_harness.clocks import reference_time
-from kernelcup_harness.clocks.replay.profiling import ProfileClock
 from kernelcup_harness.clocks.replay.rival import load
 from kernelcup_harness.clocks.replay.session import ReplayClock, Rival, Session
 from kernelcup_harness.clocks.replay.stage import StageContext
 from kernelcup_harness.clocks.sampling import Plans
 from kernelcup_harness.clocks.wall import WallClock
 from kernelcup_harness.core.call import Caller, Calls
-from kernelcup_harness.core.judge import Clock
-from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, PlannedCase, Stage
+from kernelcup_harness.core.judge import Clock, Judge
+from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
 from kernelcup_harness.device import accelerators
@@ -23,7 +22,7 @@ from kernelcup_harness.doubt.device_state import DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.doubt.overhead import Overheads
 from kernelcup_harness.judge.load import Parts
-from kernelcup_harness.protocol import Backend, Mode, Reason, StageName, Verdict
+from kernelcup_harness.protocol import Backend, CaseResult, Mode, Reason, StageName, Verdict
 from kernelcup_harness.wire import devices
 
 
@@ -113,6 +112,38 @@ def profiled(parts: Parts, chance: random.Random) -> Callable[[Sequence[Stage]],
     assert session is not None
     open_session(parts, session, chance, clock=False)
     return lambda stages: {stage.name: ProfileClock(session) for stage in stages}
+
+
+class ProfileClock:
+    """Has the call of a profile job replayed under the profiler, in the place of a clock.
+
+    Args:
+        session: The clean room, which is open.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the submission's processes."""
+        return self._session.waited_s
+
+    def results(self, stage: Stage, judge: Judge) -> Iterator[CaseResult]:
+        """Yield the result of the case; none if its call cannot be replayed, and then the runner goes on."""
+        for case in stage.cases:
+            calls = CaseCalls(case)
+            with self._session.replaying() as room:
+                if room is None:
+                    return
+                steps = (
+                    partial(room.lay_out, stage),
+                    partial(room.capture, calls),
+                    partial(room.load, calls),
+                    partial(room.profile, calls),
+                )
+                failed = next(filter(None, (judge.attempt(stage, calls, each) for each in steps)), None)
+                yield failed if failed is not None else judge.accepted(calls)
 
 
 def open_session(parts: Parts, session: Session, chance: random.Random, *, clock: bool = True) -> None:

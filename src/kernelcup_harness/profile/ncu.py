@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,7 @@ class Ncu:
     def around(self, argv: Sequence[str], parent: str) -> list[str]:
         """Return the command that runs ``argv`` under ncu."""
         given = [str(self.fd), parent, self.path, json.dumps(flags(self.options))]
-        return processes.python_argv("kernelcup_harness.profile.ncu_process", "main", *given, *argv)
+        return processes.python_argv("kernelcup_harness.profile.ncu", "main", *given, *argv)
 
     def result(self) -> dict[str, bytes]:
         """Return the files that it has left, by name; none if it has not come to its end. Closes the descriptor.
@@ -106,3 +107,37 @@ def trouble(log: str) -> str:
     if "ERR_NVGPUCTRPERM" in log:
         return FORBIDDEN
     return "; ".join(ERRORS.findall(log)[:3])[:600]
+
+
+IMPORT_S = 120.0
+"""Time for one page of a report."""
+
+
+def main(fd: str, parent: str, path: str, flags: str, *argv: str) -> None:
+    """Run ``argv`` under ncu, then write report, pages and log as a zip file to ``fd``."""
+    processes.die_with_parent(int(parent))
+    folder = Path(os.environ["TMPDIR"])
+    report, log = folder / REPORT, folder / LOG
+    command = [path, *json.loads(flags), "--log-file", str(log), "--force-overwrite", "--export", str(report)]
+    # The channels of the process are among the open descriptors.
+    done = subprocess.run([*command, *argv], close_fds=False, check=False)
+    with open(int(fd), "wb") as target, zipfile.ZipFile(target, "w") as archive:
+        archive.writestr(VERSION, printed(path, "--version"))
+        if log.exists():
+            archive.write(log, LOG)
+        if report.exists():
+            for name, options in PAGES.items():
+                archive.writestr(name, printed(path, "--import", str(report), *options))
+            archive.write(report, REPORT)
+    os._exit(done.returncode if done.returncode >= 0 else 1)
+
+
+def printed(*argv: str) -> bytes:
+    """Return what a command prints; nothing if it does not end in time."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=IMPORT_S, check=False
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return b""
+    return done.stdout

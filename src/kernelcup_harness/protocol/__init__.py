@@ -20,6 +20,7 @@ from kernelcup_harness.protocol.enums import (
     DuelVerdict,
     HarnessKind,
     Mode,
+    Precision,
     RankingBy,
     Reason,
     SandboxPolicy,
@@ -28,9 +29,6 @@ from kernelcup_harness.protocol.enums import (
     Verdict,
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
-from kernelcup_harness.protocol.kept import KeptBinary, KeptFile
-from kernelcup_harness.protocol.precision import Precision
-from kernelcup_harness.protocol.profile_options import ProfileOptions, ProfileWay, Sections
 from kernelcup_harness.protocol.profiles import (
     BINARY,
     MEMORY,
@@ -65,10 +63,15 @@ from kernelcup_harness.protocol.spec import (
     CudaBuild,
     DeviceFacts,
     JobSpec,
+    KeptBinary,
+    KeptFile,
     Limits,
     MeasureRules,
+    ProfileOptions,
+    ProfileWay,
     Replay,
     SampleName,
+    Sections,
     Work,
     check_spec,
     is_pattern,

@@ -163,3 +163,18 @@ class TrustLevel(StrEnum):
     """The judge's own clock, from before an input is handed out until the whole answer has arrived: an upper bound."""
     SELF_MEASURED = "self-measured"
     """Measured by the task's own harness, beside the submission."""
+
+
+class Precision(StrEnum):
+    """Precisions for which a calibration may have a matrix rate."""
+
+    FP64 = "fp64"
+    FP32 = "fp32"
+    """Without TF32."""
+    TF32 = "tf32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP8 = "fp8"
+    FP4 = "fp4"
+    """With block scales."""
+    INT8 = "int8"

@@ -10,8 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from kernelcup_harness.protocol.results import Timing
-from kernelcup_harness.protocol.trimmed import ordered_and_cut
+from kernelcup_harness.protocol.results import Timing, ordered_and_cut
 
 Z95 = statistics.NormalDist().inv_cdf(0.975)
 """Half a 95 % interval of a normal distribution, in standard deviations."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelcup_harness.protocol.precision import Precision
+from kernelcup_harness.protocol.enums import Precision
 
 TERA = 1e12
 

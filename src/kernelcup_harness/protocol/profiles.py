@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernelcup_harness.protocol.kept import KeptFile
-from kernelcup_harness.protocol.profile_options import ProfileOptions
+from kernelcup_harness.protocol.spec import KeptFile, ProfileOptions
 
 OPEN_COUNTERS = (
     "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/kernelcup.conf"

@@ -16,9 +16,9 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
-from kernelcup_harness.protocol.kept import KeptFile
 from kernelcup_harness.protocol.profiles import Counters, RanKernel
 from kernelcup_harness.protocol.results import CaseResult, Finding
+from kernelcup_harness.protocol.spec import KeptFile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

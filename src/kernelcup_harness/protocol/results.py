@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Reason, TrustLevel, Verdict
 from kernelcup_harness.protocol.spec import SampleName, Work
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+
+TRIM = 0.1
+"""Share of the samples that is cut off at each end."""
+
+
+def trimmed_mean(samples: Sequence[float]) -> float:
+    """Return the mean without the slowest and fastest tenth; NaN without samples."""
+    return statistics.fmean(ordered_and_cut(samples)[0]) if samples else math.nan
+
+
+def ordered_and_cut(samples: Sequence[float]) -> tuple[list[float], int]:
+    """Return the samples in order without the extremes, and how many were cut at each end."""
+    ordered = sorted(samples)
+    cut = int(len(ordered) * TRIM)
+    return ordered[cut : len(ordered) - cut], cut
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

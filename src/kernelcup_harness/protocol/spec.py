@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters, ProtocolError
 from kernelcup_harness.protocol.enums import (
@@ -16,8 +17,6 @@ from kernelcup_harness.protocol.enums import (
     StageName,
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
-from kernelcup_harness.protocol.kept import KeptBinary
-from kernelcup_harness.protocol.profile_options import ProfileOptions
 
 FEWEST_SAMPLES = 16
 """A ranked case with fewer samples has no score: with few, a submission could choose which ones count."""
@@ -25,6 +24,65 @@ WALL_SHARE = 0.6
 """Largest budget as a share of a stage's time limit: a stage may take half as long again."""
 FEWEST_SEEDS, FEW_SEEDS = 1 << 20, 1 << 32
 """Smallest ``seeds_below``, and from where on seeds are too many to be tried: below it random numbers are salted."""
+
+
+class ProfileWay(StrEnum):
+    """What is profiled."""
+
+    TRACE = "trace"
+    """The submission's process, by PyTorch's profiler: a timeline, and no counters."""
+    REPLAYED = "replayed"
+    """The timer, which replays the captured call: no host code of the submission runs under the profiler."""
+    CALLED = "called"
+    """The submission's process, where its call cannot be replayed: host code could change what is seen."""
+
+
+class Sections(StrEnum):
+    """Sets of sections of ``ncu``."""
+
+    BASIC = "basic"
+    DETAILED = "detailed"
+    FULL = "full"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileOptions:
+    """What is to be profiled."""
+
+    benchmark: int | None = None
+    """Index of the benchmark; None for the last one."""
+    kernel: str = ""
+    """A regular expression that a kernel's name has to contain; empty for all kernels."""
+    launches: int = 0
+    """Most launches to profile; 0 for all of the call."""
+    sections: Sections = Sections.FULL
+    way: ProfileWay = ProfileWay.TRACE
+    """Set by the runner, which profiles in several ways."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptFile:
+    """A file of a profile or of a ranked run."""
+
+    name: str
+    nbytes: int
+    sha256: str
+    gz64: str = ""
+    """Its content, gzip and base64; empty once it is in the file store."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptBinary:
+    """The binary of an accepted ranked run, to be replayed in the place of the submission's code."""
+
+    run: int
+    """The number of that run."""
+    device: str = ""
+    """The device and driver that it ran on, as ``profiles.device_of`` names them; elsewhere the code is judged."""
+    files: list[KeptFile] = field(default_factory=list)
+    """``binary.kcgraph`` and ``binary.memory``, with their content."""
+    why: str = ""
+    """Why it cannot be replayed, so that the code is judged; empty if it may be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelcup_harness.build.step import Built, Ending
 from kernelcup_harness.core.plan import meets_hidden
-from kernelcup_harness.doubt import findings, own_share
+from kernelcup_harness.doubt import findings
 from kernelcup_harness.isolation.origins import Origins
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
@@ -302,7 +302,7 @@ class Record:
         # What was said of a hidden case could say what it is.
         why = [room.get("text", "") if room.get("replayed") is False else "", self.no_origins]
         why += [each.why for each in cut if not each.hidden]
-        return own_share.finding(
+        return findings.own_share_finding(
             least, cases, [(self._named(each), each.longer) for each in cut], next(filter(None, why), "")
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 from kernelcup_harness.build import store
 from kernelcup_harness.core.plan import meets_hidden
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.isolation import cgroups, environments, job_users, origins, orphans, processes, sandbox
+from kernelcup_harness.isolation import cgroups, environments, job_users, origins, processes, sandbox
 from kernelcup_harness.isolation.job_environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
@@ -136,7 +136,9 @@ def opened(spec: JobSpec, on_event: EventSink) -> tuple[Record, bytes, bool]:
     record = Record(spec, seeds.commitment(secret), on_event)
     network = spec.multi_gpu and spec.harness is HarnessKind.OWN
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
-    record.environment["sandbox"] = sandbox_in_force(network=network) if boxed else {"kind": "none"}
+    own_loopback = {"network": "its own loopback"} if network else {}
+    in_force = sandbox.describe(network=network) | own_loopback if boxed else {"kind": "none"}
+    record.environment["sandbox"] = in_force
     record.environment["environment"] = environment_of(spec)
     return record, secret, boxed
 
@@ -200,11 +202,6 @@ def started_ahead(backend: Backend) -> Iterator[Workers]:
             processes.kill_descendants()
 
 
-def sandbox_in_force(*, network: bool) -> dict[str, str]:
-    """Describe the sandbox of this job."""
-    return sandbox.describe(network=network) | ({"network": "its own loopback"} if network else {})
-
-
 @contextmanager
 def job_folder() -> Iterator[Path]:
     """Create a folder for a job and remove it afterwards, at any depth, with what the job has left elsewhere."""
@@ -219,7 +216,7 @@ def job_folder() -> Iterator[Path]:
 
 def folder_prefix() -> str:
     """Return the prefix of job folders of runners that see the same process ids as this one."""
-    return f"{sandbox.FOLDER_PREFIX}{orphans.namespace()}-"
+    return f"{sandbox.FOLDER_PREFIX}{cgroups.namespace()}-"
 
 
 def sweep() -> None:
@@ -228,5 +225,5 @@ def sweep() -> None:
     job_users.sweep()
     for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix()}*-*"):
         owner = "-".join(path.name.removeprefix(sandbox.FOLDER_PREFIX).split("-")[:2])
-        if orphans.is_orphan(owner):
+        if cgroups.is_orphan(owner):
             subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)

@@ -30,7 +30,7 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
 )
-from kernelcup_harness.run import compiling, reference
+from kernelcup_harness.run import compiling
 from kernelcup_harness.run.overruns import Overruns
 from kernelcup_harness.run.record import Record, ended
 from kernelcup_harness.run.workers import (
@@ -166,7 +166,7 @@ class StandardRun:
         """
         wanted = [role for role in (SUBMISSION, RIVAL) if self._boxed and role in self._roles]
         building = [role for role in wanted if step.has_build(self._tree(role))]
-        return [*building, *([JUDGE] if self._boxed and reference.is_compiled(self._spec) else [])]
+        return [*building, *([JUDGE] if self._boxed and compiling.is_reference_compiled(self._spec) else [])]
 
     def _tree(self, role: str) -> SourceTree:
         """Return the files that a role calls."""
@@ -196,7 +196,9 @@ class StandardRun:
         spec = self._spec
         kept = self._workers.process_ids if self._workers is not None else set()
         if role == JUDGE:
-            return reference.builder(spec, self._folder / "build-judge", self._compiling(SUBMISSION), kept)
+            return compiling.reference_builder(
+                spec, self._folder / "build-judge", self._compiling(SUBMISSION), kept
+            )
         if role == RIVAL:
             scope = RIVALS_SCOPE if spec.build_scope else ""
             spec = dataclasses.replace(spec, submission=self._tree(role), build_scope=scope)
@@ -227,7 +229,7 @@ class StandardRun:
         began = time.monotonic()
         builds = {**builds, HIDDEN: builds.get(SUBMISSION)}
         shares = {role: self._share(role, builds.get(role)) for role in self._roles}
-        if reference.is_compiled(self._spec):
+        if compiling.is_reference_compiled(self._spec):
             shares[JUDGE] = self._share(JUDGE, builds.get(JUDGE))
         self._overruns = Overruns(workers)
         workers.hand_over(shares, self._spec, self._secret)
@@ -248,7 +250,7 @@ class StandardRun:
 
     def _environment(self, role: str) -> dict[str, str]:
         if role == JUDGE:
-            return reference.environment(self._spec, self._compiling(SUBMISSION))
+            return compiling.reference_environment(self._spec, self._compiling(SUBMISSION))
         if role not in USER_CODE:
             return {}
         return self._compiling(role) | asked_of(self._spec)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from kernelcup_harness.build import compilers as light_compilers
 from kernelcup_harness.build import inside
@@ -135,12 +135,7 @@ def started_and_wait(
         accelerators.here().start()
         return runner.receive()
     except (ChannelClosed, BrokenProtocol):
-        not_needed()
-
-
-def not_needed() -> NoReturn:
-    """End: the runner has no job, or is gone."""
-    os._exit(0)
+        os._exit(0)
 
 
 def compilers() -> list[str]:

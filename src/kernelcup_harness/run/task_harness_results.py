@@ -24,7 +24,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.run.record import Record, ended, signal_name
-from kernelcup_harness.submission.cuda.program import NOT_COMPILED
+from kernelcup_harness.submission.cuda.compiling import NOT_COMPILED
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_EXTRA_KEYS = 200
@@ -133,7 +133,11 @@ class Reading:
 
     def _failed_test(self) -> str | None:
         """Return the text of a failed test in a timed stage: older harnesses report wrong answers like this."""
-        failed = [key for key, value in self._results.items() if value == "fail" and is_status(key)]
+        failed = [
+            key
+            for key, value in self._results.items()
+            if value == "fail" and key.startswith("test.") and key.endswith(".status")
+        ]
         if not failed:
             return None
         return self._text(failed[0].removesuffix("status") + "error") or CHECK_FAILED
@@ -283,11 +287,6 @@ def is_own_crash(child: processes.Child, spec: JobSpec) -> bool:
         and places <= {str(each / (spec.main or "")) for each in (Path(), child.folder)}
         and not any(word in error for word in others)
     )
-
-
-def is_status(key: str) -> bool:
-    """Return whether a key is the status of a test."""
-    return key.startswith("test.") and key.endswith(".status")
 
 
 def decoded_report(text: str) -> str:

@@ -38,7 +38,7 @@ class OwnProgram(OwnHarness):
     def _argv(self, invocation: Invocation, laid: Laid) -> list[str]:
         assert self._spec.main is not None
         named = (self._spec.main, invocation.mode, str(laid.cases / "cases.txt"))
-        return processes.python_argv("kernelcup_harness.submission.cuda.program", "main", *named)
+        return processes.python_argv("kernelcup_harness.submission.cuda.compiling", "run_program", *named)
 
     def _compiling(self) -> dict[str, str]:
         linked = {libraries.VARIABLE: ",".join(self._spec.libraries)} if self._spec.libraries else {}

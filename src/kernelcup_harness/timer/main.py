@@ -16,15 +16,6 @@ from typing import Any, Protocol
 
 from kernelcup_harness.window import graph_data, steps
 from kernelcup_harness.window.addresses import WINDOW, WINDOW_BYTES
-from kernelcup_harness.window.failures import (
-    MOST_EXPORT_BYTES,
-    ClockTrouble,
-    DeviceError,
-    Failure,
-    NotRebuilt,
-    NoWindow,
-    StampForged,
-)
 from kernelcup_harness.window.messages import (
     MOST_REPEATS,
     Attach,
@@ -41,6 +32,15 @@ from kernelcup_harness.window.messages import (
     Profile,
     Refused,
     SharedRegion,
+)
+from kernelcup_harness.window.reasons import (
+    MOST_EXPORT_BYTES,
+    ClockTrouble,
+    DeviceError,
+    Failure,
+    NotRebuilt,
+    NoWindow,
+    StampForged,
 )
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.messages import Hello, Message, pack, unpack_any

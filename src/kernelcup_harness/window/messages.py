@@ -8,9 +8,8 @@ from typing import Annotated
 
 from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.protocol.codec import Most, Raw
-from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.graph_data import SHAPE
-from kernelcup_harness.window.reasons import WhyNot
+from kernelcup_harness.window.reasons import Failure, WhyNot
 from kernelcup_harness.wire.messages import Message, Text
 
 MOST_REPEATS, MOST_SERIES = 1_024, 4_096

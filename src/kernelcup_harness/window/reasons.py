@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from kernelcup_harness.window import graph_data
+
 
 class WhyNot(StrEnum):
     """Why the calls of a job are not replayed. A contestant picks one of these: text of its own could leak inputs."""
@@ -117,3 +119,55 @@ def of_capture(error: BaseException) -> WhyNot:
     except BaseException:
         return WhyNot.UNKNOWN
     return next((reason for saying, reason in SAYINGS.items() if saying in text), WhyNot.UNKNOWN)
+
+
+MOST_EXPORT_BYTES = graph_data.HEAD.size + graph_data.MOST_HEAD_BYTES + graph_data.MOST_IMAGE_BYTES
+"""The largest capture that a timer takes."""
+
+
+class Failure(StrEnum):
+    """Stable names of failures."""
+
+    BAD_REQUEST = "bad_request"
+    BAD_GRAPH = "bad_graph"
+    NOT_REBUILT = "not_rebuilt"
+    NO_WINDOW = "no_window"
+    DEVICE_FAULT = "device_fault"
+    CLOCK = "clock"
+    NOT_SEEN = "not_seen"
+    """The witness could not see all that the device did."""
+    FORGED = "forged"
+    """An end time was written again after it had been read: only the replayed device code can do that."""
+
+
+class DeviceError(RuntimeError):
+    """A device refused a call.
+
+    Args:
+        text: What it refused, and why.
+        ends_process: Whether this process cannot use the device any more.
+    """
+
+    def __init__(self, text: str, *, ends_process: bool) -> None:
+        super().__init__(text)
+        self.ends_process = ends_process
+
+
+class NoWindow(RuntimeError):
+    """This machine cannot map device memory at a chosen address."""
+
+
+class NotRebuilt(RuntimeError):
+    """An exported graph cannot be replayed; the text names the part."""
+
+
+class ClockTrouble(RuntimeError):
+    """The device did not do what the clock needs: a fault, a hang, or stamps that changed afterwards."""
+
+
+class StampForged(RuntimeError):
+    """An end time changed after it had been read."""
+
+
+class NoCounters(RuntimeError):
+    """The hardware's counters cannot be read here."""

@@ -13,7 +13,7 @@ from kernelcup.tasks.starter import all_templates, find_template
 from kernelcup.tasks.writer import template_files
 from kernelcup_harness.protocol import HarnessKind
 from kernelcup_harness.submission.cuda import compiling
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 
 STANDARD, OWN = HarnessKind.STANDARD, HarnessKind.OWN
 BOTH, PYTHON, CUDA = (Language.PYTHON, Language.CUDA), (Language.PYTHON,), (Language.CUDA,)

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from kernelcup.app.results.queries.finals import Finalist, Held, Placed
 from kernelcup.domain import OPEN, Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
-from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels, finals
+from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels
 from kernelcup_harness.protocol.duels import RatioEstimate
 
 UNKNOWN = RatioEstimate(0.0, math.inf, 0)
@@ -62,7 +62,7 @@ def decide(contestants: Sequence[Finalist], held: Sequence[Held], error: float) 
     """
     meetings: list[Meeting] = []
     try:
-        found = finals.final(
+        found = duels.final(
             [_name(each) for each in contestants], _meet(contestants, held, meetings), error=error
         )
     except _NotHeldYet as stop:
@@ -71,7 +71,7 @@ def decide(contestants: Sequence[Finalist], held: Sequence[Held], error: float) 
     return Decision(meetings=meetings, places=places)
 
 
-def _meet(contestants: Sequence[Finalist], held: Sequence[Held], meetings: list[Meeting]) -> finals.Meet:
+def _meet(contestants: Sequence[Finalist], held: Sequence[Held], meetings: list[Meeting]) -> duels.Meet:
     by_name = {_name(each): each for each in contestants}
     by_pair = {frozenset((each.first_id, each.second_id)): each for each in held}
 

@@ -27,7 +27,6 @@ from kernelcup_harness.core.check import Checks, Fault, Wrong
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.protocol import Reason, SampleName
-from kernelcup_harness.window.failures import MOST_EXPORT_BYTES
 from kernelcup_harness.window.layout import (
     HEAPS,
     HIDDEN_FROM,
@@ -47,7 +46,7 @@ from kernelcup_harness.window.messages import (
     Loaded,
     SharedRegion,
 )
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.reasons import MOST_EXPORT_BYTES, NotReplayed, WhyNot
 from kernelcup_harness.wire import aliasing, decode, values
 from kernelcup_harness.wire.channel import BrokenProtocol
 

@@ -13,7 +13,7 @@ from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.sampling import TimedCase
 from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.protocol import RanKernel, SampleName
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+from kernelcup_harness.protocol.results import trimmed_mean
 from kernelcup_harness.window.messages import NO_KERNEL, Fire, LoadCapture, Loaded
 
 FIRST_CUT = 7 << 20

@@ -20,8 +20,8 @@ import torch
 
 from kernelcup_harness.clocks.replay.mapping import Mapping
 from kernelcup_harness.core.requests import Line
-from kernelcup_harness.protocol.kept import KeptBinary
 from kernelcup_harness.protocol.profiles import BINARY, MEMORY
+from kernelcup_harness.protocol.spec import KeptBinary
 from kernelcup_harness.window.layout import HEAPS
 from kernelcup_harness.window.messages import Attach, Attached, Captured, CapturePlaces, Export, Exported
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot

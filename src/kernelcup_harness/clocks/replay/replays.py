@@ -24,7 +24,6 @@ from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.task import TaskFault
 from kernelcup_harness.protocol import RanKernel, SampleName
 from kernelcup_harness.window import layout
-from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.layout import (
     CannotLie,
     Described,
@@ -42,7 +41,7 @@ from kernelcup_harness.window.messages import (
     Profile,
     SharedRegion,
 )
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.reasons import Failure, NotReplayed, WhyNot
 from kernelcup_harness.wire import decode, guards, values
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelTimeout
 from kernelcup_harness.wire.messages import FailureKind, M, Message

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kernelcup_harness.clocks.replay.clean_room import CleanRoom
-from kernelcup_harness.clocks.sampling import TimedCase
-from kernelcup_harness.clocks.stage import Doubt, turns
+from kernelcup_harness.clocks.sampling import Doubt, TimedCase, turns
 from kernelcup_harness.core.judge import Judge
 from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage
 from kernelcup_harness.protocol import CaseResult, Timing

@@ -26,7 +26,7 @@ from kernelcup_harness.core.call import PLACES
 from kernelcup_harness.core.check import Wrong
 from kernelcup_harness.core.plan import CaseCalls
 from kernelcup_harness.protocol import Audit, Finding, SampleName, TrustLevel, estimates
-from kernelcup_harness.protocol.trimmed import trimmed_mean
+from kernelcup_harness.protocol.results import trimmed_mean
 from kernelcup_harness.window.messages import (
     Check,
     Checked,

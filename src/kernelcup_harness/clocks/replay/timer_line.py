@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.verdict import MachineFailed
-from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.window.messages import Refused
+from kernelcup_harness.window.reasons import Failure
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.messages import Hello, M, Message, pack, unpack, unpack_any
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelcup_harness.device.gauge import Gauge, NoGauge
+from kernelcup_harness.device.port import Gauge, NoGauge
 
 
 class Cpu:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness.device.gauge import Gauge
 from kernelcup_harness.device.memory import DeviceMemory
 from kernelcup_harness.device.nvidia import driver
 from kernelcup_harness.device.nvidia import nodes as device_nodes
+from kernelcup_harness.device.port import Gauge
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.isolation.layout import DeviceNodes
 

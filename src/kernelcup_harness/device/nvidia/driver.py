@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from kernelcup_harness.window.failures import DeviceError
+from kernelcup_harness.window.reasons import DeviceError
 
 u64 = ctypes.c_uint64
 INVALID_VALUE, NOT_FOUND = 1, 500

@@ -5,18 +5,65 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from kernelcup_harness.device.nvidia import capture as capturing
 from kernelcup_harness.device.nvidia import export, graphs, own_graphs
 from kernelcup_harness.device.nvidia.driver import Driver, DriverError
 from kernelcup_harness.device.nvidia.images import ImageKeeper, NoImages
 from kernelcup_harness.device.nvidia.window import Window
 from kernelcup_harness.window import allocator, graph_data
-from kernelcup_harness.window.failures import NoWindow
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
+from kernelcup_harness.window.allocator import WindowPool
+from kernelcup_harness.window.reasons import NotReplayed, NoWindow, WhyNot, of_capture
+
+
+@dataclass(slots=True)
+class Captured:
+    """Captured calls: graphs by the driver's handles, and the value that each call returned.
+
+    Args:
+        graphs: Handles, alive as long as ``keep`` is.
+        values: The answers; their tensors are written by each replay.
+        keep: PyTorch's objects behind both.
+    """
+
+    graphs: list[int]
+    values: list[Any]
+    keep: list[Any]
+
+
+def warm_up(
+    calls: Sequence[Callable[[], Any]], pool: WindowPool, stream: torch.cuda.Stream, rounds: int = 2
+) -> None:
+    """Make every call outside of a capture, to compile kernels and allocate workspaces. Raise what calls raise."""
+    with pool.in_use(), torch.cuda.stream(stream):
+        for _ in range(rounds):
+            for call in calls:
+                call()
+    torch.cuda.synchronize()
+
+
+def capture(calls: Sequence[Callable[[], Any]], pool: WindowPool, stream: torch.cuda.Stream) -> Captured:
+    """Capture each call in a graph of its own, with memory of its own.
+
+    Raise the error that keeps a call from being captured.
+    """
+    begin = torch._C._CUDAGraph.capture_begin
+    found = Captured([], [], [])
+    for call in calls:
+        graph, place = torch.cuda.CUDAGraph(keep_graph=True), pool.more()
+        with torch.cuda.stream(stream):
+            begin(graph, pool=place.id, capture_error_mode="global")
+            try:
+                value = call()
+            finally:
+                graph.capture_end()
+        found.graphs.append(graph.raw_cuda_graph())
+        found.values.append(value)
+        found.keep += [graph, place]
+    return found
 
 
 class GpuHands:
@@ -25,7 +72,7 @@ class GpuHands:
     def __init__(self) -> None:
         self._trouble: WhyNot | None = None
         self._regions: list[range] = []
-        self._captured: list[capturing.Captured] = []
+        self._captured: list[Captured] = []
         self._stream: torch.cuda.Stream | None = None
         try:
             self._keeper = ImageKeeper()
@@ -75,7 +122,7 @@ class GpuHands:
             stream = self._stream_for(before)
             try:
                 # Any other error here would occur in an ordinary call too: it is the submission's own.
-                capturing.warm_up(calls, self._pool, stream)
+                warm_up(calls, self._pool, stream)
             except torch.OutOfMemoryError as error:
                 raise NotReplayed(WhyNot.MEMORY) from error
             made = self._captured_on(calls, stream)
@@ -84,11 +131,9 @@ class GpuHands:
         self._captured.append(made)
         return made.values
 
-    def _captured_on(
-        self, calls: Sequence[Callable[[], Any]], stream: torch.cuda.Stream
-    ) -> capturing.Captured:
+    def _captured_on(self, calls: Sequence[Callable[[], Any]], stream: torch.cuda.Stream) -> Captured:
         try:
-            made = capturing.capture(calls, self._pool, stream)
+            made = capture(calls, self._pool, stream)
             torch.cuda.synchronize()
         # Any failure means the same: these calls cannot be captured.
         except BaseException as error:

@@ -7,8 +7,7 @@ import torch
 from kernelcup_harness.device.nvidia.driver import Driver, DriverError
 from kernelcup_harness.device.nvidia.window import Window
 from kernelcup_harness.window.allocator import bytes_at
-from kernelcup_harness.window.failures import NoWindow
-from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.reasons import NotReplayed, NoWindow, WhyNot
 
 
 class GpuMapping:

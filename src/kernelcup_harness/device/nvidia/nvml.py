@@ -10,7 +10,7 @@ import ctypes
 import os
 from typing import Any
 
-from kernelcup_harness.device.gauge import Gauge, NoGauge
+from kernelcup_harness.device.port import Gauge, NoGauge
 from kernelcup_harness.protocol import SLOWED_DOWN
 
 SM_CLOCK, MEMORY_CLOCK = 1, 2

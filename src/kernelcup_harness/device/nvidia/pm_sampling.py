@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernelcup_harness.device.nvidia import cupti
-from kernelcup_harness.window.failures import NoCounters
+from kernelcup_harness.window.reasons import NoCounters
 
 PM_SAMPLING = 1
 """``CUPTI_PROFILER_TYPE_PM_SAMPLING``."""

@@ -21,7 +21,6 @@ from kernelcup_harness.device.nvidia.driver import (
 from kernelcup_harness.device.nvidia.own_kernels import fill_node
 from kernelcup_harness.protocol import RanKernel
 from kernelcup_harness.window.addresses import NOWHERE, disarmed
-from kernelcup_harness.window.failures import NotRebuilt
 from kernelcup_harness.window.graph_data import (
     Capture,
     Child,
@@ -34,6 +33,7 @@ from kernelcup_harness.window.graph_data import (
     Rebuilt,
     shape,
 )
+from kernelcup_harness.window.reasons import NotRebuilt
 from kernelcup_harness.window.steps import forms
 
 KEPT = frozenset({2, 4, 5, 9, 10, 11, 14})

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, u64
 from kernelcup_harness.device.nvidia.own_kernels import OwnKernels, launch
-from kernelcup_harness.window.failures import ClockTrouble, StampForged
+from kernelcup_harness.window.reasons import ClockTrouble, StampForged
 
 PTX = b"""
 .version 6.3

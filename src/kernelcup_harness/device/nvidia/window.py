@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kernelcup_harness.device.nvidia.driver import AccessDescription, AllocationProperties, Driver, u64
 from kernelcup_harness.window.addresses import GRANULE, WINDOW, WINDOW_BYTES
-from kernelcup_harness.window.failures import NoWindow
+from kernelcup_harness.window.reasons import NoWindow
 
 PINNED, ON_DEVICE, POSIX_FD = 1, 1, 1
 READ, READ_WRITE = 1, 3

@@ -8,15 +8,19 @@ import pkgutil
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.protocol.variables import CHECKED
 from kernelcup_harness.submission.cuda import libraries, options
-from kernelcup_harness.submission.cuda.nvcc import find_nvcc
+from kernelcup_harness.submission.cuda.libraries import find_nvcc
 from kernelcup_harness.submission.port import NotCompiled
 
+NOT_COMPILED = 109
+"""The exit code if it does not compile; standard error has the compiler's words."""
 HEADER = "kernelcup.h"
 SIGNATURE = "int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context)"
 HEADERS = (".cu", ".cuh", ".h", ".hpp", ".cpp")
@@ -47,6 +51,7 @@ MAY_PASS = re.compile(
     r"Killed|died due to signal|ran out of memory|out of memory|virtual memory exhausted|No space left|"
     r"Resource temporarily unavailable|internal compiler error|needs (nvcc|g\+\+), which this machine"
 )
+"""What a compiler says that failed for a reason that may not be there the next time: memory, room, a signal."""
 
 
 def compiled(entry: Path, environ: Mapping[str, str]) -> Path:
@@ -67,11 +72,6 @@ def compiled(entry: Path, environ: Mapping[str, str]) -> Path:
             failure.write_text(str(error), encoding="utf-8")
             raise
     return library
-
-
-def may_pass(text: str) -> bool:
-    """Return whether a compiler failed for a reason that may not be there the next time: memory, room, a signal."""
-    return MAY_PASS.search(text) is not None
 
 
 def key(entry: Path, environ: Mapping[str, str]) -> str:
@@ -220,3 +220,13 @@ def explained(text: str, entry: Path, header: Path, compiler: str) -> str:
     sentences.append(f"{Path(compiler).name} did not compile {entry.name}:")
     whole = "\n".join([*sentences, text.strip()])
     return whole if len(whole) <= MAX_TEXT else whole[: MAX_TEXT // 2] + "\n[...]\n" + whole[-MAX_TEXT // 2 :]
+
+
+def run_program(entry: str, *arguments: str) -> NoReturn:
+    """Run the program of which ``entry`` is the file with ``main``."""
+    try:
+        program = compiled(Path(entry), os.environ)
+    except NotCompiled as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(NOT_COMPILED)
+    os.execv(program, [str(Path(entry).with_suffix("")), *arguments])
