@@ -109,7 +109,6 @@ DECIDES = re.compile(
 )
 """What a query or a reader would have to name to decide by itself which results count."""
 NAMES_STATES = {
-    "app/queue/lifecycle.py": "sets the state of a job that ends",
     "app/queue/queries/jobs.py": "sets states",
     "app/queue/queries/rejudges.py": "only a job that has ended is judged again",
     "app/results/rejudge.py": "says of which jobs none is judged again",
