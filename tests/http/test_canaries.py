@@ -118,7 +118,9 @@ def scene(db, person) -> dict[str, Any]:
     code = f"{SUBMISSION}# {CODE}\n".encode()
     make_submission(db, board="double", content=code)
     job = judge(db, report(SEED_OF_REVIEWED))
-    reviews.decide(db, OPERATOR, 1, decision=reviews.RELEASED, now=NOW)  # what its measurement found
+    reviews.decide(
+        db, OPERATOR, 1, decision=reviews.RELEASED, note="looked at", now=NOW
+    )  # what its measurement found
     reviews.quarantine(db, OPERATOR, job, reason=REVIEW_REASON, evidence={"why": EVIDENCE}, now=NOW)
     for board in ("double", "closed"):
         make_submission(db, board=board, content=code)

@@ -27,7 +27,9 @@ def put_aside(judging: Judging, user: str, decision: str | None = None):
         judging.db, OPERATOR, judging.job(submission).id, reason="too good", now=judging.clock()
     )
     if decision is not None:
-        reviews.decide(judging.db, OPERATOR, review.id, decision=decision, now=judging.clock())
+        reviews.decide(
+            judging.db, OPERATOR, review.id, decision=decision, note="looked at", now=judging.clock()
+        )
     return submission
 
 

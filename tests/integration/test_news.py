@@ -124,7 +124,9 @@ def test_a_result_that_waits_for_a_review_is_no_news_until_it_is_released(judgin
         judging.db, OPERATOR, judging.job(fast).id, reason="too good", now=judging.clock()
     )
     assert told(judging) == [("first_place", "ada", "")]
-    reviews.decide(judging.db, OPERATOR, review.id, decision="rejected", now=judging.clock())
+    reviews.decide(
+        judging.db, OPERATOR, review.id, decision="rejected", note="looked at", now=judging.clock()
+    )
     assert told(judging) == [("first_place", "ada", "")]
 
 
@@ -137,7 +139,9 @@ def test_a_result_that_was_held_from_the_start_is_news_when_it_is_released(judgi
     assert told(judging) == [("first_place", "ada", "")]
     (review,) = reviews.open_reviews(judging.db, OPERATOR)
     judging.clock.advance(60)
-    reviews.decide(judging.db, OPERATOR, review.id, decision="released", now=judging.clock())
+    reviews.decide(
+        judging.db, OPERATOR, review.id, decision="released", note="looked at", now=judging.clock()
+    )
     assert told(judging)[-1] == ("first_place", "bob", "ada")
     assert stream.items(judging.db, NOBODY)[-1].at == judging.clock()
 

@@ -245,7 +245,9 @@ def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_rele
     (job,) = show_submission(judging.db, ada.id).jobs
     review = reviews.quarantine(judging.db, root, job.job.id, reason="looks odd", now=judging.clock())
     assert ranking(judging) == [(1, "bob", 900, "")]
-    reviews.decide(judging.db, root, review.id, decision=reviews.RELEASED, now=judging.clock())
+    reviews.decide(
+        judging.db, root, review.id, decision=reviews.RELEASED, note="looked at", now=judging.clock()
+    )
     assert ranking(judging) == [(1, "ada", 1000, ""), (2, "bob", 900, "lost")]
 
 

@@ -53,7 +53,14 @@ def quarantine(judging: Judging, submission, actor=OPERATOR, **options):
 
 
 def decide(judging: Judging, review, decision: str, actor=OPERATOR, **options):
-    return reviews.decide(judging.db, actor, review.id, decision=decision, now=judging.clock(), **options)
+    return reviews.decide(
+        judging.db,
+        actor,
+        review.id,
+        decision=decision,
+        now=judging.clock(),
+        **{"note": "looked at", **options},
+    )
 
 
 def review_tags_of(judging: Judging, submission) -> list[str]:

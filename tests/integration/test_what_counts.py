@@ -104,7 +104,7 @@ def put_aside(judging: Judging, submission: Submission) -> reviews.Review:
 
 
 def decide(judging: Judging, review: reviews.Review, decision: str) -> None:
-    reviews.decide(judging.db, OPERATOR, review.id, decision=decision, now=judging.clock())
+    reviews.decide(judging.db, OPERATOR, review.id, decision=decision, note="looked at", now=judging.clock())
 
 
 def state_of(judging: Judging, submission: Submission) -> JobState:

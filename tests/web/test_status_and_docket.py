@@ -90,7 +90,7 @@ def test_a_result_that_is_deleted_before_a_decision_stays_in_the_docket(client, 
 def test_closed_boards_are_in_the_docket_of_those_who_see_them(client, db, clock, person) -> None:
     make_board(db, visibility=Visibility.CLOSED)
     _, review = flagged(Judging(db, clock))
-    reviews.decide(db, OPERATOR, review.id, decision="rejected", now=NOW)
+    reviews.decide(db, OPERATOR, review.id, decision="rejected", note="looked at", now=NOW)
     eve, root = person("eve", Role.CREATOR), person("root", Role.ADMIN)
     for headers in ({}, eve.headers):
         told = words(client, "/docket", headers=headers)
@@ -103,7 +103,7 @@ def test_closed_boards_are_in_the_docket_of_those_who_see_them(client, db, clock
 def test_pseudonyms_are_kept_in_the_docket(client, db, clock) -> None:
     make_board(db, pseudonymous=True)
     submission, review = flagged(Judging(db, clock))
-    reviews.decide(db, OPERATOR, review.id, decision="rejected", now=NOW)
+    reviews.decide(db, OPERATOR, review.id, decision="rejected", note="looked at", now=NOW)
     assert f"by participant {submission.id} rejected" in words(client, "/docket")
 
 

@@ -35,6 +35,8 @@ class Given:
     least: int | None = None
     most: int | None = None
     """Bounds of a number; of a list, its length."""
+    choices: tuple[str, ...] = ()
+    """The values of a text that has few."""
     is_negated: bool = False
     """Whether the flag on the command line means no."""
     parse: Callable[[str, datetime], Any] | None = None
@@ -92,6 +94,8 @@ class Operation:
     provided: tuple[str, ...]
     is_paged: bool
     """Whether it returns a part of a list, at most ``limit`` entries with an ``id``."""
+    is_slow: bool
+    """Whether a client should wait for minutes."""
 
     @property
     def has_body(self) -> bool:
@@ -121,6 +125,7 @@ def operation(
     status: int = 200,
     personal: bool = False,
     is_paged: bool = False,
+    is_slow: bool = False,
 ) -> Callable[[F], F]:
     """Offer a function at all doors.
 
@@ -132,6 +137,7 @@ def operation(
         status: Of a good answer.
         personal: Whether it is about the actor's own account.
         is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which.
+        is_slow: Whether a client should wait for minutes.
     """
 
     def offer(call: F) -> F:
@@ -146,6 +152,7 @@ def operation(
             subject=subject,
             personal=personal,
             is_paged=is_paged,
+            is_slow=is_slow,
             parameters=tuple(
                 _parameter(name, hints[name], each.default, path, names=tuple(signature))
                 for name, each in signature.items()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kernelcup.app import stats
 from kernelcup.app.boards import class_list, late_exceptions, membership
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
-from kernelcup.app.results import freezes
+from kernelcup.app.results import freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
@@ -19,6 +20,9 @@ MODULES = (
     membership,
     class_list,
     freezes,
+    rejudge,
+    reviews,
+    stats,
 )
 """The modules that have operations."""
 

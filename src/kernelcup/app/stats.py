@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.news.queries import webhooks
+from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.submissions.queries import stats as figures
 from kernelcup.app.submissions.queries.stats import DeviceStats, UserTime
 from kernelcup.domain import Actor, JobState, Role, Scope
@@ -36,10 +38,16 @@ class Stats:
     """The users with the most time on devices; for admins only, else empty."""
 
 
+@operation("GET", "/stats", subject="administration")
 def stats(
-    db: Database, actor: Actor, *, now: datetime, board: str | None = None, since: datetime | None = None
+    db: Database,
+    actor: Actor,
+    *,
+    now: datetime,
+    board: Annotated[str | None, Given(key=BOARD, help="Only for this leaderboard.")] = None,
+    since: Annotated[datetime | None, Given(help="Only submissions since then.")] = None,
 ) -> Stats:
-    """Return figures about submissions since a given time, for the whole service or one leaderboard.
+    """Count submissions, runs, waiting times and GPU time: of one leaderboard, or, for admins, of all.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin and does not manage the

@@ -95,7 +95,7 @@ def test_deciding_a_review_needs_both_scopes(db: Database, judging: Judging) -> 
     review = reviews.quarantine(db, OPERATOR, 1, reason="odd", now=NOW)
     manager = with_scopes(db, "grace", Role.CREATOR, Scope.READ, Scope.MANAGE)
     with pytest.raises(ScopeMissing):
-        reviews.decide(db, manager, review.id, decision="released", now=NOW)
+        reviews.decide(db, manager, review.id, decision="released", note="looked at", now=NOW)
 
 
 def test_a_bot_acts_for_an_admin_as_for_a_creator(db: Database) -> None:

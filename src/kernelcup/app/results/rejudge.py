@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
+from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import job_durations, rejudges
 from kernelcup.app.queue.queries.rejudges import Candidate
@@ -60,10 +62,19 @@ class RejudgePlan:
     dry_run: bool
 
 
+DryRun = Annotated[bool, Given(options=("--dry-run",), help="Show the plan without carrying it out.")]
+
+
+@operation("POST", "/submissions/{submission_id}/rejudge", subject="administration")
 def rejudge_submission(
-    db: Database, actor: Actor, submission_id: int, *, now: datetime, dry_run: bool = False
+    db: Database,
+    actor: Actor,
+    submission_id: Annotated[int, Given(least=1, help="Number of the submission.")],
+    *,
+    now: datetime,
+    dry_run: DryRun = False,
 ) -> RejudgePlan:
-    """Judge a submission again, in its mode, on all its devices.
+    """Judge one submission again, in its mode, on all its devices.
 
     Raises:
         NotFound: The submission does not exist for the actor.
@@ -80,22 +91,24 @@ def rejudge_submission(
     return _rejudge(db, actor, board, found, "submission.rejudge", detail, now=now, dry_run=dry_run)
 
 
+@operation("POST", "/leaderboards/{name}/rejudge", subject="administration", is_slow=True)
 def rejudge_board(
     db: Database,
     actor: Actor,
-    board: str,
+    board: Board,
     *,
-    device: str | None = None,
-    only_best: bool = False,
+    device: Annotated[str | None, Given(help="Judge only jobs on this device.", longest=100)] = None,
+    only_best: Annotated[
+        bool,
+        Given(
+            help="Judge only results that are their user's place in the ranking, or were before the task or the clock "
+            "changed."
+        ),
+    ] = False,
     now: datetime,
-    dry_run: bool = False,
+    dry_run: DryRun = False,
 ) -> RejudgePlan:
-    """Judge the ranked submissions of a leaderboard again.
-
-    Args:
-        device: Judge only jobs on this device.
-        only_best: Judge only results that are their user's place in the ranking, or were before the task
-            or the clock changed.
+    """Judge a leaderboard's submissions again; old results count until new ones are ready.
 
     Raises:
         NotFound: The leaderboard does not exist for the actor.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import boards
+from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
@@ -39,16 +40,33 @@ RULE = "kernelcup"
 """The opener of a review that a rule opened."""
 
 
+ReviewId = Annotated[int, Given(metavar="ID", least=1, help="Number of the review.")]
+
+
+def _decision(text: str, _now: datetime) -> str:
+    word = text.lower()
+    if word not in (RELEASED, REJECTED):
+        raise InvalidValue(f"{text}: expected released or rejected")
+    return word
+
+
+def _note(text: str, _now: datetime) -> str:
+    if not text.strip():
+        raise InvalidValue("--note: expected a reason")
+    return text
+
+
+@operation("POST", "/jobs/{job_id}/quarantine", subject="administration")
 def quarantine(
     db: Database,
     actor: Actor,
-    job_id: int,
+    job_id: Annotated[int, Given(least=1, help="Number of the job.")],
     *,
-    reason: str,
-    evidence: Mapping[str, Any] | None = None,
+    reason: Annotated[str, Given(help="Reason, shown to the author.", longest=500)],
+    evidence: Annotated[dict[str, Any] | None, Given(help="What made the reviewer look.")] = None,
     now: datetime,
 ) -> Review:
-    """Take a job's result out of the ranking until a person decides. A rejudge of it ends.
+    """Take a result out of the ranking until a review decides. A rejudge of it ends.
 
     Raises:
         NotFound: The job does not exist for the actor.
@@ -74,21 +92,27 @@ def quarantine(
         return _find(session, review_id)
 
 
+@operation("GET", "/reviews", "admin reviews list", subject="administration", is_paged=True)
 def open_reviews(
     db: Database,
     actor: Actor,
-    board: str | None = None,
+    board: Annotated[
+        str | None,
+        Given(options=("--board", "-b"), key=BOARD, help="Only reviews of this leaderboard."),
+    ] = None,
     *,
     decided: bool = False,
-    after_id: int | None = None,
-    limit: int = 50,
+    after_id: Annotated[
+        int | None, Given(options=("--after",), key="after", help="Only reviews with an id above this one.")
+    ] = None,
+    limit: Limit = 50,
 ) -> list[Review]:
-    """Return open reviews, oldest first: all of them for admins, those of their own boards for creators.
+    """List the results that wait for a decision, oldest first.
+
+    Admins see all of them, creators those of their own leaderboards.
 
     Args:
-        board: Return only reviews of this leaderboard.
         decided: Return decided reviews instead.
-        after_id: Return only reviews that are newer than this one.
     """
     access.require(actor, Scope.INSPECT, role=Role.CREATOR)
     with db.read() as session:
@@ -107,16 +131,36 @@ def open_reviews(
         )
 
 
-def get_review(db: Database, actor: Actor, review_id: int) -> Review:
-    """Return a review. Raise ``NotFound`` if it does not exist for the actor."""
+@operation("GET", "/reviews/{review_id}", "admin reviews show", subject="administration")
+def get_review(db: Database, actor: Actor, review_id: ReviewId) -> Review:
+    """Show a review with its evidence.
+
+    Raises:
+        NotFound: It does not exist for the actor.
+    """
     with db.read() as session:
         review = _find(session, review_id)
         _check_inspects(session, actor, review)
         return review
 
 
+@operation("POST", "/reviews/{review_id}/decision", "admin reviews decide", subject="administration")
 def decide(
-    db: Database, actor: Actor, review_id: int, *, decision: str, note: str = "", now: datetime
+    db: Database,
+    actor: Actor,
+    review_id: ReviewId,
+    decision: Annotated[
+        str,
+        Given(
+            metavar="DECISION",
+            choices=(RELEASED, REJECTED),
+            parse=_decision,
+            help="released (it ranks again) or rejected.",
+        ),
+    ],
+    *,
+    note: Annotated[str, Given(options=("--note",), parse=_note, longest=2000, help="Why.")],
+    now: datetime,
 ) -> Review:
     """Release a result into the ranking, or reject it for good.
 

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.app.results import rejudge as service
+from kernelcup.app.results import reviews
+from kernelcup.app.results.rejudge import RejudgePlan
+from kernelcup.app.results.reviews import Review
 from kernelcup.cli import wiring
 from kernelcup.cli.admin.pause import check_reason
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.options import JsonOption, LimitOption, SubmissionId
+from kernelcup.cli.operations import Answer, say
+from kernelcup.cli.options import JsonOption, SubmissionId
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import path_of, reader
-from kernelcup.domain import OPERATOR
-from kernelcup.errors import InvalidValue, NotFound, UnknownDevice
+from kernelcup.errors import InvalidValue, KernelCupError, NotFound, UnknownDevice
+from kernelcup.reporting.columns import evidence_lines
+from kernelcup.reporting.phrases import duration
 
 if TYPE_CHECKING:
-    from kernelcup.app.results.rejudge import RejudgePlan
-    from kernelcup.app.results.reviews import Review
     from kernelcup.reporting.results import JobInfo, SubmissionInfo
-
-reviews = typer.Typer(help="Results that wait for a decision.", no_args_is_help=True)
-
-ReviewArgument = Annotated[
-    int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the review.")
-]
 
 
 @with_backend
@@ -72,9 +69,11 @@ def rejudge(
 
     def work(dry: bool) -> RejudgePlan:
         if submission is not None:
-            return rejudge_submission(backend, submission, dry_run=dry)
-        assert named is not None
-        return rejudge_board(backend, named, device=device, only_best=only_best, dry_run=dry)
+            with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):
+                return backend.call(service.rejudge_submission, submission_id=submission, dry_run=dry)
+        return backend.call(
+            service.rejudge_board, board=named, device=device, only_best=only_best, dry_run=dry
+        )
 
     plan = work(True)
     if not as_json:
@@ -97,132 +96,44 @@ def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
     typer.confirm(f"Judge {plan.jobs} results again?", abort=True)
 
 
-def rejudge_board(
-    backend: Backend, board: str, *, device: str | None, only_best: bool, dry_run: bool
-) -> RejudgePlan:
-    """Judge a leaderboard's results again, or return the plan."""
-    from kernelcup.app.results import rejudge as service
-    from kernelcup.app.results.rejudge import RejudgePlan
-    from kernelcup.client.api import LONG_S
-
-    return backend.ask(
-        lambda db: service.rejudge_board(
-            db, OPERATOR, board, device=device, only_best=only_best, dry_run=dry_run, now=_now()
-        ),
-        lambda api: api.ask(
-            reader(RejudgePlan),
-            "POST",
-            path_of("leaderboards", board, "rejudge"),
-            json={"device": device, "only_best": only_best, "dry_run": dry_run},
-            timeout_s=LONG_S,
-        ),
-    )
-
-
-def rejudge_submission(backend: Backend, submission_id: int, *, dry_run: bool) -> RejudgePlan:
-    """Judge a submission again, or return the plan."""
-    from kernelcup.app.results import rejudge as service
-    from kernelcup.app.results.rejudge import RejudgePlan
-
-    with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):
-        return backend.ask(
-            lambda db: service.rejudge_submission(db, OPERATOR, submission_id, dry_run=dry_run, now=_now()),
-            lambda api: api.ask(
-                reader(RejudgePlan),
-                "POST",
-                path_of("submissions", submission_id, "rejudge"),
-                json={"dry_run": dry_run},
-            ),
-        )
-
-
-@reviews.command("list")
-@with_backend
-def list_reviews(
-    backend: Backend,
-    board: Annotated[
-        str | None, typer.Option("--board", "-b", help="Only reviews of this leaderboard.")
-    ] = None,
-    limit: LimitOption = 50,
-    as_json: JsonOption = False,
-) -> None:
-    """List the results that wait for a decision, oldest first."""
-    from kernelcup.app.results import reviews as service
-    from kernelcup.app.results.reviews import Review
-
-    named = None if board is None else backend.board(board).name
-    params = {} if named is None else {"leaderboard": named}
-    found = backend.ask(
-        lambda db: service.open_reviews(db, OPERATOR, named, limit=limit),
-        lambda api: api.pages(reader(Review), "/reviews", params, limit=limit),
-    )
-    if as_json:
-        typer.echo(json.dumps({"reviews": [review_object(each) for each in found]}))
+def list_lines(answer: Answer) -> Iterable[str]:
+    """Return the lines of each review, and the next step."""
+    if not answer.value:
+        yield "no result waits for a decision"
         return
-    if not found:
-        typer.echo("no result waits for a decision")
-        return
-    for each in found:
-        typer.echo(describe_review(each))
-    typer.echo(f"Next: kernelcup admin reviews show {found[0].id}{backend.option}")
+    yield from map(describe_review, answer.value)
+    yield f"Next: kernelcup admin reviews show {answer.value[0].id}{answer.option}"
 
 
-@reviews.command("show")
-@with_backend
-def show_review(backend: Backend, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
-    """Show a review with its evidence."""
-    from kernelcup.app.results import reviews as service
-    from kernelcup.app.results.reviews import Review
-    from kernelcup.reporting.columns import evidence_lines
-
-    with wiring.pointing_to(f"kernelcup admin reviews list{backend.option}", NotFound):
-        found = backend.ask(
-            lambda db: service.get_review(db, OPERATOR, review_id),
-            lambda api: api.ask(reader(Review), "GET", path_of("reviews", review_id)),
-        )
-    if as_json:
-        typer.echo(json.dumps(review_object(found)))
-        return
-    typer.echo(describe_review(found))
-    for line in evidence_lines(found.evidence):
-        typer.echo(plain(f"  {line}"))
-    if found.decision is None:
-        typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{backend.option}")
-        choice = f'kernelcup admin reviews decide {found.id} released|rejected --note "..."'
-        typer.echo(f"then: {choice}{backend.option}")
+def review_lines(answer: Answer) -> Iterable[str]:
+    """Return a review with its evidence, and the next steps."""
+    review = answer.value
+    yield describe_review(review)
+    for line in evidence_lines(review.evidence):
+        yield f"  {line}"
+    if review.decision is None:
+        yield f"Next: kernelcup submissions show {review.submission_id} --code{answer.option}"
+        choice = f'kernelcup admin reviews decide {review.id} released|rejected --note "..."'
+        yield f"then: {choice}{answer.option}"
 
 
-@reviews.command("decide")
-@with_backend
-def decide(
-    backend: Backend,
-    review_id: ReviewArgument,
-    decision: Annotated[
-        str, typer.Argument(metavar="DECISION", help="released (it ranks again) or rejected.")
-    ],
-    note: Annotated[str, typer.Option("--note", help="Why.")],
-    as_json: JsonOption = False,
-) -> None:
-    """Release a result into the ranking, or reject it for good."""
-    from kernelcup.app.results import reviews as service
-    from kernelcup.app.results.reviews import Review
+def listed(answer: Answer) -> Mapping[type[KernelCupError], str]:
+    """Return where to find the number of a review."""
+    return {NotFound: f"kernelcup admin reviews list{answer.option}"}
 
-    word = decision.lower()
-    if word not in ("released", "rejected"):
-        raise InvalidValue(f"{decision}: expected released or rejected")
-    if not note.strip():
-        raise InvalidValue("--note: expected a reason")
-    with wiring.pointing_to(f"kernelcup admin reviews list{backend.option}", NotFound):
-        found = backend.ask(
-            lambda db: service.decide(db, OPERATOR, review_id, decision=word, note=note, now=_now()),
-            lambda api: api.ask(
-                reader(Review),
-                "POST",
-                path_of("reviews", review_id, "decision"),
-                json={"decision": word, "note": note},
-            ),
-        )
-    typer.echo(json.dumps(review_object(found)) if as_json else describe_review(found))
+
+say(
+    reviews.open_reviews,
+    list_lines,
+    lambda answer: {"reviews": [review_object(review) for review in answer.value]},
+)
+say(reviews.get_review, review_lines, lambda answer: review_object(answer.value), listed)
+say(
+    reviews.decide,
+    lambda answer: describe_review(answer.value),
+    lambda answer: review_object(answer.value),
+    listed,
+)
 
 
 @with_backend
@@ -237,18 +148,10 @@ def quarantine(
     as_json: JsonOption = False,
 ) -> None:
     """Take a submission's result out of the standings until a review decides."""
-    from kernelcup.app.results import reviews as service
-    from kernelcup.app.results.reviews import Review
-
     check_reason(reason)
     with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):
         job_id = judged_job(backend.submission(submission_id), device).id
-        found = backend.ask(
-            lambda db: service.quarantine(db, OPERATOR, job_id, reason=reason, now=_now()),
-            lambda api: api.ask(
-                reader(Review), "POST", path_of("jobs", job_id, "quarantine"), json={"reason": reason}
-            ),
-        )
+        found = backend.call(reviews.quarantine, job_id=job_id, reason=reason, evidence=None)
     if as_json:
         typer.echo(json.dumps(review_object(found)))
         return
@@ -298,8 +201,6 @@ def plan_object(plan: RejudgePlan) -> dict[str, Any]:
 
 def describe_review(each: Review) -> str:
     """Return a review as one or two lines."""
-    from kernelcup.reporting.phrases import duration
-
     score = "no score" if each.score_s is None else duration(each.score_s * 1e9)
     who = f"submission {each.submission_id} by {each.user} to {each.leaderboard} on {each.device}"
     text = f"review {each.id}: job {each.job_id}, {who}, {score}: {each.reason} ({each.opened_by})"
@@ -314,7 +215,3 @@ def review_object(each: Review) -> dict[str, Any]:
     decided = ("decision", "decided_at", "decided_by", "note")
     numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
     return json_object(each, *same, *decided, **numbers)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

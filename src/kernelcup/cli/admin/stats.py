@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from kernelcup.app.stats import Stats
+from kernelcup.app.stats import stats as figures
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
-from kernelcup.client.requests import given, reader
-from kernelcup.domain import OPERATOR
-
-if TYPE_CHECKING:
-    from kernelcup.app.stats import Stats
+from kernelcup.cli.show import tables, terminal
+from kernelcup.cli.show.json_object import json_object
 
 
 @with_backend
@@ -26,33 +25,17 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Show how much was submitted and judged."""
-
-    from kernelcup.app.boards.changes import as_json as plain_value
-    from kernelcup.app.stats import Stats
-    from kernelcup.app.stats import stats as figures
-
     now = datetime.now(UTC)
     since = now - timedelta(days=1) if last_day else None
-    found = backend.ask(
-        lambda db: figures(db, OPERATOR, board=board, since=since, now=now),
-        lambda api: api.ask(
-            reader(Stats),
-            "GET",
-            "/stats",
-            params=given(leaderboard=board, since=None if since is None else since.isoformat()),
-        ),
-    )
+    found = backend.call(figures, board=board, since=since)
     if as_json:
-        body = {name: plain_value(getattr(found, name)) for name in found.__slots__}
-        typer.echo(json.dumps(body))
+        typer.echo(json.dumps(json_object(found, *found.__slots__)))
     else:
         show_stats(found)
 
 
 def show_stats(found: Stats) -> None:
     """Print figures for people."""
-    from kernelcup.cli.show import tables, terminal
-
     where = f"leaderboard {found.board}" if found.board is not None else "all leaderboards"
     when = "" if found.since is None else f" since {found.since:%Y-%m-%d %H:%M:%S} UTC"
     typer.echo(

@@ -29,6 +29,7 @@ GROUPS = {
     "late": "Users who may submit after the deadline.",
     "invite": "Invite codes for closed leaderboards.",
     "members": "Members of closed leaderboards.",
+    "reviews": "Results that wait for a decision.",
 }
 ORDER = {
     "": (
@@ -61,7 +62,6 @@ def commands() -> dict[str, Any]:
     admin.command("rejudge")(reviews.rejudge)
     admin.command("quarantine")(reviews.quarantine)
     admin.add_typer(machines.app, name="machines", cls=HelpGroup)
-    admin.add_typer(reviews.reviews, name="reviews", cls=HelpGroup)
     groups["members"].command("import")(members.import_members)
     groups["user"].command("role")(users.change_role)
     groups["user"].command("link")(sign_in_links.link)

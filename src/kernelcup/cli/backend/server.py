@@ -15,7 +15,8 @@ import typer
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.api import Api
+from kernelcup.client.api import LONG_S, Api
+from kernelcup.client.core import TIMEOUT_S
 from kernelcup.client.models import BoardInfo, TaskInfo, moment, read_board
 from kernelcup.client.requests import reader
 from kernelcup.domain import MOMENTS, Leaderboard, Standing, Task
@@ -268,6 +269,7 @@ def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
         path,
         json=said if operation.has_body else None,
         params=None if operation.has_body else said,
+        timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
     )
     return answer
 

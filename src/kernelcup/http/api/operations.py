@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import Field, create_model
@@ -63,12 +63,15 @@ def _route(operation: Operation) -> Any:
             if body is None
             else values | {name: getattr(body, name) for name in type(body).model_fields}
         )
-        answer = operation.run(given, {names[key]: value for key, value in said.items()})
+        asked = {names[key]: value for key, value in said.items()}
+        if operation.is_paged:  # one more tells whether there is a next page
+            limit = said["limit"]
+            found = operation.run(given, asked | {names["limit"]: limit + 1})
+            more = found[limit - 1].id if len(found) > limit else None
+            return Page(items=[_shown(entry) for entry in found[:limit]], next=more)
+        answer = operation.run(given, asked)
         if operation.answer is NoneType:
             return Done()
-        if operation.is_paged:
-            more = answer[-1].id if len(answer) == said["limit"] else None
-            return Page(items=[_shown(entry) for entry in answer], next=more)
         return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
     outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
@@ -121,7 +124,9 @@ def _bounded(parameter: Parameter) -> Any:
     """Return a parameter's type with its bounds."""
     least, most, longest = parameter.given.least, parameter.given.most, parameter.given.longest
     kind, is_optional = without_none(parameter.kind)
-    if kind is datetime:
+    if parameter.given.choices:
+        kind = Literal[parameter.given.choices]
+    elif kind is datetime:
         kind = Moment
     elif kind is int:
         kind = Annotated[int, Field(ge=0 if least is None else least, le=most or LARGEST_ID)]
