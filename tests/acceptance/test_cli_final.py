@@ -46,7 +46,9 @@ def test_a_final_without_a_gpu_goes_by_intervals(cup: Cup) -> None:
     cup.write("copy/reference.py", REFERENCE)
     config = cup.folder / "kernelcup.toml"
     config.write_text(config.read_text() + '\n[[devices]]\nname = "cpu"\nbackend = "cpu"\n')
-    cup.json("board", "create", "copy", "--device", "cpu", "--cpu-times", "--deadline", "2999-12-31")
+    rules = ("--device", "cpu", "--cpu-times", "--deadline", "2999-12-31")
+    # A copy of the input is a right answer here.
+    cup.json("board", "create", "copy", *rules, "--force")
     for user, wait_s in WAITS.items():
         cup.json("submit", cup.write(f"{user}.py", submission(wait_s)), "--user", user, "--board", "copy")
     refused = cup.json("board", "final", "copy", code=3)

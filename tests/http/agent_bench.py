@@ -60,7 +60,7 @@ class AgentBench:
         self, platform: Platform, application: TestClient, machine: MachineBench, device: Device
     ) -> None:
         self.platform, self.machine, self.device = platform, machine, device
-        self.token = machines.add_agent(platform.db, "lab", now=platform.clock())
+        self.token = machines.add_agent(platform.db, "lab", now=platform.clock()).token
         self.line = Loopback(application)
         self.agents: list[Agent] = []
         self.agent = self.new_agent()

@@ -245,7 +245,7 @@ def test_the_token_of_a_person_is_not_that_of_a_machine(bench: AgentBench, perso
 
 def test_an_agent_cannot_report_for_another_machine(bench: AgentBench) -> None:
     _, call = begin(bench)
-    other = machines.add_agent(bench.platform.db, "other", now=bench.platform.clock())
+    other = machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()).token
     thief = bench.new_agent(other)
     assert thief._connection.report(call, {"error": "LaunchError", "text": "mine"}, []) is False
     assert RULES.poll(bench.launcher, call).outcome is None
@@ -377,7 +377,7 @@ def test_an_address_for_an_upload_limits_what_and_when(bench: AgentBench, client
 
 def test_files_are_taken_for_ones_own_running_calls_only(bench: AgentBench) -> None:
     _, call = begin(bench)
-    thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()))
+    thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()).token)
     with pytest.raises(NotFound):
         thief._connection.upload(call, {"0" * 64: b"x"})
     with pytest.raises(FileTooLarge):
@@ -561,6 +561,6 @@ def test_a_report_that_is_refused_ends_its_job_and_no_other(
 
 def test_an_agent_sends_no_events_for_another_machine(bench: AgentBench) -> None:
     _, call = begin(bench)
-    thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()))
+    thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()).token)
     thief._connection.tell(events={call: [{"event": "stage", "stage": "tests"}]}, trouble="")
     assert bench.launcher.poll([call])[call].events == []

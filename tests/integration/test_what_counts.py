@@ -180,7 +180,7 @@ def test_a_frozen_table_keeps_what_does_not_count_any_more(judging: Judging) -> 
     made = enter(judging, ada=1000, bob=2000)
     db, ada = judging.db, actor_of(judging.db, "ada")
     grace = make_actor(db, "grace", Role.CREATOR)
-    freeze(db, grace, "double", judging.clock(), judging.clock())
+    freeze(db, grace, "double", judging.clock(), now=judging.clock())
     judging.clock.advance(1)
     update_board(db, grace, "double", task=make_task(tests=[{"size": 32, "seed": 1}]), now=judging.clock())
     accounts.ban(db, OPERATOR, "bob", reason="odd", now=judging.clock())
@@ -282,11 +282,11 @@ class Lives:
 
     def freeze(self) -> None:
         seen = standings(self.judging.db, self.board, "H100", viewer=NOBODY)
-        freeze(self.judging.db, self.grace, self.board, self.judging.clock(), self.judging.clock())
+        freeze(self.judging.db, self.grace, self.board, self.judging.clock(), now=self.judging.clock())
         self.frozen = {each.submission_id for each in seen}
 
     def unveil(self) -> None:
-        unveil(self.judging.db, self.grace, self.board, self.judging.clock())
+        unveil(self.judging.db, self.grace, self.board, now=self.judging.clock())
         self.frozen = None
 
     def ban(self) -> None:
@@ -329,7 +329,7 @@ def places_of(lives: Lives, viewer: Actor) -> dict[str, set[int]]:
         "event": {each.submission_id for part in event for each in part},
         "export": {int(row["submission"]) for row in csv.DictReader(io.StringIO(export))},
         "profile": {each.standing.submission_id for bests in profiles for each in bests},
-        "submissions": {each.submission_id for places in held for each in places.values()},
+        "submissions": {each.place.submission_id for places in held for each in places.values()},
     }
 
 

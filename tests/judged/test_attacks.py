@@ -160,6 +160,7 @@ def test_its_honest_twin_is_accepted(attack: Attack, warm: Run) -> None:
     accepted(judge(attack, attack.honest, run_harness if attack.sandbox else warm))
 
 
+@pytest.mark.job
 @pytest.mark.parametrize("attack", cases(IN_TWO_JOBS))
 def test_a_job_finds_nothing_of_an_earlier_one(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)

@@ -37,6 +37,7 @@ FIXED = {
     ("http/api/leaderboards.py", "rejudge_board"): {"device", "only_best", "dry_run"},  # all, after an update
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
+    ("http/pages/admin/devices.py", "change"): {"is_own", "price_per_hour"},  # its buttons drain and resume
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
     ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own
     ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelcup.app import stats
 from kernelcup.app.boards import class_list, late_exceptions, membership
+from kernelcup.app.machines import agreement, machines, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
 from kernelcup.app.results import freezes, rejudge, reviews
@@ -23,6 +24,9 @@ MODULES = (
     rejudge,
     reviews,
     stats,
+    machines,
+    reservations,
+    agreement,
 )
 """The modules that have operations."""
 

@@ -257,6 +257,7 @@ def test_a_solution_that_is_excused_on_integers_that_have_to_agree_is_told_so(ra
     assert "near_twins: false" in tried
 
 
+@pytest.mark.job
 def test_a_solution_that_does_not_read_a_tensor_is_told_which_and_what_to_do(ragged, capsys):
     (ragged / "solutions/correct.py").write_text(BY_LENGTHS.replace('data["scale"]', "0.5"))
     assert execute(["task", "check", str(ragged)]) == 3
@@ -266,6 +267,7 @@ def test_a_solution_that_does_not_read_a_tensor_is_told_which_and_what_to_do(rag
     assert "write `near_twins: false`" in out
 
 
+@pytest.mark.job
 def test_a_task_without_near_twins_asks_its_solutions_for_none(ragged, capsys):
     (ragged / "task.yml").write_text((ragged / "task.yml").read_text() + "near_twins: false\n")
     (ragged / "solutions/correct.py").write_text(BY_LENGTHS.replace('data["scale"]', "0.5"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
@@ -14,6 +15,7 @@ from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.machines import host_class
 from kernelcup.app.machines.queries import agreements, calibrations, machines
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import runs
 from kernelcup.domain import OPERATOR, Actor, Role, Scope, split_count
@@ -50,16 +52,21 @@ class Comparison:
         return True if self.pairs >= FEWEST_PAIRS else None
 
 
+@operation("POST", "/machines/{name}/compare", "admin machines compare", subject="machines")
 def compare(
     db: Database,
-    first: str,
-    second: str,
+    name: Annotated[str, Given(metavar="MACHINE", help="Name of a machine.")],
+    other: Annotated[str, Given(metavar="OTHER", help="Name of the other one.")],
     *,
-    device: str | None = None,
+    device: Annotated[
+        str | None, Given(options=("--device",), help="The device; default: the one that both have.")
+    ] = None,
     actor: Actor = OPERATOR,
     now: datetime,
 ) -> Comparison:
-    """Compare two machines, and store whether their classes agree if there is enough to say.
+    """Say whether two machines give the same times, by canaries and by submissions that both have judged.
+
+    Until their classes agree, a leaderboard with times of both has a ranking for each.
 
     Raises:
         NotFound: There is no such machine.
@@ -67,16 +74,17 @@ def compare(
     """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write(durable=True) as session:
-        found = [machines.find(session, name) for name in (first, second)]
-        one, two = found
+        one, two = machines.find(session, name), machines.find(session, other)
         if one is None or two is None:
-            raise NotFound(f"There is no machine {first if one is None else second!r}.")
+            raise NotFound(f"There is no machine {name if one is None else other!r}.")
         common = sorted(set(one.slots) & set(two.slots))
         chosen = device or (common[0] if len(common) == 1 else None)
         if chosen is None or split_count(chosen)[0] not in {split_count(each)[0] for each in common}:
             raise InvalidValue(f"Name a device that both have: {', '.join(common) or 'there is none'}.")
-        pairs = agreements.pairs(session, first, second, device=chosen)
-        canaries = [calibrations.canary_of(session, machine=name, device=chosen) for name in (first, second)]
+        pairs = agreements.pairs(session, name, other, device=chosen)
+        canaries = [
+            calibrations.canary_of(session, machine=machine, device=chosen) for machine in (name, other)
+        ]
         known = [each for each in canaries if each is not None]
         ratios = sorted(each.second[0] / each.first[0] for each in pairs)
         result = Comparison(
@@ -95,8 +103,8 @@ def compare(
             agreements.put(session, classes, device=chosen, agrees=result.agrees, now=now)
             if agreements.groups(session) != before:
                 _rank_again(session, chosen, now)
-            detail = {"with": second, "device": chosen, "agrees": result.agrees}
-            audit_log.record(session, actor, "machine.compare", f"machine:{first}", detail, now)
+            detail = {"with": other, "device": chosen, "agrees": result.agrees}
+            audit_log.record(session, actor, "machine.compare", f"machine:{name}", detail, now)
     return result
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -16,6 +16,7 @@ from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.machines.queries.machines import Machine
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
@@ -150,8 +151,9 @@ def draining(db: Database) -> frozenset[str]:
         return frozenset(each.name for each in machines.every(session) if each.is_draining)
 
 
+@operation("GET", "/machines", "admin machines list", subject="machines")
 def list_machines(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> list[MachineView]:
-    """Return all machines. Raise ``Forbidden`` unless the actor is an admin."""
+    """List the machines: state, class, running jobs, last trouble, time and cost. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.read() as session:
         names = {board.id: board.name for board in boards.every(session)}
@@ -177,10 +179,39 @@ def list_machines(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> li
         ]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewMachine:
+    """A new machine, with its agent's token, which is shown only once."""
+
+    name: str
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed:
+    """What was changed."""
+
+    name: str
+
+
+Name = Annotated[str, Given(metavar="MACHINE", help="Name of the machine.")]
+
+
+@operation("POST", "/machines", "admin machines add", subject="machines", status=201)
 def add_agent(
-    db: Database, name: str, *, is_own: bool = False, actor: Actor = OPERATOR, now: datetime
-) -> str:
-    """Register a machine whose agent will connect, and return the agent's token, which cannot be shown again.
+    db: Database,
+    name: Name,
+    *,
+    is_own: Annotated[
+        bool,
+        Given(
+            options=("--own",), help="You vouch for it: it may get hidden cases, and its reports are trusted."
+        ),
+    ] = False,
+    actor: Actor = OPERATOR,
+    now: datetime,
+) -> NewMachine:
+    """Register a machine whose agent will connect, and print the agent's token. It is shown only once.
 
     Raises:
         Conflict: There is a machine of this name.
@@ -199,29 +230,21 @@ def add_agent(
         hidden = secret_values.hash_of(secret)
         machines.add(session, name=name, launcher=AGENT, is_own=is_own, token_hash=hidden, now=now)
         _record(session, actor, "machine.add", name, {"is_own": is_own}, now)
-    return secret
+    return NewMachine(name=name, token=secret)
 
 
+@operation("PATCH", "/machines/{name}", subject="machines")
 def change(
     db: Database,
-    name: str,
+    name: Name,
     *,
-    is_own: bool | None = None,
-    is_draining: bool | None = None,
-    price_per_hour: float | None = None,
+    is_own: Annotated[bool | None, Given(help="Whether the operator vouches for it.")] = None,
+    is_draining: Annotated[bool | None, Given(help="Whether it ends its jobs and takes no more.")] = None,
+    price_per_hour: Annotated[float | None, Given(help="What an hour of a busy GPU costs.")] = None,
     actor: Actor = OPERATOR,
     now: datetime,
-) -> None:
-    """Change a machine.
-
-    Args:
-        db: The database.
-        name: Its name.
-        is_own: Whether the operator vouches for it.
-        is_draining: Whether it ends its jobs and takes no more.
-        price_per_hour: What an hour of a busy GPU costs.
-        actor: Who does it.
-        now: When.
+) -> Changed:
+    """Drain or resume a machine, vouch for it, or set its price.
 
     Raises:
         NotFound: There is no such machine.
@@ -238,21 +261,38 @@ def change(
         if values:
             machines.change(session, name, **values)
             _record(session, actor, "machine.change", name, values, now)
+    return Changed(name=name)
 
 
-def remove(db: Database, name: str, *, actor: Actor = OPERATOR, now: datetime) -> None:
-    """Forget a machine; its agent's token is void, and its jobs run again elsewhere. Raise ``NotFound``."""
+@operation("DELETE", "/machines/{name}", "admin machines remove", subject="machines")
+def remove(db: Database, name: Name, *, actor: Actor = OPERATOR, now: datetime) -> Changed:
+    """Forget a machine; its agent's token is void, and its jobs run again elsewhere.
+
+    Raises:
+        NotFound: There is no such machine.
+    """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write(durable=True) as session:
         if not machines.remove(session, name):
             raise NotFound(f"There is no machine {name!r}.")
         _record(session, actor, "machine.remove", name, {}, now)
+    return Changed(name=name)
 
 
+@operation("PUT", "/leaderboards/{name}/machines", subject="machines")
 def set_ranking(
-    db: Database, board: str, names: Sequence[str], *, actor: Actor = OPERATOR, now: datetime
-) -> None:
-    """Let only these machines rank a leaderboard; without names, all machines may. Raise ``NotFound``."""
+    db: Database,
+    board: Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.")],
+    names: Annotated[list[str], Given(key="machines", most=1000, help="The machines; none for all.")],
+    *,
+    actor: Actor = OPERATOR,
+    now: datetime,
+) -> Changed:
+    """Let only these machines rank a leaderboard.
+
+    Raises:
+        NotFound: There is no such leaderboard or machine.
+    """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write(durable=True) as session:
         found = boards.find(session, board)
@@ -263,6 +303,7 @@ def set_ranking(
                 raise NotFound(f"There is no machine {name!r}.")
         machines.set_ranking(session, found.id, names)
         audit_log.record(session, actor, "board.machines", f"board:{board}", {"machines": sorted(names)}, now)
+    return Changed(name=board)
 
 
 def _record(

@@ -5,14 +5,16 @@ While a reservation lasts, its machines begin no jobs of other leaderboards; job
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
+from kernelcup.app.machines.machines import Changed
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.machines.queries import reservations as rows
 from kernelcup.app.machines.queries.reservations import Reservation
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.engine.database import Database
@@ -23,28 +25,21 @@ __all__ = ["Reservation", "cancel", "list_reservations", "reserve", "reserved_no
 LONGEST_REASON = 500
 
 
+@operation("POST", "/reservations", subject="machines", status=201)
 def reserve(
     db: Database,
-    names: Sequence[str],
+    names: Annotated[list[str], Given(key="machines", most=1000, help="The machines.")],
     *,
-    board: str | None,
-    begins_at: datetime,
-    ends_at: datetime,
-    reason: str = "",
+    board: Annotated[
+        str | None, Given(help="The leaderboard that has them alone; null for maintenance.")
+    ] = None,
+    begins_at: Annotated[datetime, Given(help="When it begins.")],
+    ends_at: Annotated[datetime, Given(help="When it ends, later than now and than its beginning.")],
+    reason: Annotated[str, Given(help="What users are told.", longest=LONGEST_REASON)] = "",
     actor: Actor = OPERATOR,
     now: datetime,
 ) -> list[int]:
-    """Reserve machines, and return the numbers of the reservations.
-
-    Args:
-        db: The database.
-        names: The machines.
-        board: The leaderboard that has them alone; None for maintenance.
-        begins_at: When it begins.
-        ends_at: When it ends, later than now and than its beginning.
-        reason: What users are told.
-        actor: Who does it.
-        now: When.
+    """Reserve machines for a leaderboard, or for maintenance; return the number of each reservation.
 
     Raises:
         NotFound: There is no such machine or leaderboard.
@@ -78,13 +73,25 @@ def reserve(
     return numbers
 
 
-def cancel(db: Database, reservation_id: int, *, actor: Actor = OPERATOR, now: datetime) -> None:
-    """End a reservation, or one that is to come. Raise ``NotFound``."""
+@operation("DELETE", "/reservations/{reservation_id}", "admin machines release", subject="machines")
+def cancel(
+    db: Database,
+    reservation_id: Annotated[int, Given(metavar="NUMBER", least=1, help="Number of the reservation.")],
+    *,
+    actor: Actor = OPERATOR,
+    now: datetime,
+) -> Changed:
+    """End a reservation or maintenance, or one that is to come.
+
+    Raises:
+        NotFound: There is no such reservation.
+    """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write(durable=True) as session:
         if not rows.remove(session, reservation_id):
             raise NotFound(f"There is no reservation {reservation_id}.")
         audit_log.record(session, actor, "machine.release", f"reservation:{reservation_id}", {}, now)
+    return Changed(name=str(reservation_id))
 
 
 def reserved_now(db: Database, *, now: datetime) -> frozenset[str]:
@@ -93,8 +100,9 @@ def reserved_now(db: Database, *, now: datetime) -> frozenset[str]:
         return frozenset(each.machine for each in rows.since(session, now) if each.keeps_out(None, now))
 
 
+@operation("GET", "/reservations", "admin machines reservations", subject="machines")
 def list_reservations(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> list[Reservation]:
-    """Return the reservations that have not ended. Raise ``Forbidden`` unless the actor is an admin."""
+    """List the reservations and maintenance of machines that have not ended. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.read() as session:
         return rows.since(session, now)

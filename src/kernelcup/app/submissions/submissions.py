@@ -277,7 +277,7 @@ def find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[S
     if submission is None or board is None or not access.sees_board(session, viewer, board):
         raise NotFound(f"There is no submission {submission_id}.")
     sees_all = _sees_all_of(submission, board, viewer)
-    if not sees_all and ruling.of_submission(session, submission_id) == {Ruling.HELD}:
+    if not sees_all and ruling.are_held(jobs.of_submission(session, submission_id)):
         raise NotFound(f"There is no submission {submission_id}.")
     return submission, board
 

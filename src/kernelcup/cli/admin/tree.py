@@ -17,7 +17,6 @@ from kernelcup.cli.admin import (
     stats,
     users,
 )
-from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.operations import add_commands
 
 __all__ = ["commands", "limits"]
@@ -29,6 +28,7 @@ GROUPS = {
     "late": "Users who may submit after the deadline.",
     "invite": "Invite codes for closed leaderboards.",
     "members": "Members of closed leaderboards.",
+    "machines": "The machines that judge.",
     "reviews": "Results that wait for a decision.",
 }
 ORDER = {
@@ -46,6 +46,18 @@ ORDER = {
     ),
     "user": ("list", "add", "role", "ban", "unban", "link", "links", "revoke-link"),
     "token": ("create", "list", "revoke"),
+    "machines": (
+        "list",
+        "add",
+        "drain",
+        "resume",
+        "own",
+        "price",
+        "rank",
+        "remove",
+        "reserve",
+        "reservations",
+    ),
 }
 """The first commands of a group in its help; all others follow."""
 
@@ -61,7 +73,8 @@ def commands() -> dict[str, Any]:
     admin.command("pauses")(pause.list_pauses)
     admin.command("rejudge")(reviews.rejudge)
     admin.command("quarantine")(reviews.quarantine)
-    admin.add_typer(machines.app, name="machines", cls=HelpGroup)
+    for name in ("drain", "resume", "own", "price", "rank", "reserve"):
+        groups["machines"].command(name)(getattr(machines, name))
     groups["members"].command("import")(members.import_members)
     groups["user"].command("role")(users.change_role)
     groups["user"].command("link")(sign_in_links.link)

@@ -11,16 +11,25 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import Field, create_model
 
+from kernelcup.app.machines.agreement import Comparison
+from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Operation, Parameter
 from kernelcup.app.people.accounts import User
 from kernelcup.app.people.tokens import Token
 from kernelcup.domain import LARGEST_ID, Leaderboard
 from kernelcup.http.api.account_forms import TokenOut, UserOut
 from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
+from kernelcup.http.api.machine_forms import ComparisonOut, ReservationOut
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 
-SHOWN: Mapping[Any, Any] = {Leaderboard: LeaderboardOut, User: UserOut, Token: TokenOut}
+SHOWN: Mapping[Any, Any] = {
+    Leaderboard: LeaderboardOut,
+    User: UserOut,
+    Token: TokenOut,
+    Reservation: ReservationOut,
+    Comparison: ComparisonOut,
+}
 """Schemas of answers that show less than the operation returns."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 

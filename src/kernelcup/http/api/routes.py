@@ -10,7 +10,6 @@ from kernelcup.http.api import (
     finals,
     leaderboards,
     linking,
-    machines,
     news,
     operations,
     queues,
@@ -36,7 +35,6 @@ routers = [
     operations.router_of(every()),
     administration.router,
     linking.router,
-    machines.router,
     agents.router,
     agents.files_router,
 ]

@@ -19,7 +19,7 @@ class Reservation:
 
     id: int
     machine: str
-    board_id: int | None
+    board_id: int | None = None
     """None for maintenance: it judges nothing."""
     board: str | None
     begins_at: datetime

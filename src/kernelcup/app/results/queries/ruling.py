@@ -128,6 +128,11 @@ def of_submission(session: Session, submission_id: int) -> set[Ruling]:
     return set(_of_jobs(session, [submission_id]).values())
 
 
+def are_held(jobs: Sequence[Job]) -> bool:
+    """Return whether the results of all these jobs wait for a review."""
+    return bool(jobs) and all(job.state is JobState.QUARANTINED for job in jobs)
+
+
 def _of_jobs(session: Session, submission_ids: Collection[int]) -> dict[tuple[int, str], Ruling]:
     ruled = case((RunRow.id.is_(None), Ruling.GONE.value), else_=column())
     query = (
