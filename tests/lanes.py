@@ -9,7 +9,8 @@ collected, by what they reach:
 
 Properties (``fuzz``) are tried in both lanes: with a quarter of their examples in the first.
 
-A test that starts the harness and is not marked fails, also where a thread or a copy of its process starts it.
+A test that starts the harness and is not marked fails, also where a copy of its process starts it. Threads are not
+seen: one that an earlier test has left would make another fail.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import functools
 import mmap
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -153,30 +155,29 @@ def code_names(code: CodeType) -> Iterator[str]:
 
 
 class Watch:
-    """Sees whether a test starts the harness, in a copy of its process too: the byte is shared."""
+    """Sees whether a test starts the harness, in a copy of its process too: the number of the test is shared."""
 
     def __init__(self) -> None:
-        self._started = mmap.mmap(-1, 1)
-        self._is_after_job = False
+        self._started = mmap.mmap(-1, 8)
+        self._test = 1
 
     def begin(self, patch: pytest.MonkeyPatch) -> None:
         """Look at each process that is started from now on."""
         start = subprocess.Popen.__init__
 
         def seen(process: subprocess.Popen[Any], args: Any, *rest: Any, **options: Any) -> None:
-            if is_a_job(args):
-                self._started[0] = 1
+            if is_a_job(args) and threading.current_thread() is threading.main_thread():
+                # A copy that an earlier test has left knows its number.
+                self._started[:] = self._test.to_bytes(8, "little")
             start(process, args, *rest, **options)
 
         patch.setattr(subprocess.Popen, "__init__", seen)
 
     def check(self, item: Any) -> None:
         """Fail if a test has started the harness and is not marked."""
-        started, self._started[0] = self._started[0], 0
-        is_job, is_after = item.get_closest_marker("job") is not None, self._is_after_job
-        self._is_after_job = is_job
-        # A copy of the process that the job before has left may still start one.
-        if started and not is_job and not is_after:
+        started = int.from_bytes(self._started[:], "little") == self._test
+        self._test += 1
+        if started and item.get_closest_marker("job") is None:
             pytest.fail(
                 f"{item.nodeid} starts the harness: mark it with `job`, or name what starts it in {__file__}"
             )
