@@ -72,7 +72,7 @@ def ends_view(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def once(query: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
-    """Have a query run once in a view, where its answer stays the same. Nobody may change the answer in place."""
+    """Have a query run once in a view, where its answer stays the same. Callers must not change the answer in place."""
 
     @wraps(query)
     def ask(session: Session, /, *args: P.args, **names: P.kwargs) -> R:
