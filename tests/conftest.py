@@ -67,6 +67,12 @@ def pytest_report_header() -> str:
 watch = lanes.Watch()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Forget what earlier tests have started."""
+    watch.next()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Fail a test that starts the harness and is not marked, once its fixtures have ended."""
