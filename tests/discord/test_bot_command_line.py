@@ -85,6 +85,14 @@ async def test_a_wrong_token_ends_the_bot_with_a_word(stage: Stage) -> None:
             await asyncio.to_thread(command.run, made, "wrong")
 
 
+async def test_a_closed_bot_handles_no_events_and_is_closed_once(stage: Stage) -> None:
+    with stage.discord.patched():
+        made = command.make_bot(settings(stage))
+        async with made:
+            await made.close()
+            made.dispatch("ready")  # as discord.py does where guilds arrive after its loop is gone
+
+
 async def test_the_doctor_looks_at_discord(stage: Stage) -> None:
     with stage.discord.patched():
         found = await asyncio.to_thread(command.look, settings(stage))

@@ -128,6 +128,11 @@ class KernelCupBot(discord.Client):
         if self.parts.guilds.needs(channel):
             await self.parts.guilds.set_up(channel.guild)
 
+    def dispatch(self, event: str, /, *args: Any, **options: Any) -> None:
+        """Handle an event, but none while closing: discord.py's loop for handlers goes before its connection does."""
+        if not self.is_closed():
+            super().dispatch(event, *args, **options)
+
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
         """Log an error in an event."""
         logger.exception("the event %s failed", event_method)
@@ -140,9 +145,7 @@ class KernelCupBot(discord.Client):
         return task
 
     async def close(self) -> None:
-        """Close the bot. Following submissions resumes at the next start."""
-        if self.is_closed():
-            return
+        """Close the bot, or wait until it is closed. Following submissions resumes at the next start."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
