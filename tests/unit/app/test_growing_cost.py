@@ -211,6 +211,31 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
     assert sum(map(len, read)) < 30
 
 
+def test_remembered_rankings_take_no_more_memory_than_they_may(db: Database, clock, monkeypatch) -> None:
+    from kernelcup.app.results import places
+
+    monkeypatch.setattr(places, "NEAR", 0)
+    make_board(db, devices=["H100", "MI300"])
+    judging = Judging(db, clock)
+    devices = ("H100", "MI300")
+    for number in range(6):
+        for device in devices:
+            judging.submit(f"user-{number}", devices=[device])
+            judging.finish(judging.claim(device), 1000 + 50 * number)
+
+    def sizes(cache: places.Places) -> list[int]:
+        monkeypatch.setattr(standings, "PLACES", cache)
+        found = []
+        for device in devices:
+            assert [each.rank for each in standings.standings(db, "double", device)] == [1, 2, 3, 4, 5, 6]
+            found.append(cache.size_bytes)
+        return found
+
+    one, both = sizes(places.Places())
+    assert both == 2 * one > 0
+    assert sizes(places.Places(most_bytes=both - 1)) == [one, one]
+
+
 def test_a_result_costs_the_same_however_often_its_text_was_sent(
     sqlite_template: Path, tmp_path: Path, clock
 ) -> None:

@@ -28,8 +28,10 @@ NEAR = 1000
 PART = 1000
 """The number of places in a new part; a part with twice as many is divided."""
 
-MOST_REMEMBERED = 32
-"""The number of cached rankings; one with 100,000 places takes 400 kB."""
+MOST_BYTES = 16 << 20
+"""What all cached rankings may take; one with 100,000 places takes 400 kB, and 400 kB more where none are equal."""
+NUMBER = "i"
+"""How a place or a rank is kept, in four bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +54,13 @@ class Whole:
 
     state: State
     parts: Sequence[Known]
-    ranks: Sequence[int]
+    ranks: array[int]
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, but for its handful of objects."""
+        numbers = len(self.ranks) + sum(len(part.heads) for part in self.parts)
+        return numbers * self.ranks.itemsize
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,9 +97,10 @@ class Ranking:
 
 
 class Places:
-    """A cache of the ranks of the most recently used rankings."""
+    """A cache of the ranks of the most recently used rankings, limited in bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._known: OrderedDict[tuple[str, int, str, str, bool], Whole] = OrderedDict()
         self._mine = threading.Lock()
 
@@ -117,9 +126,14 @@ class Places:
                     return known.ranks
             self._known[key] = known
             self._known.move_to_end(key)
-            while len(self._known) > MOST_REMEMBERED:
+            while self.size_bytes > self._most_bytes:
                 self._known.popitem(last=False)
         return known.ranks
+
+    @property
+    def size_bytes(self) -> int:
+        """What the cached rankings take."""
+        return sum(each.size_bytes for each in self._known.values())
 
 
 def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
@@ -147,15 +161,15 @@ def _read(wanted: Ranking, part: Part, head: Placed | None) -> Iterator[Known]:
             size += 1
         mine, scores = scores[:size], scores[size:]
         ends = scores[0].score_s if scores else part.below_s
-        places = array("l", (at for at, is_head in enumerate(scoring.heads(mine, behind=head)) if is_head))
+        places = array(NUMBER, (at for at, is_head in enumerate(scoring.heads(mine, behind=head)) if is_head))
         leaves = mine[places[-1]] if places else head
         now = Part(at_least_s=begins, below_s=ends)
         yield Known(part=now, state=wanted.state(now), enters=head, leaves=leaves, heads=places)
         head, begins, is_first = leaves, ends, False
 
 
-def _ranks(parts: Sequence[Known]) -> Sequence[int]:
-    ranks = array("l")
+def _ranks(parts: Sequence[Known]) -> array[int]:
+    ranks = array(NUMBER)
     rank = 1
     for part in parts:
         first, end = len(ranks), len(ranks) + part.state.entries
