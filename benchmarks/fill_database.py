@@ -1,4 +1,4 @@
-"""Usage: fill_database.py URL [--submissions N] [--queued N]
+"""Usage: fill_database.py URL [--submissions N] [--queued N] [--boards N] [--users N]
 
 Fills an empty database with a competition of many years: boards, users, submissions that were judged,
 and a long queue. One statement a table, so that a million rows take a minute.
@@ -13,14 +13,16 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from builders import make_board, make_report, make_task
+from kernelcup.app.results.queries import runs
 from kernelcup.engine import migrate
 from kernelcup.engine.database import Database
+from kernelcup.tables import LeaderboardRow
 from kernelcup_harness.protocol import to_json
 
 BOARDS = 20
@@ -35,23 +37,31 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--submissions", type=int, default=1_000_000)
     parser.add_argument("--queued", type=int, default=100_000)
+    parser.add_argument("--boards", type=int, default=BOARDS)
+    parser.add_argument("--users", type=int, default=USERS)
     given = parser.parse_args()
     begun = time.monotonic()
     with Database.open(given.url) as db:
-        fill(db, submissions=given.submissions, queued=given.queued)
+        fill(
+            db,
+            submissions=given.submissions,
+            queued=given.queued,
+            boards=given.boards,
+            users=given.users,
+        )
     print(
         f"{given.submissions:,} submissions, {given.queued:,} of them queued: {time.monotonic() - begun:.0f} s"
     )
 
 
-def fill(db: Database, *, submissions: int, queued: int) -> None:
+def fill(db: Database, *, submissions: int, queued: int, boards: int = BOARDS, users: int = USERS) -> None:
     """Fill an empty database."""
     migrate.upgrade(db)
     now = datetime.now(UTC).replace(microsecond=0)
-    for number in range(BOARDS):
+    for number in range(boards):
         make_board(db, name=f"board-{number}", task=make_task(), devices=list(DEVICES), now=now)
     with db.write() as session:
-        _fill(session, submissions, submissions - queued, now)
+        _fill(session, submissions, submissions - queued, boards, users, now)
         if session.get_bind().dialect.name == "postgresql":
             for table in ("users", "submissions", "jobs", "runs"):
                 session.execute(
@@ -63,24 +73,25 @@ def fill(db: Database, *, submissions: int, queued: int) -> None:
         _analyze(db)  # as its own service does; on SQLite nobody does
 
 
-def _fill(session: Session, count: int, done: int, now: datetime) -> None:
+def _fill(session: Session, count: int, done: int, boards: int, users: int, now: datetime) -> None:
     values = {
         "done": done,
         "last": count,
         "now": now,
         "report": json.dumps(to_json(make_report([1000.0] * 5))),
     }
-    values["task"] = session.execute(text("SELECT task_hash FROM leaderboards")).scalars().first()
+    first = session.scalars(select(LeaderboardRow)).first()
+    values |= {"task": first.task_hash, "judging": first.judging}
     _run(
         session,
         2,
-        USERS,
+        users,
         "users(id, name, name_key, role, created_at)",
         "i, 'user-' || i, 'user-' || i, 'participant', :now",
         values,
     )
     session.execute(text("INSERT INTO code(hash, files) VALUES ('c', '{\"\": \"\"}')"))
-    user, board, device = f"2 + i % {USERS - 1}", f"1 + (i / 7) % {BOARDS}", _device()
+    user, board, device = f"2 + i % {users - 1}", f"1 + (i / 7) % {boards}", _device()
     _run(
         session,
         1,
@@ -96,7 +107,7 @@ def _fill(session: Session, count: int, done: int, now: datetime) -> None:
         "jobs(id, submission_id, user_id, leaderboard_id, task_hash, device, mode, state, priority, turn, attempt, "
         "first_attempt, reason, created_at, queued_at)",
         f"i, i, {user}, {board}, :task, {device}, 'leaderboard', CASE WHEN i <= :done THEN 'done' ELSE 'queued' END, "
-        f"0, CASE WHEN i <= :done THEN 0 ELSE (i - :done) / {USERS} END, 1, 1, '', :now, :now",
+        f"0, CASE WHEN i <= :done THEN 0 ELSE (i - :done) / {users} END, 1, 1, '', :now, :now",
         values,
     )
     _run(
@@ -104,21 +115,13 @@ def _fill(session: Session, count: int, done: int, now: datetime) -> None:
         1,
         done,
         "runs(id, job_id, attempt, task_hash, counted, verdict, score_s, trust, backend, lent, started_at, "
-        "finished_at, harness_hash, machine, report, low_s, high_s)",
+        "finished_at, harness_hash, machine, report, low_s, high_s, judging)",
         f"i, i, 1, :task, true, 'accepted', {SCORE}, 'witnessed', 'cuda', false, "
-        f":now, :now, 'f', 'm', :report, 0.995 * {SCORE}, 1.005 * {SCORE}",
+        f":now, :now, 'f', 'm', :report, 0.995 * {SCORE}, 1.005 * {SCORE}, :judging",
         values,
     )
-    session.execute(
-        text(
-            "INSERT INTO bests(leaderboard_id, device, user_id, run_id, submission_id, score_s, low_s, high_s) "
-            "SELECT leaderboard_id, device, user_id, id, id, score_s, 0.995 * score_s, 1.005 * score_s "
-            "FROM (SELECT s.leaderboard_id, j.device, "
-            "s.user_id, r.id, r.score_s, row_number() OVER (PARTITION BY s.leaderboard_id, j.device, s.user_id "
-            "ORDER BY r.score_s, r.id) AS place FROM runs r JOIN jobs j ON j.id = r.job_id "
-            "JOIN submissions s ON s.id = j.submission_id) AS each_run WHERE place = 1"
-        )
-    )
+    for board in session.scalars(select(LeaderboardRow.id)):
+        runs.choose_all(session, board_id=board, now=now)
 
 
 def _device() -> str:
@@ -132,6 +135,7 @@ def _run(session: Session, first: int, last: int, into: str, what: str, values: 
         for name in ("done",):
             what = what.replace(f":{name}", f"CAST(:{name} AS integer)")
         what = what.replace(":now", "CAST(:now AS timestamptz)").replace(":task", "CAST(:task AS varchar)")
+        what = what.replace(":judging", "CAST(:judging AS varchar)")
         numbers = f"generate_series({first}, {last}) AS n(i)"
         statement = f"INSERT INTO {into} SELECT {what} FROM {numbers}"
     else:
