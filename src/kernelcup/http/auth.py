@@ -99,7 +99,8 @@ def _of_session(connection: HTTPConnection, db: Database, now: datetime) -> Acto
     if not secret:
         return NOBODY
     try:
-        actor = tokens.authenticate(db, secret, now=now)
+        # A token in a cookie is no browser's session: it may not change how its account is accessed.
+        actor = tokens.authenticate(db, secret, now=now, is_session=True)
     except SignInNeeded:
         return NOBODY  # an expired session counts as none
     if connection.scope.get("method") not in SAFE_METHODS:

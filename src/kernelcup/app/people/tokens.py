@@ -164,8 +164,8 @@ def revoke_secret(db: Database, plain: str, *, now: datetime) -> None:
             tokens.revoke(session, holder.token.id, now=now)
 
 
-def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
-    """Return the actor whom a secret authenticates.
+def authenticate(db: Database, plain: str, *, now: datetime, is_session: bool = False) -> Actor:
+    """Return the actor whom a secret authenticates; only that of a browser's session if it has to be one.
 
     The scopes are those of the token that the user's current role allows; ``admin`` includes all but ``act``. A
     banned user counts as a participant, whatever the role.
@@ -176,7 +176,7 @@ def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
     hashed = secret_values.hash_of(plain)
     with db.read() as session:
         holder = tokens.find_holder(session, hashed)
-    if holder is None or not _is_live(holder.token, now):
+    if holder is None or not _is_live(holder.token, now) or (is_session and holder.token.kind != SESSION):
         raise SignInNeeded("The token is unknown, expired or revoked; sign in again.")
     used = holder.token.last_used_at
     if used is None or now - used >= USE_NOTED_EVERY:
