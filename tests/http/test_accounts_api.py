@@ -136,7 +136,7 @@ def test_a_bot_acts_for_a_person(client, person, db) -> None:
     headers = {**bot.headers, "X-KernelCup-Act-For": "discord:42:ada%20l"}
     me = client.get("/api/v1/me", headers=headers).json()
     assert (me["name"], me["scopes"]) == ("ada-l", ["read", "submit"])
-    accounts.set_role(db, OPERATOR, "ada-l", Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "ada-l", role=Role.ADMIN, now=NOW)
     answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
     assert answer.json()["error"]["code"] == "scope_missing"
 
