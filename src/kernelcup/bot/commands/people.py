@@ -67,7 +67,7 @@ async def _account(parts: Parts, user: discord.User | None, name: str | None) ->
         raise InvalidValue("Name the user: either the user on Discord or the name on the platform.")
     if user is None:
         return str(name)
-    return str((await parts.api.get("/me", replies.person(user)))["name"])
+    return (await parts.api.call(accounts.get_me, replies.person(user))).name
 
 
 def _show_limits(parts: Parts) -> Command:
