@@ -14,6 +14,7 @@ from builders import make_device, make_submission
 from fakes import FakeLauncher
 from kernelcup.app.boards.problem_sync import Skipped, SyncResult
 from kernelcup.app.people.accounts import get_user
+from kernelcup.app.results.rejudge import RejudgePlan
 from kernelcup.app.results.reviews import open_reviews, quarantine
 from kernelcup.app.rules.limits import list_limits
 from kernelcup.app.rules.pauses import all_pauses
@@ -120,7 +121,7 @@ async def test_limits_are_added_shown_and_removed(stage: Stage) -> None:
     wrong = await ask(stage, root, "admin limits add", limit="many")
     assert "❌" in wrong.messages[0].text
     added = await ask(stage, root, "admin limits add", limit="10/hour", leaderboard_name="double", gpu="H100")
-    assert "10 submissions in 1 h to `double` on `H100` for each user" in added.messages[0].text
+    assert "10 submissions per hour to double on H100, for each user" in added.messages[0].text
     shown = await ask(stage, root, "admin limits show")
     (limit,) = list_limits(stage.db, OPERATOR)
     assert f"**{limit.id}** 10 submissions" in shown.messages[0].text
@@ -254,16 +255,16 @@ def test_a_repository_is_an_address_or_a_name_on_github() -> None:
 
 
 def test_a_plan_names_what_is_left_out() -> None:
-    plan = {
-        "submissions": 2,
-        "jobs": 3,
-        "by_device": {"H100": 3},
-        "other_version": 1,
-        "standing": 2,
-        "estimated_gpu_s": 120.0,
-        "left_out": {"quarantined": 1},
-        "dry_run": True,
-    }
+    plan = RejudgePlan(
+        submissions=2,
+        jobs=3,
+        by_device={"H100": 3},
+        other_version=1,
+        standing=2,
+        estimated_gpu_s=120.0,
+        left_out={"quarantined": 1},
+        dry_run=True,
+    )
     text = admin.plan_text(plan)
     assert "3 jobs" in text
     assert "another version" in text

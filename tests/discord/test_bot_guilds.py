@@ -89,7 +89,7 @@ async def test_a_role_of_the_guild_is_a_role_of_the_platform_as_long_as_it_is_th
 async def test_a_role_that_the_platform_gave_is_not_taken(stage: Stage) -> None:
     ada = stage.guild.add_member("ada")
     await manage(stage, ada)
-    accounts.set_role(stage.db, OPERATOR, "ada", Role.CREATOR, now=stage.discord.clock.now())
+    accounts.change(stage.db, OPERATOR, "ada", role=Role.CREATOR, now=stage.discord.clock.now())
     stage.guild.give(ada, "Leaderboard Admin")
     await manage(stage, ada)
     assert await role_of(stage, "ada") is Role.ADMIN

@@ -7,6 +7,7 @@ import pytest
 from builders import NOW
 from kernelcup.app.people import accounts
 from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.http.auth import COOKIE
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,14 @@ def test_a_token_makes_no_tokens(client, person) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "scope_missing")
     answer = client.delete("/api/v1/me/identities/github", headers=ada.headers)
     assert answer.status_code == 403
+
+
+def test_a_token_in_a_cookie_is_no_session(client, person) -> None:
+    client.cookies.set(COOKIE, person("ada").token)
+    page = {"Sec-Fetch-Site": "same-origin"}
+    answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=page)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "sign_in_needed")
+    assert client.get("/api/v1/me").status_code == 401
 
 
 def test_an_admin_makes_users_and_their_tokens(client, person) -> None:
@@ -127,7 +136,7 @@ def test_a_bot_acts_for_a_person(client, person, db) -> None:
     headers = {**bot.headers, "X-KernelCup-Act-For": "discord:42:ada%20l"}
     me = client.get("/api/v1/me", headers=headers).json()
     assert (me["name"], me["scopes"]) == ("ada-l", ["read", "submit"])
-    accounts.set_role(db, OPERATOR, "ada-l", Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "ada-l", role=Role.ADMIN, now=NOW)
     answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
     assert answer.json()["error"]["code"] == "scope_missing"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Literal
+
 from sqlalchemy.orm import Session
 
 from kernelcup.app.boards.queries import boards, members
@@ -10,6 +13,19 @@ from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibili
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
 
 ALL_SCOPES = frozenset(Scope)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """How an actor came in."""
+
+    by: Literal["session", "token", "acting", "none", "machine"]
+    """A browser's session, a token, a bot that acts for a user, nothing, or this machine's database."""
+    secret: str = field(default="", repr=False)
+    """The token of the request."""
+
+
+HERE = Entry(by="machine")
 
 _ORDER = list(Role)
 
@@ -36,6 +52,18 @@ def require(actor: Actor, scope: Scope, *, role: Role = Role.PARTICIPANT) -> Non
             f"This token lacks the scope {scope.value!r}; make one that has it, if your role allows it: "
             f"kernelcup login SERVER --scope {scope.value}"
         )
+
+
+def check_settings(actor: Actor, entry: Entry) -> None:
+    """Raise unless the actor may change how their account is accessed.
+
+    A stolen token must not create tokens that outlive it. This needs a browser session, or an
+    admin's token with the scope ``admin``; never a bot that acts for a user.
+    """
+    require(actor, Scope.SUBMIT)
+    by_admin = entry.by == "token" and actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes
+    if not by_admin and entry.by not in ("session", "machine"):
+        raise ScopeMissing("A token cannot do this; sign in with a browser, or ask an admin.")
 
 
 def manages_board(actor: Actor, board: Leaderboard | Door) -> bool:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROVIDED = ("db", "actor", "now", "configured")
-"""Parameters that a door provides."""
+PROVIDED = ("db", "actor", "now", "configured", "entry", "server")
+"""Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,13 +6,14 @@ from kernelcup.app import stats
 from kernelcup.app.boards import class_list, late_exceptions, membership
 from kernelcup.app.machines import agreement, machines, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
-from kernelcup.app.people import accounts, audit_log, login_links, tokens
+from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.results import freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
-    tokens,
     accounts,
+    tokens,
+    account_linking,
     login_links,
     audit_log,
     limits,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import discord
 
+from kernelcup.app.people import accounts
+from kernelcup.app.people.accounts import User
 from kernelcup.bot import guild_setup
 from kernelcup.bot.api import SERVICE
 from kernelcup.bot.messages.replies import think, who
-from kernelcup.client.requests import path_of
+from kernelcup.domain import Role
 from kernelcup.errors import Forbidden, KernelCupError, SignInNeeded
 
 if TYPE_CHECKING:
@@ -38,14 +40,15 @@ async def ensure(parts: Parts, interaction: discord.Interaction) -> None:
         return
     if not trusts(parts, interaction.client, interaction.guild.id):
         return
-    await settle(parts, interaction.user.id, await parts.api.get("/me", who(interaction)), wanted(member))
+    me = await parts.api.call(accounts.get_me, who(interaction))
+    await settle(parts, interaction.user.id, me, wanted(member))
 
 
 async def require(parts: Parts, interaction: discord.Interaction, role: str) -> None:
     """Raise ``Forbidden`` unless the person has a platform role, before asking them anything else."""
-    me = await parts.api.get("/me", who(interaction))
-    if RANKS.index(str(me["role"])) < RANKS.index(role):
-        raise Forbidden(f"This needs the role {role}; {me['name']} is {me['role']}.")
+    me = await parts.api.call(accounts.get_me, who(interaction))
+    if RANKS.index(me.role) < RANKS.index(role):
+        raise Forbidden(f"This needs the role {role}; {me.name} is {me.role}.")
 
 
 def wanted(member: discord.Member) -> str:
@@ -62,13 +65,13 @@ def trusts(parts: Parts, client: discord.Client, guild_id: int) -> bool:
     return guild_id in named if named else len(client.guilds) == 1
 
 
-async def settle(parts: Parts, user_id: int, me: dict[str, Any], role: str) -> None:
+async def settle(parts: Parts, user_id: int, me: User, role: str) -> None:
     """Raise a user to a role, or take back a role that a guild gave earlier."""
     given = parts.memory.get(f"{GIVEN}{user_id}")
-    now = str(me["role"])
+    now = me.role.value
     if RANKS.index(role) > RANKS.index(now):
         before = given["before"] if given else now
-        parts.memory.put(f"{GIVEN}{user_id}", {"user": me["name"], "before": before, "role": role})
+        parts.memory.put(f"{GIVEN}{user_id}", {"user": me.name, "before": before, "role": role})
     elif given and now == given["role"] and RANKS.index(role) < RANKS.index(now):
         role = max(role, given["before"], key=RANKS.index)
         kept = role != given["before"]
@@ -76,7 +79,7 @@ async def settle(parts: Parts, user_id: int, me: dict[str, Any], role: str) -> N
     else:
         return
     try:
-        await parts.api.send("PATCH", path_of("users", me["name"]), SERVICE, json={"role": role})
+        await parts.api.call(accounts.change, SERVICE, name=me.name, new_name=None, role=Role(role))
     except (Forbidden, SignInNeeded) as error:
         logger.warning("the bot's token may not give roles: %s", error)
 
@@ -87,7 +90,7 @@ async def review_given(parts: Parts, client: discord.Client) -> None:
         user_id = int(name.removeprefix(GIVEN))
         try:
             role = await _role_in_guilds(parts, client, user_id)
-            user = await parts.api.get(path_of("users", given["user"]), SERVICE)
+            user = await parts.api.call(accounts.get_user, SERVICE, name=given["user"])
             await settle(parts, user_id, user, role)
         except (discord.HTTPException, KernelCupError) as error:
             logger.warning("the roles of %s could not be checked: %s", user_id, error)

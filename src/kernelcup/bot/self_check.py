@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import discord
 
+from kernelcup.app.people import accounts
 from kernelcup.bot.api import SERVICE, Api
 from kernelcup.bot.context import BotConfig
 from kernelcup.bot.guild_setup import ADMIN_ROLE, CATEGORY, CREATOR_ROLE, FORUM, GENERAL, NEEDED, SUBMISSIONS
@@ -59,15 +60,15 @@ async def look(config: BotConfig) -> AsyncIterator[Looked]:
 async def _platform(config: BotConfig) -> Looked:
     api = Api(config.api_url, config.service_token)
     try:
-        me = await api.get("/me", SERVICE, patience_s=PATIENCE_S)
+        me = await api.call(accounts.get_me, SERVICE, patience_s=PATIENCE_S)
     except KernelCupError as error:
         return Looked("server", False, f"{config.api_url}: {error}")
     finally:
         await api.close()
-    if missing := {"act", "admin"} - set(me["scopes"]):
-        text = f"the token of {me['name']} lacks the scope {', '.join(sorted(missing))}"
+    if missing := {"act", "admin"} - me.scopes:
+        text = f"the token of {me.name} lacks the scope {', '.join(sorted(missing))}"
         return Looked("server", "act" not in missing, text)
-    return Looked("server", True, f"{config.api_url}, as {me['name']}")
+    return Looked("server", True, f"{config.api_url}, as {me.name}")
 
 
 async def _guild(client: discord.Client, guild_id: int, url: str) -> Looked:

@@ -8,19 +8,16 @@ from urllib.parse import unquote, urlsplit
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from kernelcup.app import access
+from kernelcup.app.access import Entry
 from kernelcup.app.people import tokens
 from kernelcup.app.people.queries.identities import Identity
-from kernelcup.domain import NOBODY, Actor, Role, Scope
+from kernelcup.domain import NOBODY, Actor
 from kernelcup.engine.database import Database
-from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
+from kernelcup.errors import Forbidden, InvalidValue, SignInNeeded
 
 COOKIE = "kernelcup_session"
 ACT_FOR = "X-KernelCup-Act-For"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-
-# The kinds of authentication, as values of `connection.state.door`.
-SESSION, TOKEN, ACTING, NO_DOOR = "session", "token", "acting", "none"
 
 
 def resolve(connection: HTTPConnection, db: Database, now: datetime) -> Actor:
@@ -31,10 +28,10 @@ def resolve(connection: HTTPConnection, db: Database, now: datetime) -> Actor:
         Forbidden: Another site made the browser send this, or the token may not act for others.
         InvalidValue: The header with the person to act for cannot be read.
     """
-    connection.state.door = NO_DOOR
+    connection.state.entry = Entry(by="none")
     secret = bearer(connection)
     if secret is not None:
-        connection.state.door = TOKEN
+        connection.state.entry = Entry(by="token", secret=secret)
         return _acting(connection, db, tokens.authenticate(db, secret, now=now), now)
     if ACT_FOR in connection.headers:
         raise SignInNeeded(f"{ACT_FOR} needs a token with the scope 'act'.")
@@ -57,19 +54,6 @@ def check_same_origin(connection: HTTPConnection) -> None:
         ours = bool(origin) and urlsplit(origin).netloc == connection.headers.get("host")
     if not ours:
         raise Forbidden("This was not sent from a page of this service.")
-
-
-def check_settings(connection: HTTPConnection, actor: Actor) -> None:
-    """Raise unless the actor may change how their account is accessed.
-
-    A stolen token must not create tokens that outlive it. This needs a browser session, or an
-    admin's token with the scope ``admin``; never a bot that acts for a user.
-    """
-    access.require(actor, Scope.SUBMIT)
-    door = connection.state.door
-    if door == SESSION or (door == TOKEN and actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes):
-        return
-    raise ScopeMissing("A token cannot do this; sign in with a browser, or ask an admin.")
 
 
 def set_session(response: Response, secret: str, *, secure: bool) -> None:
@@ -99,12 +83,13 @@ def _of_session(connection: HTTPConnection, db: Database, now: datetime) -> Acto
     if not secret:
         return NOBODY
     try:
-        actor = tokens.authenticate(db, secret, now=now)
+        # A token in a cookie is no browser's session: it may not change how its account is accessed.
+        actor = tokens.authenticate(db, secret, now=now, is_session=True)
     except SignInNeeded:
         return NOBODY  # an expired session counts as none
     if connection.scope.get("method") not in SAFE_METHODS:
         check_same_origin(connection)
-    connection.state.door = SESSION
+    connection.state.entry = Entry(by="session")
     return actor
 
 
@@ -112,7 +97,7 @@ def _acting(connection: HTTPConnection, db: Database, actor: Actor, now: datetim
     named = connection.headers.get(ACT_FOR)
     if named is None:
         return actor
-    connection.state.door = ACTING
+    connection.state.entry = Entry(by="acting")
     provider, _, rest = named.partition(":")
     subject, _, login = rest.partition(":")
     if not (provider and subject and login):

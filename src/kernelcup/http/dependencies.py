@@ -10,6 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from starlette.requests import HTTPConnection
 
+from kernelcup.app.access import Entry
 from kernelcup.domain import LARGEST_ID, Actor
 from kernelcup.engine.database import Database
 from kernelcup.http import auth
@@ -61,6 +62,15 @@ ends_view = Database.ends_view
 Db = Annotated[Database, Depends(get_db)]
 Now = Annotated[datetime, Depends(get_now)]
 ActorDep = Annotated[Actor, Depends(get_actor)]
+
+
+async def get_entry(connection: HTTPConnection, _: ActorDep) -> Entry:
+    """Return how the actor came in."""
+    entry: Entry = connection.state.entry
+    return entry
+
+
+EntryDep = Annotated[Entry, Depends(get_entry)]
 Limit = Annotated[int, Query(ge=1, le=200, description="Number of entries at most.")]
 After = Annotated[
     int | None,

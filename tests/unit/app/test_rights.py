@@ -101,12 +101,12 @@ def test_deciding_a_review_needs_both_scopes(db: Database, judging: Judging) -> 
 def test_a_bot_acts_for_an_admin_as_for_a_creator(db: Database) -> None:
     bot = with_scopes(db, "bot", Role.ADMIN, Scope.ACT)
     user_id = accounts.sign_in(db, provider="discord", subject="9", login="root", now=NOW)
-    accounts.set_role(db, OPERATOR, "root", Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "root", role=Role.ADMIN, now=NOW)
     make_board(db)
     acting = tokens.act_for(db, bot, provider="discord", subject="9", login="root", now=NOW)
     assert (acting.user_id, acting.role) == (user_id, Role.CREATOR)
     with pytest.raises(Forbidden):
-        accounts.set_role(db, acting, "bot", Role.ADMIN, now=NOW)
+        accounts.change(db, acting, "bot", role=Role.ADMIN, now=NOW)
     with pytest.raises(Forbidden):
         delete_board(db, "double", acting, confirm="double", now=NOW)
     full = with_scopes(db, "bot", Role.ADMIN, Scope.ACT, Scope.ADMIN)

@@ -72,10 +72,10 @@ def test_a_token_never_has_more_scopes_than_its_users_role(db) -> None:
 def test_a_token_loses_scopes_when_the_role_is_lowered_and_gets_them_back(db) -> None:
     root = make_actor(db, "root", Role.ADMIN)
     secret = token_of(db, root, frozenset(Scope))
-    accounts.set_role(db, OPERATOR, "root", Role.CREATOR, now=NOW)
+    accounts.change(db, OPERATOR, "root", role=Role.CREATOR, now=NOW)
     lowered = authenticate(db, secret, now=NOW)
     assert (lowered.role, lowered.scopes) == (Role.CREATOR, SUBMIT | {Scope.INSPECT, Scope.MANAGE})
-    accounts.set_role(db, OPERATOR, "root", Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "root", role=Role.ADMIN, now=NOW)
     assert authenticate(db, secret, now=NOW).scopes == frozenset(Scope)
 
 
@@ -196,7 +196,7 @@ def test_a_bot_acts_for_those_whose_identity_it_vouches_for(db) -> None:
     assert (ada.name, ada.role, ada.scopes) == ("ada", Role.PARTICIPANT, SUBMIT)
     again = tokens.act_for(db, bot, provider="discord", subject="9", login="ada_l", now=NOW)
     assert again.user_id == ada.user_id
-    accounts.set_role(db, OPERATOR, "ada", Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "ada", role=Role.ADMIN, now=NOW)
     admin = tokens.act_for(db, bot, provider="discord", subject="9", login="ada_l", now=NOW)
     assert (admin.role, admin.scopes) == (Role.CREATOR, SUBMIT | {Scope.INSPECT, Scope.MANAGE})
     accounts.ban(db, OPERATOR, "ada", reason="x", now=NOW)

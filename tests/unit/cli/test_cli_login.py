@@ -31,7 +31,17 @@ from kernelcup.errors import (
 __all__ = ["command", "home"]
 
 SERVER = "https://cup.example.org"
-ME = {"name": "ada", "role": "participant", "scopes": ["read", "submit"]}
+ME = {
+    "id": 1,
+    "name": "ada",
+    "role": "participant",
+    "banned_at": None,
+    "ban_reason": "",
+    "created_at": "2026-01-01T00:00:00Z",
+    "identities": [],
+    "scopes": ["read", "submit"],
+    "direct_messages": True,
+}
 Answer = Callable[[httpx.Request], httpx.Response]
 
 

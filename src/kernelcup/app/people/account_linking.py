@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
+from kernelcup.app.access import HERE, Entry
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.queries import audit_log, identities, one_time_codes, tokens, users
 from kernelcup.app.people.queries.identities import Identity
 from kernelcup.app.people.queries.users import User
-from kernelcup.domain import Actor, Scope
+from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 
@@ -31,14 +34,17 @@ class LinkCode:
     expires_at: datetime
 
 
-def make_link_code(db: Database, actor: Actor, *, now: datetime) -> LinkCode:
-    """Return a code that links an account elsewhere with the actor's, once, within 15 minutes.
+@operation("POST", "/me/link-codes", subject="account", status=201)
+def make_link_code(db: Database, actor: Actor, *, entry: Entry = HERE, now: datetime) -> LinkCode:
+    """Get a code; giving it to the Discord bot with `/link` links that Discord account to this account.
+
+    It works once, within 15 minutes.
 
     Raises:
-        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or a token cannot do this.
         InvalidValue: The actor is not a user.
     """
-    access.require(actor, Scope.SUBMIT)
+    access.check_settings(actor, entry)
     if actor.user_id is None:
         raise InvalidValue("Only a user can be joined with another account; sign in as one.")
     code, expires_at = secret_values.new_code(), now + LASTS
@@ -75,6 +81,29 @@ def link(db: Database, actor: Actor, code: str, identity: Identity, *, now: date
     return user
 
 
+@operation("DELETE", "/me/identities/{provider}", subject="account")
+def unlink_identity(
+    db: Database,
+    actor: Actor,
+    provider: Annotated[str, Given(help="Name of the sign-in provider.", longest=32)],
+    *,
+    entry: Entry = HERE,
+    now: datetime,
+) -> None:
+    """Unlink an account at a sign-in provider; the last one stays.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The actor is not signed in, or a token cannot do this.
+        NotFound: The actor has no account there.
+        Conflict: It is the only one, and the user could not sign in any more.
+        Banned: A banned user keeps their identities, so that none of them can sign in as a new user.
+    """
+    access.check_settings(actor, entry)
+    with db.write() as session:
+        if _unlink(session, actor, provider, now) == 0:
+            raise Conflict("This is your only way to sign in; link another account first.")
+
+
 def unlink(db: Database, actor: Actor, identity: Identity, *, now: datetime) -> None:
     """Remove the identity that the actor used from their account.
 
@@ -84,18 +113,22 @@ def unlink(db: Database, actor: Actor, identity: Identity, *, now: datetime) -> 
         Conflict: The account could not be reached any more.
     """
     with db.write() as session:
-        user = users.get(session, actor.user_id) if actor.user_id is not None else None
-        mine = {(each.provider, each.subject) for each in user.identities} if user is not None else set()
-        if user is None or (identity.provider, identity.subject) not in mine:
-            raise NotFound(f"You have no {identity.provider} account linked.")
-        if user.banned_at is not None:
-            raise Banned("You are banned and cannot change your account.")
-        if len(mine) == 1 and not _has_other_ways(session, user, now):
+        left = _unlink(session, actor, identity.provider, now)
+        if left == 0 and not (actor.user_id and tokens.count_live(session, actor.user_id, now=now)):
             raise Conflict("This is your only way to your account; there is nothing to take it from.")
-        identities.remove(session, user.id, identity.provider, identity.subject)
-        audit_log.record(
-            session, actor, "user.unlink", f"user:{user.name}", {"provider": identity.provider}, now
-        )
+
+
+def _unlink(session: Session, actor: Actor, provider: str, now: datetime) -> int:
+    """Remove the actor's identity at a provider, of which there is one at most; return how many are left."""
+    user = users.get(session, actor.user_id) if actor.user_id is not None else None
+    known = {} if user is None else {each.provider: each.subject for each in user.identities}
+    if user is None or provider not in known:
+        raise NotFound(f"You have no {provider} account linked.")
+    if user.banned_at is not None:
+        raise Banned("You are banned and cannot change your account.")
+    identities.remove(session, user.id, provider, known[provider])
+    audit_log.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": provider}, now)
+    return len(known) - 1
 
 
 def _check_link(user: User, before: User, identity: Identity) -> None:
@@ -107,7 +140,3 @@ def _check_link(user: User, before: User, identity: Identity) -> None:
         raise Conflict(f"{user.name} has another {identity.provider} account linked; unlink it first.")
     if (identity.provider, identity.subject) not in {(e.provider, e.subject) for e in before.identities}:
         raise Forbidden(f"This is not your {identity.provider} account.")
-
-
-def _has_other_ways(session: Session, user: User, now: datetime) -> bool:
-    return tokens.count_live(session, user.id, now=now) > 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
+from kernelcup.app.access import HERE, Entry
 from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log, identities, users
 from kernelcup.app.people.queries.identities import Identity
@@ -25,18 +28,17 @@ from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 
 __all__ = [
     "Identity",
+    "Me",
     "User",
     "ban",
     "change",
+    "get_me",
     "get_user",
     "list_users",
     "make_user",
-    "rename",
     "set_direct_messages",
-    "set_role",
     "sign_in",
     "unban",
-    "unlink",
 ]
 
 LONGEST_REASON = 500
@@ -49,12 +51,48 @@ Name = Annotated[str, Given(metavar="USER", help="Name of the user.", longest=10
 Unused = Annotated[str, Given(metavar="USER", help="Name of the user.", longest=LONGEST_NAME)]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Me(User):
+    """A user as they see themselves."""
+
+    scopes: frozenset[Scope]
+    """What the token may do."""
+
+
 def parse_role(text: str, _now: datetime | None = None) -> Role:
     """Return the role with that name. Raise ``InvalidValue``."""
     try:
         return Role(text.lower())
     except ValueError:
         raise InvalidValue(f"Role {text}: expected {ROLES}") from None
+
+
+@operation("GET", "/me", subject="account")
+def get_me(db: Database, actor: Actor) -> Me:
+    """Show the token's user and what the token may do."""
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("You are not signed in.")
+    return _seen_by(actor, get_user(db, actor, actor.name))
+
+
+@operation("PATCH", "/me", subject="account")
+def set_direct_messages(
+    db: Database,
+    actor: Actor,
+    wanted: Annotated[bool, Given(key="direct_messages", help="Whether bots may write to you.")],
+) -> Me:
+    """Set whether bots may write to you when one of your results is overtaken or loses its rank.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        InvalidValue: The actor is not a user.
+    """
+    access.require(actor, Scope.SUBMIT)
+    if actor.user_id is None:
+        raise InvalidValue("Only a user gets direct messages; sign in as one.")
+    with db.write() as session:
+        users.set_direct_messages(session, actor.user_id, wanted)
+        return _seen_by(actor, _got(session, actor.user_id))
 
 
 @operation("GET", "/users/{name}", subject="users")
@@ -122,9 +160,49 @@ def make_user(
         return _got(session, user_id)
 
 
-def set_role(db: Database, actor: Actor, name: str, role: Role, *, now: datetime) -> User:
-    """Give a user a role; their tokens lose at once every scope it does not allow. For admins only."""
-    return change(db, actor, name, role=role, now=now)
+@operation("PATCH", "/users/{name}", subject="users")
+def change(
+    db: Database,
+    actor: Actor,
+    name: Name,
+    *,
+    new_name: Annotated[str | None, Given(key="name", help="Another name.", longest=LONGEST_NAME)] = None,
+    role: Annotated[Role | None, Given(parse=parse_role, help="Another role; for admins.")] = None,
+    entry: Entry = HERE,
+    now: datetime,
+) -> User:
+    """Change a user's name (your own; admins: anyone's) or role (admins only).
+
+    If either fails, neither changes. The user's tokens lose at once every scope that the role does not allow.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not do this.
+        InvalidValue: The name or the role is invalid.
+        NotFound: There is no user of that name.
+        Conflict: The name is taken, or the last admin would lose the role.
+    """
+    if new_name is None and role is None:
+        return get_user(db, actor, name)
+    if new_name is not None:
+        access.check_settings(actor, entry)
+    if role is not None:
+        _require_admin(actor)
+        role = _account_role(role)
+    if new_name is not None:
+        new_name = check_account_name(new_name)
+    with db.write() as session:
+        user = users.find(session, name)
+        if role is None and not _administers(actor):
+            _check_own(actor, user)
+        if user is None:
+            raise _no_user(name)
+        if role is not None:
+            _give_role(session, actor, user, role, now)
+        if new_name is not None:
+            if not users.rename(session, user.id, new_name):
+                raise _taken(new_name)
+            audit_log.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
+        return _got(session, user.id)
 
 
 @operation("POST", "/users/{name}/ban", "admin user ban", subject="users")
@@ -158,68 +236,6 @@ def unban(db: Database, actor: Actor, name: Name, *, now: datetime) -> User:
     return _set_ban(db, actor, name, at=None, reason="", action="user.unban", now=now)
 
 
-def rename(db: Database, actor: Actor, name: str, new_name: str, *, now: datetime) -> User:
-    """Rename a user: the actor's own account unless banned, or any account for admins."""
-    return change(db, actor, name, new_name=new_name, now=now)
-
-
-def change(
-    db: Database,
-    actor: Actor,
-    name: str,
-    *,
-    new_name: str | None = None,
-    role: Role | None = None,
-    now: datetime,
-) -> User:
-    """Give a user another name, a role, or both; if either fails, change neither.
-
-    Raises:
-        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not do this.
-        InvalidValue: The name or the role is invalid.
-        NotFound: There is no user of that name.
-        Conflict: The name is taken, or the last admin would lose the role.
-    """
-    if role is not None:
-        _require_admin(actor)
-        role = _account_role(role)
-    if new_name is not None:
-        access.require(actor, Scope.SUBMIT)
-        new_name = check_account_name(new_name)
-    with db.write() as session:
-        user = users.find(session, name)
-        if role is None and not _administers(actor):
-            _check_own(actor, user)
-        if user is None:
-            raise _no_user(name)
-        if role is not None:
-            if role is not Role.ADMIN:
-                _check_not_last_admin(session, actor, user)
-            users.set_role(session, user.id, role)
-            detail = {"before": user.role.value, "role": role.value}
-            audit_log.record(session, actor, "user.role", f"user:{user.name}", detail, now)
-        if new_name is not None:
-            if not users.rename(session, user.id, new_name):
-                raise _taken(new_name)
-            audit_log.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
-        return _got(session, user.id)
-
-
-def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
-    """Store whether bots may message the actor when one of their results is overtaken or loses its rank.
-
-    Raises:
-        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
-        InvalidValue: The actor is not a user.
-    """
-    access.require(actor, Scope.SUBMIT)
-    if actor.user_id is None:
-        raise InvalidValue("Only a user gets direct messages; sign in as one.")
-    with db.write() as session:
-        users.set_direct_messages(session, actor.user_id, wanted)
-        return _got(session, actor.user_id)
-
-
 def sign_in(
     db: Database, *, provider: str, subject: str, login: str, now: datetime, actor: Actor = NOBODY
 ) -> int:
@@ -250,25 +266,9 @@ def sign_in(
         return owner
 
 
-def unlink(db: Database, actor: Actor, provider: str, subject: str, *, now: datetime) -> None:
-    """Remove one of the actor's identities.
-
-    Raises:
-        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
-        NotFound: The actor has no such identity.
-        Conflict: It is the only one, and the user could not sign in any more.
-        Banned: A banned user keeps their identities, so that none of them can sign in as a new user.
-    """
-    access.require(actor, Scope.SUBMIT)
-    with db.write() as session:
-        user = users.get(session, actor.user_id) if actor.user_id is not None else None
-        if user is None or (provider, subject) not in {(i.provider, i.subject) for i in user.identities}:
-            raise NotFound(f"You have no {provider} account linked.")
-        _check_own(actor, user)
-        if len(user.identities) == 1:
-            raise Conflict("This is your only way to sign in; link another account first.")
-        identities.remove(session, user.id, provider, subject)
-        audit_log.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": provider}, now)
+def _seen_by(actor: Actor, user: User) -> Me:
+    known = {each.name: getattr(user, each.name) for each in dataclasses.fields(User)}
+    return Me(**known, scopes=actor.scopes)
 
 
 def _administers(actor: Actor) -> bool:
@@ -298,6 +298,14 @@ def _check_own(actor: Actor, user: User | None) -> None:
         raise Forbidden("You may change your own account only; admins may change all.")
     if user.banned_at is not None:
         raise Banned("You are banned and cannot change your account.")
+
+
+def _give_role(session: Session, actor: Actor, user: User, role: Role, now: datetime) -> None:
+    if role is not Role.ADMIN:
+        _check_not_last_admin(session, actor, user)
+    users.set_role(session, user.id, role)
+    detail = {"before": user.role.value, "role": role.value}
+    audit_log.record(session, actor, "user.role", f"user:{user.name}", detail, now)
 
 
 def _set_ban(

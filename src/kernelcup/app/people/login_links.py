@@ -11,7 +11,8 @@ from urllib.parse import quote
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
-from kernelcup.app.operation import Given, operation
+from kernelcup.app.access import Entry
+from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people import accounts, secret_values
 from kernelcup.app.people.queries import audit_log, one_time_codes, users
 from kernelcup.app.people.queries.one_time_codes import OpenSignIn
@@ -28,11 +29,14 @@ __all__ = [
     "STAFF_LASTS",
     "LoginLink",
     "OpenSignIn",
+    "SignInLink",
+    "ensure_admin",
     "login_link_user",
     "make_admin_link",
     "make_links",
     "make_login_link",
     "make_own_link",
+    "new_links",
     "open_links",
     "revoke_links",
     "url_of",
@@ -40,8 +44,9 @@ __all__ = [
 ]
 
 ADMIN = "admin"
-LASTS = timedelta(hours=24)
-LONGEST = timedelta(hours=72)
+HOUR = timedelta(hours=1)
+LASTS = 24 * HOUR
+LONGEST = 72 * HOUR
 STAFF_LASTS = timedelta(minutes=15)
 """The longest time of a link of a creator or an admin, and of one that a user makes for another browser."""
 MOST_LINKS = 1000
@@ -107,6 +112,53 @@ def make_links(
     return made
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignInLink:
+    """A new sign-in link with its address."""
+
+    user: str
+    url: str = field(repr=False)
+    """Shown only once; it works once."""
+    expires_at: datetime
+    is_new_user: bool
+
+
+@operation("POST", "/sign-in-links", subject="users", status=201)
+def new_links(
+    db: Database,
+    actor: Actor,
+    names: Annotated[list[str], Given(least=1, most=MOST_LINKS, help="Names of the users.")],
+    *,
+    create: Annotated[bool, Given(help="Whether names without an account become participants.")] = False,
+    hours: Annotated[
+        int,
+        Given(
+            least=1,
+            most=LONGEST // HOUR,
+            help="How long the links work; those of creators and admins work 15 minutes.",
+        ),
+    ] = LASTS // HOUR,
+    board: Annotated[str | None, Given(key=BOARD, help="Where a browser goes after signing in.")] = None,
+    entry: Entry,
+    now: datetime,
+    server: str,
+) -> list[SignInLink]:
+    """Make a one-time sign-in link for each user; earlier links of these users end. For admins.
+
+    Raises like :func:`make_links`.
+    """
+    access.check_settings(actor, entry)
+    return [
+        SignInLink(
+            user=link.user,
+            url=url_of(server, link, board=board),
+            expires_at=link.expires_at,
+            is_new_user=link.is_new_user,
+        )
+        for link in make_links(db, actor, names, create=create, now=now, lasts=hours * HOUR)
+    ]
+
+
 def make_own_link(db: Database, actor: Actor, *, now: datetime) -> LoginLink:
     """Return a link with which the actor signs in another browser within 15 minutes.
 
@@ -164,17 +216,19 @@ def make_login_link(db: Database, user_id: int, now: datetime) -> str:
 
 
 def make_admin_link(db: Database, now: datetime) -> LoginLink:
-    """Return a link that signs in as ``admin``; create that user if needed.
+    """Return a link that signs in as ``admin``, for the person who runs the service."""
+    return make_links(db, OPERATOR, [ensure_admin(db, now)], now=now)[0]
 
-    It is for the person who runs the service. Raise ``Conflict`` if the user of that name is not an admin.
-    """
+
+def ensure_admin(db: Database, now: datetime) -> str:
+    """Return ``admin``; create that user if needed. Raise ``Conflict`` if the user of that name is not an admin."""
     try:
         user = accounts.get_user(db, OPERATOR, ADMIN)
     except NotFound:
         user = accounts.make_user(db, OPERATOR, ADMIN, role=Role.ADMIN, now=now)
     if user.role is not Role.ADMIN:
         raise Conflict(f"The user {ADMIN!r} is not an admin.")
-    return make_links(db, OPERATOR, [ADMIN], now=now)[0]
+    return ADMIN
 
 
 def login_link_user(db: Database, plain: str, now: datetime) -> str:

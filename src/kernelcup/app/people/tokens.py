@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -11,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
+from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.accounts import sign_in
@@ -30,12 +33,15 @@ from kernelcup.errors import (
 )
 
 __all__ = [
+    "SecretToken",
     "Token",
     "act_for",
     "authenticate",
     "create_token",
     "list_tokens",
     "make_session",
+    "new_token",
+    "revoke_current_token",
     "revoke_secret",
     "revoke_token",
     "scopes_of",
@@ -110,6 +116,51 @@ def create_token(
         return token, plain
 
 
+USUAL = [Scope.READ, Scope.SUBMIT]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecretToken(Token):
+    """A new token."""
+
+    secret: str = field(repr=False)
+    """Shown once: only its hash is stored."""
+
+
+@operation("POST", "/tokens", subject="account", status=201)
+def new_token(
+    db: Database,
+    actor: Actor,
+    *,
+    name: Annotated[str, Given(help="What the token is for.", longest=LONGEST_NAME)],
+    scopes: Annotated[list[Scope], Given(least=1, most=10, help="What it may do.")] = USUAL,
+    kind: Annotated[str, Given(choices=KINDS, help="`popcorn` for the existing client.")] = KINDS[0],
+    days: Annotated[int, Given(least=1, most=3650, help="Number of days until the token expires.")] = 180,
+    for_user: Annotated[
+        str | None, Given(key="user", help="The token's user; for admins.", longest=100)
+    ] = None,
+    entry: Entry,
+    now: datetime,
+) -> SecretToken:
+    """Create a token. This needs a browser session or an admin's token: other tokens cannot create tokens.
+
+    Raises like :func:`create_token`.
+    """
+    access.check_settings(actor, entry)
+    token, secret = create_token(
+        db,
+        actor,
+        name=name,
+        scopes=scopes,
+        kind=kind,
+        now=now,
+        expires_at=now + timedelta(days=days),
+        for_user=for_user,
+    )
+    known = {each.name: getattr(token, each.name) for each in dataclasses.fields(Token)}
+    return SecretToken(**known, secret=secret)
+
+
 @operation("GET", "/tokens", subject="account")
 def list_tokens(
     db: Database,
@@ -130,6 +181,14 @@ def list_tokens(
     with db.read() as session:
         user = _user_for(session, actor, for_user)
         return tokens.live(session, user.id, now=now)
+
+
+@operation("DELETE", "/tokens/current", subject="account")
+def revoke_current_token(db: Database, actor: Actor, *, entry: Entry, now: datetime) -> None:
+    """Revoke the token that this request carries."""
+    if actor.role is Role.NOBODY or not entry.secret:
+        raise SignInNeeded("This request carries no token.")
+    revoke_secret(db, entry.secret, now=now)
 
 
 @operation("DELETE", "/tokens/{token_id}", "admin token revoke", subject="account")
@@ -164,8 +223,8 @@ def revoke_secret(db: Database, plain: str, *, now: datetime) -> None:
             tokens.revoke(session, holder.token.id, now=now)
 
 
-def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
-    """Return the actor whom a secret authenticates.
+def authenticate(db: Database, plain: str, *, now: datetime, is_session: bool = False) -> Actor:
+    """Return the actor whom a secret authenticates; only that of a browser's session if it has to be one.
 
     The scopes are those of the token that the user's current role allows; ``admin`` includes all but ``act``. A
     banned user counts as a participant, whatever the role.
@@ -176,7 +235,7 @@ def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
     hashed = secret_values.hash_of(plain)
     with db.read() as session:
         holder = tokens.find_holder(session, hashed)
-    if holder is None or not _is_live(holder.token, now):
+    if holder is None or not _is_live(holder.token, now) or (is_session and holder.token.kind != SESSION):
         raise SignInNeeded("The token is unknown, expired or revoked; sign in again.")
     used = holder.token.last_used_at
     if used is None or now - used >= USE_NOTED_EVERY:

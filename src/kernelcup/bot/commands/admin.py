@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from typing import Any
 
 import discord
 from discord import app_commands
 
+from kernelcup.app import stats as figures
+from kernelcup.app.results import rejudge as rejudging
+from kernelcup.app.results.rejudge import RejudgePlan
+from kernelcup.app.rules import pauses
+from kernelcup.app.stats import Stats
 from kernelcup.bot.commands import autocomplete, groups, show
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.progress_message import duration
@@ -16,6 +21,7 @@ from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm
 from kernelcup.client.requests import path_of
+from kernelcup.domain import PauseScope
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -105,48 +111,54 @@ def _rejudge(parts: Parts) -> Command:
         only_best: bool = False,
     ) -> None:
         await begin(parts, interaction)
-        path, body = _rejudged(submission, leaderboard_name, gpu, only_best)
-        plan = await parts.api.send("POST", path, replies.who(interaction), json={**body, "dry_run": True})
-        if not plan["jobs"]:
+        if (submission is None) == (leaderboard_name is None):
+            raise InvalidValue("Give either a submission or a leaderboard.")
+        if submission is not None and (gpu is not None or only_best):
+            raise InvalidValue("A submission is judged again on all its GPUs.")
+
+        def work(interaction: discord.Interaction, *, dry_run: bool) -> Awaitable[RejudgePlan]:
+            who = replies.who(interaction)
+            if submission is not None:
+                return parts.api.call(
+                    rejudging.rejudge_submission, who, submission_id=submission, dry_run=dry_run
+                )
+            return parts.api.call(
+                rejudging.rejudge_board,
+                who,
+                board=leaderboard_name,
+                device=gpu,
+                only_best=only_best,
+                dry_run=dry_run,
+            )
+
+        plan = await work(interaction, dry_run=True)
+        if not plan.jobs:
             await replies.answer(interaction, plan_text(plan))
             return
 
         async def act(interaction: discord.Interaction) -> str:
-            done = await parts.api.send("POST", path, replies.who(interaction), json=body)
-            return plan_text(done)
+            return plan_text(await work(interaction, dry_run=False))
 
-        view = Confirm(interaction, f"Judge {plan['jobs']} again", act)
+        view = Confirm(interaction, f"Judge {plan.jobs} again", act)
         await view.ask(plan_text(plan))
 
     return rejudge
 
 
-def _rejudged(
-    submission: int | None, board: str | None, gpu: str | None, only_best: bool
-) -> tuple[str, dict[str, Any]]:
-    if (submission is None) == (board is None):
-        raise InvalidValue("Give either a submission or a leaderboard.")
-    if board is not None:
-        return path_of("leaderboards", board, "rejudge"), {"device": gpu, "only_best": only_best}
-    if gpu is not None or only_best:
-        raise InvalidValue("A submission is judged again on all its GPUs.")
-    return path_of("submissions", submission, "rejudge"), {}
-
-
-def plan_text(plan: Json) -> str:
+def plan_text(plan: RejudgePlan) -> str:
     """Return the consequences of judging again, before or after."""
-    verb = "would be" if plan["dry_run"] else "are"
-    if not plan["jobs"]:
+    verb = "would be" if plan.dry_run else "are"
+    if not plan.jobs:
         lines = ["There is nothing to judge again."]
     else:
-        lines = [f"**{plan['jobs']} jobs** of {plan['submissions']} submissions {verb} judged again."]
-        lines += [f"- {texts.code(device)}: {count}" for device, count in plan["by_device"].items()]
-        lines.append(f"{plan['standing']} of them are in the standings and may change them.")
-        if plan["other_version"]:
-            lines.append(f"{plan['other_version']} were judged with another version of the task.")
-        if plan["estimated_gpu_s"] is not None:
-            lines.append(f"About {replies.waiting(plan['estimated_gpu_s'])} of GPU time.")
-    lines += [f"- left out: {count} {texts.plain(reason)}" for reason, count in plan["left_out"].items()]
+        lines = [f"**{plan.jobs} jobs** of {plan.submissions} submissions {verb} judged again."]
+        lines += [f"- {texts.code(device)}: {count}" for device, count in plan.by_device.items()]
+        lines.append(f"{plan.standing} of them are in the standings and may change them.")
+        if plan.other_version:
+            lines.append(f"{plan.other_version} were judged with another version of the task.")
+        if plan.estimated_gpu_s is not None:
+            lines.append(f"About {replies.waiting(plan.estimated_gpu_s)} of GPU time.")
+    lines += [f"- left out: {count} {texts.plain(reason)}" for reason, count in plan.left_out.items()]
     return "\n".join(lines)
 
 
@@ -170,10 +182,15 @@ def _pause(parts: Parts, name: str) -> Command:
         gpu: str | None = None,
     ) -> None:
         await begin(parts, interaction)
-        path, what = _paused(leaderboard_name, gpu)
-        await parts.api.send("PUT", path, replies.who(interaction), json={"reason": reason})
+        scope, key = _paused(leaderboard_name, gpu)
+        who = replies.who(interaction)
+        if scope is PauseScope.SERVICE:
+            await parts.api.call(pauses.pause_service, who, reason=reason)
+        else:
+            await parts.api.call(pauses.pause, who, scope=scope, key=key, reason=reason)
         await replies.answer(
-            interaction, f"⏸️ {what} accepts no submissions. Earlier submissions are still judged."
+            interaction,
+            f"⏸️ {_subject(scope, key)} accepts no submissions. Earlier submissions are still judged.",
         )
 
     return pause
@@ -187,21 +204,30 @@ def _start(parts: Parts) -> Command:
         interaction: discord.Interaction, leaderboard_name: str | None = None, gpu: str | None = None
     ) -> None:
         await begin(parts, interaction)
-        path, what = _paused(leaderboard_name, gpu)
-        await parts.api.send("DELETE", path, replies.who(interaction))
-        await replies.answer(interaction, f"▶️ {what} accepts submissions again.")
+        scope, key = _paused(leaderboard_name, gpu)
+        who = replies.who(interaction)
+        if scope is PauseScope.SERVICE:
+            await parts.api.call(pauses.start_service, who)
+        else:
+            await parts.api.call(pauses.unpause, who, scope=scope, key=key)
+        await replies.answer(interaction, f"▶️ {_subject(scope, key)} accepts submissions again.")
 
     return start
 
 
-def _paused(board: str | None, gpu: str | None) -> tuple[str, str]:
+def _paused(board: str | None, gpu: str | None) -> tuple[PauseScope, str]:
     if board is not None and gpu is not None:
         raise InvalidValue("Give a leaderboard or a GPU, not both.")
     if board is not None:
-        return path_of("pauses", "leaderboard", board), f"Leaderboard {texts.code(board)}"
-    if gpu is not None:
-        return path_of("pauses", "device", gpu), f"GPU {texts.code(gpu)}"
-    return "/pauses/service", "The service"
+        return PauseScope.LEADERBOARD, board
+    return (PauseScope.DEVICE, gpu) if gpu is not None else (PauseScope.SERVICE, "")
+
+
+def _subject(scope: PauseScope, key: str) -> str:
+    """Return what is paused, at the beginning of a sentence."""
+    if scope is PauseScope.SERVICE:
+        return "The service"
+    return f"{'Leaderboard' if scope is PauseScope.LEADERBOARD else 'GPU'} {texts.code(key)}"
 
 
 # ---- figures
@@ -217,29 +243,29 @@ def _stats(parts: Parts, name: str) -> Command:
         interaction: discord.Interaction, last_day_only: bool = False, leaderboard_name: str | None = None
     ) -> None:
         await begin(parts, interaction)
-        since = (interaction.created_at - timedelta(days=1)).isoformat() if last_day_only else None
-        found = await parts.api.get(
-            "/stats", replies.who(interaction), leaderboard=leaderboard_name, since=since
-        )
+        since = interaction.created_at - timedelta(days=1) if last_day_only else None
+        who = replies.who(interaction)
+        found = await parts.api.call(figures.stats, who, board=leaderboard_name, since=since)
         for each in texts.split_code(stats_text(found)):
             await replies.answer(interaction, each)
 
     return stats
 
 
-def stats_text(found: Json) -> str:
+def stats_text(found: Stats) -> str:
     """Return the statistics, one on each line."""
     lines = [
-        f"{key} = {found[key]}" for key in ("submissions", "users", "unique_codes", "waiting", "running")
+        f"{key} = {getattr(found, key)}"
+        for key in ("submissions", "users", "unique_codes", "waiting", "running")
     ]
-    for device in found["devices"]:
-        lines.append(f"{device['device']}: {device['runs']} runs, {device['passed']} passed")
-        lines.append(f"  {device['run_s']:.0f} s of GPU time, {_delay(device['mean_delay_s'])} mean wait")
-    if found["top_users"]:
+    for device in found.devices:
+        lines.append(f"{device.device}: {device.runs} runs, {device.passed} passed")
+        lines.append(f"  {device.run_s:.0f} s of GPU time, {_delay(device.mean_delay_s)} mean wait")
+    if found.top_users:
         lines.append("most GPU time:")
         lines += [
-            f"  {texts.shortened(texts.one_line(each['user']), 24):24} {each['run_s']:.0f} s"
-            for each in found["top_users"]
+            f"  {texts.shortened(texts.one_line(each.user), 24):24} {each.run_s:.0f} s"
+            for each in found.top_users
         ]
     return "\n".join(lines)
 

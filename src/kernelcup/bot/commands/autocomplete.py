@@ -11,11 +11,13 @@ from typing import Any
 import discord
 from discord import app_commands
 
+from kernelcup.app.people import accounts
 from kernelcup.bot.api import PATIENCE_S, Api, Person, Who
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.replies import who
 from kernelcup.client.requests import path_of
+from kernelcup.domain import Role
 from kernelcup.errors import KernelCupError
 
 MOST = 25
@@ -60,14 +62,14 @@ def boards(parts: Parts) -> Offer:
 
 async def managed_boards(api: Api, person: Person, *, patience_s: float = PATIENCE_S) -> list[str]:
     """Return the leaderboards that a person manages, newest first; the API checks permissions again."""
-    me = await api.get("/me", person, patience_s=patience_s)
-    if me["role"] not in ("creator", "admin"):
+    me = await api.call(accounts.get_me, person, patience_s=patience_s)
+    if me.role not in (Role.CREATOR, Role.ADMIN):
         return []
     found = await visible_boards(api, person)
     return [
         str(board["name"])
         for board in reversed(found)
-        if me["role"] == "admin" or board["creator"] == me["name"]
+        if me.role is Role.ADMIN or board["creator"] == me.name
     ]
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import discord
 from discord import app_commands
 
-from kernelcup.bot.api import Who
+from kernelcup.app.boards import membership
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
-from kernelcup.client.requests import path_of
 
-Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
 
 LARGEST_CODES = 50
@@ -44,9 +41,14 @@ def _make_invites(parts: Parts) -> Command:
         label: str = "",
     ) -> None:
         await begin(parts, interaction)
-        body = {"leaderboards": [leaderboard_name], "count": count, "label": label}
-        made = await parts.api.send("POST", "/invites", replies.who(interaction), json=body)
-        codes = "\n".join(made["codes"])
+        made = await parts.api.call(
+            membership.make_invites,
+            replies.who(interaction),
+            boards=[leaderboard_name],
+            count=count,
+            label=label,
+        )
+        codes = "\n".join(made.codes)
         text = f"{count} codes for {texts.code(leaderboard_name)}; each lets one person in:"
         if count > LARGEST_CODES:
             file = texts.Attached(f"invites-{texts.file_name(leaderboard_name)}.txt", codes.encode())
@@ -63,12 +65,13 @@ def _list_invites(parts: Parts) -> Command:
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def list_codes(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await begin(parts, interaction)
-        path = path_of("leaderboards", leaderboard_name, "invites")
-        found = await _every(parts, path, replies.who(interaction))
+        found = await parts.api.call(
+            membership.list_invites, replies.who(interaction), board=leaderboard_name
+        )
         lines = [
-            f"{each['code']}  {texts.one_line(each['label'])[:40]}  "
-            f"{'used by ' + texts.one_line(each['claimed_by']) if each['claimed_by'] else 'unused'}"
-            for each in found
+            f"{invite.code}  {texts.one_line(invite.label)[:40]}  "
+            f"{'used by ' + texts.one_line(invite.claimed_by) if invite.claimed_by else 'unused'}"
+            for invite in found
         ]
         name = f"invites-{texts.file_name(leaderboard_name)}.txt"
         logs = texts.pack([texts.Log(name, "\n".join(lines))] if lines else ["There are no codes."])
@@ -78,27 +81,13 @@ def _list_invites(parts: Parts) -> Command:
     return list_codes
 
 
-async def _every(parts: Parts, path: str, who: Who) -> list[Json]:
-    """Return all entries of a paged list."""
-    found: list[Json] = []
-    after: Any = None
-    while True:
-        page = await parts.api.get(path, who, after=after)
-        if isinstance(page, list):
-            return page
-        found += page["items"]
-        after = page["next"]
-        if after is None:
-            return found
-
-
 def _revoke_invite(parts: Parts) -> Command:
     @app_commands.command(name="revoke", description="Revoke a code")
     @app_commands.describe(code="The code")
     async def revoke(interaction: discord.Interaction, code: str) -> None:
         await begin(parts, interaction)
-        done = await parts.api.send("DELETE", path_of("invites", code), replies.who(interaction))
-        used = "; the user who joined with it stays a member" if done["was_claimed"] else ""
-        await replies.answer(interaction, f"✅ {texts.code(done['code'])} is revoked{used}.")
+        done = await parts.api.call(membership.revoke_invite, replies.who(interaction), code=code)
+        used = "; the user who joined with it stays a member" if done.was_claimed else ""
+        await replies.answer(interaction, f"✅ {texts.code(done.code)} is revoked{used}.")
 
     return revoke

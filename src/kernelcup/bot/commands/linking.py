@@ -5,6 +5,7 @@ from __future__ import annotations
 import discord
 from discord import app_commands
 
+from kernelcup.app.people import accounts
 from kernelcup.bot.commands import groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import texts
@@ -34,6 +35,6 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     @app_commands.describe(wanted="True: send direct messages. False: send none")
     async def direct_messages(interaction: discord.Interaction, wanted: bool) -> None:
         await think(interaction)
-        await parts.api.send("PATCH", "/me", who(interaction), json={"direct_messages": wanted})
+        await parts.api.call(accounts.set_direct_messages, who(interaction), wanted=wanted)
         told = "🔔 You get a direct message" if wanted else "🔕 You get no direct message"
         await answer(interaction, f"{told} when one of your results is overtaken or loses its rank.")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import discord
 from discord import app_commands
 
+from kernelcup.app.people import accounts
+from kernelcup.app.rules import limits
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
-from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
 
-Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
 
 
@@ -24,9 +23,9 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     admin = groups.admin(tree)
     for command in (_ban(parts), _unban(parts)):
         admin.add_command(command)
-    limits = groups.subgroup(admin, "limits", "Limits on submissions")
+    rules = groups.subgroup(admin, "limits", "Limits on submissions")
     for command in (_show_limits(parts), _add_limit(parts), _remove_limit(parts)):
-        limits.add_command(command)
+        rules.add_command(command)
 
 
 def _ban(parts: Parts) -> Command:
@@ -42,8 +41,7 @@ def _ban(parts: Parts) -> Command:
     ) -> None:
         await begin(parts, interaction)
         found = await _account(parts, user, name)
-        who = replies.who(interaction)
-        await parts.api.send("POST", path_of("users", found, "ban"), who, json={"reason": reason})
+        await parts.api.call(accounts.ban, replies.who(interaction), name=found, reason=reason)
         await replies.answer(interaction, f"🔒 {texts.code(found)} is banned: {texts.plain(reason, 500)}")
 
     return ban
@@ -57,7 +55,7 @@ def _unban(parts: Parts) -> Command:
     ) -> None:
         await begin(parts, interaction)
         found = await _account(parts, user, name)
-        await parts.api.send("DELETE", path_of("users", found, "ban"), replies.who(interaction))
+        await parts.api.call(accounts.unban, replies.who(interaction), name=found)
         await replies.answer(interaction, f"🔓 {texts.code(found)} may submit again.")
 
     return unban
@@ -69,7 +67,7 @@ async def _account(parts: Parts, user: discord.User | None, name: str | None) ->
         raise InvalidValue("Name the user: either the user on Discord or the name on the platform.")
     if user is None:
         return str(name)
-    return str((await parts.api.get("/me", replies.person(user)))["name"])
+    return (await parts.api.call(accounts.get_me, replies.person(user))).name
 
 
 def _show_limits(parts: Parts) -> Command:
@@ -78,8 +76,8 @@ def _show_limits(parts: Parts) -> Command:
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def show(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
-        found = await parts.api.get("/limits", replies.who(interaction), leaderboard=leaderboard_name)
-        lines = [f"**{each['id']}** {limit_text(each)}" for each in found]
+        found = await parts.api.call(limits.list_limits, replies.who(interaction), board=leaderboard_name)
+        lines = [f"**{rule.id}** {texts.plain(rule.text)}" for rule in found]
         await replies.answer(interaction, texts.bullet_list(lines) or "There are no limits.")
 
     return show
@@ -102,9 +100,15 @@ def _add_limit(parts: Parts) -> Command:
         together: bool = False,
     ) -> None:
         await begin(parts, interaction)
-        body = {"text": limit, "leaderboard": leaderboard_name, "device": gpu, "per_user": not together}
-        made = await parts.api.send("POST", "/limits", replies.who(interaction), json=body)
-        await replies.answer(interaction, f"✅ Limit **{made['id']}**: {limit_text(made)}")
+        made = await parts.api.call(
+            limits.add_limit,
+            replies.who(interaction),
+            text=limit,
+            board=leaderboard_name,
+            device=gpu,
+            per_user=not together,
+        )
+        await replies.answer(interaction, f"✅ Limit **{made.id}**: {texts.plain(made.text)}")
 
     return add
 
@@ -114,21 +118,7 @@ def _remove_limit(parts: Parts) -> Command:
     @app_commands.describe(number="The number from /admin limits show")
     async def remove(interaction: discord.Interaction, number: app_commands.Range[int, 1]) -> None:
         await begin(parts, interaction)
-        await parts.api.send("DELETE", path_of("limits", number), replies.who(interaction))
+        await parts.api.call(limits.remove_limit, replies.who(interaction), limit_id=number)
         await replies.answer(interaction, f"✅ Limit {number} was removed.")
 
     return remove
-
-
-def limit_text(limit: Json) -> str:
-    """Describe a limit in words."""
-    what = {"gpu_seconds": "GPU-seconds", "cost": "in cost"}.get(limit["quantity"], "submissions")
-    group = f"{limit['mode_group']} " if limit["mode_group"] else ""
-    words = [f"{limit['amount']:g} {group}{what} in {replies.waiting(limit['window_s'])}"]
-    if limit["board"]:
-        words.append(f"to {texts.code(limit['board'])}")
-    if limit["device"]:
-        words.append(f"on {texts.code(limit['device'])}")
-    whose = f"for {texts.code(limit['user'])}" if limit["user"] else None
-    words.append(whose or ("for each user" if limit["per_user"] else "for all together"))
-    return " ".join(words)

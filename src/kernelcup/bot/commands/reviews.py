@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Self
 
 import discord
 from discord import app_commands, ui
 
+from kernelcup.app.results import reviews as operations
+from kernelcup.app.results.reviews import Review
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
-from kernelcup.client.requests import path_of
 from kernelcup.reporting.columns import evidence_lines
-
-Json = Mapping[str, Any]
 
 AT_ONCE = 5
 """Number of reviews shown at a time, each with its buttons."""
@@ -37,16 +35,16 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     async def reviews(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
         who = replies.who(interaction)
-        page = await parts.api.get("/reviews", who, leaderboard=leaderboard_name, limit=AT_ONCE)
-        if not page["items"]:
+        found = await parts.api.call(operations.open_reviews, who, board=leaderboard_name, limit=AT_ONCE + 1)
+        if not found:
             await replies.answer(interaction, "No result waits for a decision.")
             return
-        for review in page["items"]:
+        for review in found[:AT_ONCE]:
             view = ui.View(timeout=None)
             for decision in LABELS:
-                view.add_item(DecideButton(review["id"], decision))
+                view.add_item(DecideButton(review.id, decision))
             await replies.answer(interaction, review_text(review), view=view)
-        if page["next"] is not None:
+        if len(found) > AT_ONCE:
             await replies.answer(
                 interaction, "More results wait: run the command again after deciding these."
             )
@@ -94,29 +92,30 @@ class _Note(replies.Form):
     async def on_submit(self, interaction: discord.Interaction) -> None:
         """Decide, and remove the buttons."""
         await interaction.response.defer()
-        done = await self._parts.api.send(
-            "POST",
-            path_of("reviews", self._review, "decision"),
+        done = await self._parts.api.call(
+            operations.decide,
             replies.who(interaction),
-            json={"decision": self._decision, "note": self._note.value},
+            review_id=self._review,
+            decision=self._decision,
+            note=self._note.value,
         )
         await interaction.edit_original_response(content=review_text(done), view=None)
 
 
-def review_text(review: Json) -> str:
+def review_text(review: Review) -> str:
     """Return the description of a result in review, or after it."""
-    score = "" if review["score_s"] is None else f", {duration(review['score_s'])}"
-    user, opener = texts.plain(review["user"], 64), texts.plain(review["opened_by"], 64)
-    where = f"{texts.code(review['leaderboard'])} on {texts.code(review['device'])}"
-    since = boards.stamp(review["opened_at"], "R")
+    score = "" if review.score_s is None else f", {duration(review.score_s)}"
+    user, opener = texts.plain(review.user, 64), texts.plain(review.opened_by, 64)
+    where = f"{texts.code(review.leaderboard)} on {texts.code(review.device)}"
+    since = boards.stamp(review.opened_at, "R")
     lines = [
-        f"🔎 **Review {review['id']}**: submission #{review['submission_id']} by {user} to {where}{score}",
-        f"Held back by {opener} {since}: {texts.plain(review['reason'], 400)}",
+        f"🔎 **Review {review.id}**: submission #{review.submission_id} by {user} to {where}{score}",
+        f"Held back by {opener} {since}: {texts.plain(review.reason, 400)}",
     ]
-    if review["evidence"]:
-        shown = texts.shortened("\n".join(evidence_lines(review["evidence"])), 700)
+    if review.evidence:
+        shown = texts.shortened("\n".join(evidence_lines(review.evidence)), 700)
         lines.append(texts.block(shown))
-    if review["decision"]:
-        by = texts.plain(review["decided_by"] or "", 64)
-        lines.append(f"**{review['decision'].capitalize()}** by {by}: {texts.plain(review['note'], 300)}")
+    if review.decision:
+        by = texts.plain(review.decided_by or "", 64)
+        lines.append(f"**{review.decision.capitalize()}** by {by}: {texts.plain(review.note, 300)}")
     return "\n".join(lines)

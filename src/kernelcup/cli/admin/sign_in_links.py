@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli import wiring
 from kernelcup.cli.admin.members import read_list
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import reader
-from kernelcup.domain import OPERATOR
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.engine.database import Database
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewLink:
-    """A new sign-in link, as a server answers."""
-
-    user: str
-    url: str
-    expires_at: datetime
-    is_new_user: bool
+    from kernelcup.app.people.login_links import SignInLink
+    from kernelcup.client.api import Api
 
 
 @with_backend
@@ -67,11 +54,19 @@ def link(
 ) -> None:
     """Print one-time sign-in links as USER,URL. They are shown only once; a new link ends the earlier one."""
     from kernelcup.app.boards import class_list, membership
+    from kernelcup.app.people import login_links
 
     text = "" if file is None else read_list(file)
     wanted = [*(names or ()), *membership.names_in(text)]
     named = None if board is None else backend.board(board).name
-    made = _make(backend, wanted, create=create, board=named, hours=hours)
+    if not wanted:
+        wanted = [backend.ask(lambda db: login_links.ensure_admin(db, _now()), _refuse)]
+    try:
+        made = backend.call(login_links.new_links, names=wanted, create=create, board=named, hours=hours)
+    except InvalidValue as error:
+        if not create and "There is no user" in str(error):
+            error.add_note("correct the names, or make accounts for new ones with --create")
+        raise
     if as_json:
         typer.echo(json.dumps({"links": [_object(each) for each in made]}))
     else:
@@ -81,48 +76,11 @@ def link(
         backend.call(class_list.import_members, board=named, csv_text=membership.class_of(known))
 
 
-def _make(
-    backend: Backend, names: list[str], *, create: bool, board: str | None, hours: int
-) -> list[NewLink]:
-
-    if not names and backend.server is not None:
-        raise InvalidValue("Name the users, or give a class list with --list FILE.")
-    body = {"names": names, "create": create, "leaderboard": board, "hours": hours}
-    try:
-        return backend.ask(
-            lambda db: _here(db, wiring.address_of(backend.config), names, create, board, hours),
-            lambda api: api.ask(reader(list[NewLink]), "POST", "/sign-in-links", json=body),
-        )
-    except InvalidValue as error:
-        if not create and "There is no user" in str(error):
-            error.add_note("correct the names, or make accounts for new ones with --create")
-        raise
+def _refuse(_: Api) -> str:
+    raise InvalidValue("Name the users, or give a class list with --list FILE.")
 
 
-def _here(
-    db: Database, server: str, names: list[str], create: bool, board: str | None, hours: int
-) -> list[NewLink]:
-    from kernelcup.app.people import login_links
-
-    now = _now()
-    lasts = timedelta(hours=hours)
-    made = (
-        login_links.make_links(db, OPERATOR, names, create=create, now=now, lasts=lasts)
-        if names
-        else [login_links.make_admin_link(db, now)]
-    )
-    return [
-        NewLink(
-            user=each.user,
-            url=login_links.url_of(server, each, board=board),
-            expires_at=each.expires_at,
-            is_new_user=each.is_new_user,
-        )
-        for each in made
-    ]
-
-
-def _tell(made: list[NewLink]) -> None:
+def _tell(made: list[SignInLink]) -> None:
     for each in made:
         typer.echo(plain(f"{each.user},{each.url}"))
     if new := [each.user for each in made if each.is_new_user]:
@@ -131,7 +89,7 @@ def _tell(made: list[NewLink]) -> None:
     typer.echo(f"Each works once, until {last:%Y-%m-%d %H:%M} UTC at the latest.", err=True)
 
 
-def _object(each: NewLink) -> dict[str, object]:
+def _object(each: SignInLink) -> dict[str, object]:
     return json_object(each, "user", "url", "expires_at", "is_new_user")
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,13 +18,8 @@ from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption, UserArgument
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import path_of, reader
-from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.domain import Role, Scope
 from kernelcup.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from kernelcup.client.api import Api
-    from kernelcup.engine.database import Database
 
 
 def show_users(found: Sequence[User]) -> None:
@@ -53,12 +47,7 @@ def change_role(
 ) -> None:
     """Change a user's role. Tokens lose at once the scopes that the new role does not allow."""
     wanted = accounts.parse_role(role)
-    changed = backend.ask(
-        lambda db: accounts.set_role(db, OPERATOR, name, wanted, now=_now()),
-        lambda api: api.ask(
-            reader(accounts.User), "PATCH", path_of("users", name), json={"role": wanted.value}
-        ),
-    )
+    changed = backend.call(accounts.change, name=name, new_name=None, role=wanted)
     typer.echo(json.dumps(user_object(changed)) if as_json else describe_user(changed))
 
 
@@ -80,16 +69,15 @@ def create_token(
     as_json: JsonOption = False,
 ) -> None:
     """Create a token for a user and print its secret, which is shown only once."""
-    wanted = read_scopes(scope) if scope else None
-    made, secret = backend.ask(
-        lambda db: _token_here(db, name, label, wanted, days),
-        lambda api: _token_there(api, name, label, wanted, days),
+    wanted = read_scopes(scope or usual_scopes(backend.call(accounts.get_user, name=name).role))
+    made = backend.call(
+        tokens.new_token, name=label, scopes=wanted, kind=tokens.KINDS[0], days=days, for_user=name
     )
     if as_json:
-        typer.echo(json.dumps({**token_object(made), "secret": secret}))
+        typer.echo(json.dumps({**token_object(made), "secret": made.secret}))
         return
     typer.echo(f"{describe_token(made)}\nThis is shown only once:", err=True)
-    typer.echo(secret)
+    typer.echo(made.secret)
 
 
 @with_backend
@@ -103,12 +91,17 @@ def list_tokens(backend: Backend, name: UserArgument, as_json: JsonOption = Fals
         typer.echo(describe_token(each))
 
 
-def read_scopes(words: list[str]) -> frozenset[Scope]:
-    """Return the scopes with those names. Raise ``InvalidValue``."""
+def read_scopes(words: Iterable[str]) -> list[Scope]:
+    """Return the scopes with those names, each once. Raise ``InvalidValue``."""
     try:
-        return frozenset(Scope(word.lower()) for word in words)
+        return sorted({Scope(word.lower()) for word in words})
     except ValueError:
         raise InvalidValue(f"--scope {' '.join(words)}: expected some of {', '.join(Scope)}") from None
+
+
+def usual_scopes(role: Role) -> frozenset[Scope]:
+    """Return what tokens of users with this role may do, except acting for others."""
+    return tokens.scopes_of(role) - {Scope.ACT}
 
 
 def describe_user(each: User) -> str:
@@ -198,40 +191,3 @@ say(
     lambda answer: f"the link of {answer.given['name']} is revoked",
     lambda answer: {"revoked": answer.given["name"]},
 )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _token_here(
-    db: Database, name: str, label: str, wanted: frozenset[Scope] | None, days: int
-) -> tuple[Token, str]:
-    now = _now()
-    return tokens.create_token(
-        db,
-        OPERATOR,
-        name=label,
-        scopes=wanted or _usual_scopes(accounts.get_user(db, OPERATOR, name).role),
-        now=now,
-        expires_at=now + timedelta(days=days),
-        for_user=name,
-    )
-
-
-def _token_there(
-    api: Api, name: str, label: str, wanted: frozenset[Scope] | None, days: int
-) -> tuple[Token, str]:
-    if wanted is None:
-        wanted = _usual_scopes(api.ask(reader(accounts.User), "GET", path_of("users", name)).role)
-    body = {"name": label, "scopes": sorted(wanted), "days": days, "user": name}
-    return api.ask(
-        lambda told: (reader(Token)({**told, "secret": None}), str(told["secret"])),
-        "POST",
-        "/tokens",
-        json=body,
-    )
-
-
-def _usual_scopes(role: Role) -> frozenset[Scope]:
-    return tokens.scopes_of(role) - {Scope.ACT}

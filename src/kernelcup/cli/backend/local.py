@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from kernelcup.app.access import HERE
 from kernelcup.app.boards import boards
 from kernelcup.app.machines.outages import outage_text
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -66,6 +67,8 @@ class LocalBackend:
             "actor": self._actor(operation, as_user, now),
             "now": now,
             "configured": [device.name for device in self._config.devices],
+            "entry": HERE,
+            "server": wiring.address_of(self._config),
         }
         answer: Any = operation.run(provided, values)
         return BoardInfo.of(answer) if isinstance(answer, Leaderboard) else answer  # type: ignore[return-value]

@@ -22,6 +22,7 @@ from kernelcup.errors import InvalidValue, SignInNeeded, SignInPending, SlowDown
 
 if TYPE_CHECKING:
     from kernelcup.app.rules.limits import Budget
+    from kernelcup.client.api import Api
     from kernelcup.client.transport import Client
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
@@ -55,6 +56,8 @@ def login(
     Shows an address and a code. Open the address in any browser, sign in there and enter the
     code. The token goes to ~/.config/kernelcup/credentials.json, which only you can read.
     """
+    from kernelcup.app.people import accounts
+    from kernelcup.client.api import Api
     from kernelcup.client.core import read_server
     from kernelcup.client.transport import Client
 
@@ -65,26 +68,28 @@ def login(
         with Client(where) as client:
             secret = let_in(client, scope or ["read", "submit", "inspect", "manage"], time.sleep)
     with Client(where, secret) as client:
-        me = client.request("GET", "/me")
+        me = Api(client).call(accounts.get_me)
     known.put(where, secret)
     if (name := overriding()) is not None and not os.environ.get("KERNELCUP_SERVER"):
         typer.echo(
             f"{name} is set: commands use this machine's database unless you pass --server {where}",
             err=True,
         )
-    body: dict[str, Any] = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
+    body: dict[str, Any] = {"server": where, "user": me.name, "role": me.role, "scopes": sorted(me.scopes)}
     if popcorn:
         body["popcorn"] = str(write_popcorn(secret, os.environ))
     if as_json:
         typer.echo(json.dumps(body))
         return
-    typer.echo(f"You are {plainly(me['name'])} ({plainly(me['role'])}) at {where}.")
+    typer.echo(f"You are {plainly(me.name)} ({me.role}) at {where}.")
     if popcorn:
         typer.echo(f"{body['popcorn']} is written. Next: POPCORN_API_URL={where} popcorn submit FILE")
 
 
 def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     """Revoke this machine's token for a server and forget it."""
+    from kernelcup.app.people import tokens
+    from kernelcup.client.api import Api
     from kernelcup.client.core import read_server
     from kernelcup.client.transport import Client
 
@@ -93,7 +98,7 @@ def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     where, secret = known.find(read_server(server) if server is not None else None)
     # An invalid token needs no revoking.
     with Client(where, secret) as client, suppress(SignInNeeded):
-        client.request("DELETE", "/tokens/current")
+        Api(client).call(tokens.revoke_current_token)
     known.remove(where)
     typer.echo(json.dumps({"signed_out": where}) if as_json else f"You are signed out of {where}.")
 
@@ -107,6 +112,8 @@ def whoami(
     as_json: JsonOption = False,
 ) -> None:
     """Show your account at a server and what your token may do."""
+    from kernelcup.app.people import accounts
+    from kernelcup.client.api import Api
     from kernelcup.client.core import read_server
     from kernelcup.client.transport import Client
 
@@ -114,33 +121,34 @@ def whoami(
     wanted = read_server(named) if named else None
     where, secret = Credentials.load(os.environ).find(wanted)
     with Client(where, secret) as client:
-        me = client.request("GET", "/me")
-        left = budgets(client, board) if board is not None else {}
+        api = Api(client)
+        me = api.call(accounts.get_me)
+        left = budgets(api, board) if board is not None else {}
     if as_json:
-        body = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
+        body: dict[str, Any] = {
+            "server": where,
+            "user": me.name,
+            "role": me.role,
+            "scopes": sorted(me.scopes),
+        }
         if board is not None:
             body["budget"] = {
                 device: [budget_object(each) for each in found] for device, found in left.items()
             }
         typer.echo(json.dumps(body))
         return
-    scopes = plainly(", ".join(me["scopes"]))
-    typer.echo(f"You are {plainly(me['name'])} ({plainly(me['role'])}) at {where}; the token may: {scopes}.")
+    scopes = ", ".join(sorted(me.scopes))
+    typer.echo(f"You are {plainly(me.name)} ({me.role}) at {where}; the token may: {scopes}.")
     for device, found in left.items():
         typer.echo(plainly(f"{board} on {device}: {budget_text(found)}"))
 
 
-def budgets(client: Client, board: str) -> dict[str, list[Budget]]:
+def budgets(api: Api, board: str) -> dict[str, list[Budget]]:
     """Return the remaining budget for a leaderboard, by device."""
     from kernelcup.app.rules import limits
-    from kernelcup.cli.backend.server import ask_server
-    from kernelcup.client.api import Api
 
-    api = Api(client)
     known = api.board(board)
-    return {
-        device: ask_server(api, limits.budget, board=known.name, device=device) for device in known.devices
-    }
+    return {device: api.call(limits.budget, board=known.name, device=device) for device in known.devices}
 
 
 def budget_text(found: Sequence[Budget]) -> str:

@@ -31,6 +31,15 @@ class UserOut(Shown):
     identities: list[IdentityOut]
 
 
+class MeOut(UserOut):
+    """The user, and what the token may do."""
+
+    scopes: Annotated[list[Scope], BeforeValidator(sorted)]
+    direct_messages: bool = Field(
+        description="Whether bots write to you when one of your results is overtaken or loses its rank."
+    )
+
+
 class TokenOut(Shown):
     """A token, without its secret."""
 
@@ -41,3 +50,9 @@ class TokenOut(Shown):
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+
+
+class SecretTokenOut(TokenOut):
+    """A new token."""
+
+    secret: str = Field(description="Shown only once.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
@@ -24,13 +22,6 @@ slowly = throttled_by("link", 5, auth.named_identity)
 """Tries per minute and Discord account, so that codes cannot be guessed."""
 
 
-class LinkCodeOut(BaseModel):
-    """A code for the bot."""
-
-    code: str = Field(examples=["BCDF-GHJK"])
-    expires_at: datetime
-
-
 class LinkIn(Form):
     """A code that a user gave to a bot."""
 
@@ -47,17 +38,9 @@ def acting_as(request: Request, actor: Actor) -> Identity:
     """Return the identity that a bot vouches for. Raise ``Forbidden`` without one."""
     access.require(actor, Scope.SUBMIT)
     identity = getattr(request.state, "acting_as", None)
-    if request.state.door != auth.ACTING or not isinstance(identity, Identity):
+    if request.state.entry.by != "acting" or not isinstance(identity, Identity):
         raise Forbidden("Only a bot that acts for a user can do this.")
     return identity
-
-
-@router.post("/me/link-codes", status_code=201)
-def make_code(request: Request, db: Db, actor: ActorDep, now: Now) -> LinkCodeOut:
-    """Get a code; giving it to the Discord bot with `/link` links that Discord account to this account."""
-    auth.check_settings(request, actor)
-    made = account_linking.make_link_code(db, actor, now=now)
-    return LinkCodeOut(code=made.code, expires_at=made.expires_at)
 
 
 @router.post("/link")

@@ -14,19 +14,21 @@ from pydantic import Field, create_model
 from kernelcup.app.machines.agreement import Comparison
 from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Operation, Parameter
-from kernelcup.app.people.accounts import User
-from kernelcup.app.people.tokens import Token
+from kernelcup.app.people.accounts import Me, User
+from kernelcup.app.people.tokens import SecretToken, Token
 from kernelcup.domain import LARGEST_ID, Leaderboard
-from kernelcup.http.api.account_forms import TokenOut, UserOut
+from kernelcup.http.api.account_forms import MeOut, SecretTokenOut, TokenOut, UserOut
 from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
 from kernelcup.http.api.machine_forms import ComparisonOut, ReservationOut
-from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 
 SHOWN: Mapping[Any, Any] = {
     Leaderboard: LeaderboardOut,
     User: UserOut,
+    Me: MeOut,
     Token: TokenOut,
+    SecretToken: SecretTokenOut,
     Reservation: ReservationOut,
     Comparison: ComparisonOut,
 }
@@ -51,10 +53,11 @@ def router_of(operations: list[Operation]) -> APIRouter:
     return router
 
 
-def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep) -> Mapping[str, Any]:
+def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: EntryDep) -> Mapping[str, Any]:
     """Return what the server provides to operations."""
     configured = [device.name for device in platform.config.devices]
-    return {"db": db, "actor": actor, "now": now, "configured": configured}
+    server = platform.config.server.public_url
+    return {"db": db, "actor": actor, "now": now, "configured": configured, "entry": entry, "server": server}
 
 
 Provided = Annotated[Mapping[str, Any], Depends(provided)]
@@ -62,20 +65,17 @@ Provided = Annotated[Mapping[str, Any], Depends(provided)]
 
 def _route(operation: Operation) -> Any:
     """Return the function of a route, with the parameters that FastAPI reads."""
-    names = {parameter.key: parameter.name for parameter in operation.parameters}
+    outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
+    inside = [each for each in operation.parameters if each not in outside]
 
     def route(**values: Any) -> Any:
         given = values.pop("provided")
         body = values.pop("body", None)
-        said = (
-            values
-            if body is None
-            else values | {name: getattr(body, name) for name in type(body).model_fields}
-        )
-        asked = {names[key]: value for key, value in said.items()}
+        asked = {each.name: values[each.key] for each in outside}
+        asked |= {each.name: getattr(body, each.key) for each in inside}
         if operation.is_paged:  # one more tells whether there is a next page
-            limit = said["limit"]
-            found = operation.run(given, asked | {names["limit"]: limit + 1})
+            limit = asked["limit"]
+            found = operation.run(given, asked | {"limit": limit + 1})
             more = found[limit - 1].id if len(found) > limit else None
             return Page(items=[_shown(entry) for entry in found[:limit]], next=more)
         answer = operation.run(given, asked)
@@ -83,10 +83,8 @@ def _route(operation: Operation) -> Any:
             return Done()
         return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
-    outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
     signature = [_in_address(parameter) for parameter in outside]
     if operation.has_body:
-        inside = [each for each in operation.parameters if not each.in_path]
         fields: dict[str, Any] = {each.key: (_bounded(each), _field(each)) for each in inside}
         model = create_model(
             f"{operation.call.__name__.title().replace('_', '')}In",
@@ -143,7 +141,8 @@ def _bounded(parameter: Parameter) -> Any:
         shortest = 0 if parameter.default == "" or parameter.in_path else 1
         kind = Annotated[str, Field(min_length=shortest, max_length=longest)]
     elif get_origin(kind) is list:
-        entry = Annotated[str, Field(min_length=1, max_length=longest)]
+        (part,) = get_args(kind)
+        entry: Any = Annotated[str, Field(min_length=1, max_length=longest)] if part is str else part
         kind = Annotated[list[entry], Field(min_length=least or 0, max_length=most)]
     return kind | None if is_optional else kind
 

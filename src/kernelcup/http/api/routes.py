@@ -20,7 +20,11 @@ from kernelcup.http.api import (
     trust,
 )
 
+PEOPLE = ("account", "users")
+"""The subjects that the documentation has first."""
+
 routers = [
+    operations.router_of([each for each in every() if each.subject in PEOPLE]),
     leaderboards.router,
     tasks.router,
     tasks.shared,
@@ -32,7 +36,7 @@ routers = [
     queues.router,
     trust.router,
     news.router,
-    operations.router_of(every()),
+    operations.router_of([each for each in every() if each.subject not in PEOPLE]),
     administration.router,
     linking.router,
     agents.router,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app import access
 from kernelcup.app.boards import membership
 from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.errors import InvalidValue, SignInNeeded, UserError
-from kernelcup.http import auth
-from kernelcup.http.dependencies import ActorDep, Db, Now, Number
+from kernelcup.errors import Banned, Conflict, InvalidValue, NotFound, SignInNeeded, UserError
+from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, Number
 from kernelcup.http.pages import csrf
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
@@ -21,6 +20,8 @@ from kernelcup.http.state import Platform
 
 router = APIRouter(route_class=PageRoute)
 
+PROBLEMS = (Banned, Conflict, InvalidValue, NotFound)
+"""What the page of the account tells; who may not change it gets an error."""
 NO_STORE = {"Cache-Control": "no-store"}
 DAYS = (7, 30, 180, 365)
 LONGEST_DAYS = 3650
@@ -61,38 +62,36 @@ def show_account(request: Request, actor: ActorDep) -> Response:
 
 
 @router.post("/account/name")
-def rename(request: Request, db: Db, actor: ActorDep, now: Now, name: Text) -> Response:
+def rename(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now, name: Text) -> Response:
     """Take another name."""
-    auth.check_settings(request, actor)
     try:
-        accounts.rename(db, actor, actor.name, name, now=now)
-    except UserError as error:
+        accounts.change(db, actor, actor.name, new_name=name, role=None, entry=entry, now=now)
+    except PROBLEMS as error:
         return account_page(request, actor, 400, problem=str(error))
     return RedirectResponse("/account", 303)
 
 
 @router.post("/account/unlink")
-def unlink(request: Request, db: Db, actor: ActorDep, now: Now, provider: Text, subject: Text) -> Response:
+def unlink(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now, provider: Text) -> Response:
     """Unlink an account at a sign-in provider; the last one stays."""
-    auth.check_settings(request, actor)
     try:
-        accounts.unlink(db, actor, provider, subject, now=now)
-    except UserError as error:
+        account_linking.unlink_identity(db, actor, provider, entry=entry, now=now)
+    except PROBLEMS as error:
         return account_page(request, actor, 400, problem=str(error))
     return RedirectResponse("/account", 303)
 
 
 @router.post("/account/link-code")
-def make_link_code(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+def make_link_code(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now) -> Response:
     """Show a code to tell the Discord bot."""
-    auth.check_settings(request, actor)
-    return account_page(request, actor, link_code=account_linking.make_link_code(db, actor, now=now))
+    made = account_linking.make_link_code(db, actor, entry=entry, now=now)
+    return account_page(request, actor, link_code=made)
 
 
 @router.post("/account/sign-in-link")
-def make_sign_in_link(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+def make_sign_in_link(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now) -> Response:
     """Show a link that signs in another browser of one's own, once."""
-    auth.check_settings(request, actor)
+    access.check_settings(actor, entry)
     return account_page(request, actor, sign_in_link=login_links.make_own_link(db, actor, now=now))
 
 
@@ -137,6 +136,7 @@ def make_token(
     request: Request,
     db: Db,
     actor: ActorDep,
+    entry: EntryDep,
     now: Now,
     name: Text = "",
     scope: Annotated[list[Scope], Form()] = [],  # noqa: B006 (FastAPI copies it)
@@ -144,14 +144,13 @@ def make_token(
     days: Annotated[int, Form(ge=1, le=LONGEST_DAYS)] = 180,
 ) -> Response:
     """Make a token and show its secret, once."""
-    auth.check_settings(request, actor)
     try:
-        token, secret = tokens.create_token(
-            db, actor, name=name, scopes=scope, kind=kind, now=now, expires_at=now + timedelta(days=days)
+        made = tokens.new_token(
+            db, actor, name=name, scopes=scope, kind=kind, days=days, for_user=None, entry=entry, now=now
         )
     except InvalidValue as error:
         return _tokens_page(request, actor, now, 400, problem=str(error))
-    return _tokens_page(request, actor, now, made=token, secret=secret)
+    return _tokens_page(request, actor, now, made=made)
 
 
 @router.post("/tokens/{token_id}/revoke")
@@ -165,7 +164,7 @@ def _tokens_page(request: Request, actor: Actor, now: Any, status: int = 200, **
     platform: Platform = request.app.state.platform
     if actor.role is Role.NOBODY:
         raise SignInNeeded("Sign in to see your tokens.")
-    known = {"problem": "", "made": None, "secret": ""} | told
+    known = {"problem": "", "made": None} | told
     return render(
         request,
         "tokens.html",

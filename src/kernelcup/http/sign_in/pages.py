@@ -14,7 +14,6 @@ from kernelcup.config.sign_in import SignInProvider
 from kernelcup.domain import NOBODY, Actor, Role
 from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded, UserError
 from kernelcup.http import auth
-from kernelcup.http.api import accounts as accounts_api
 from kernelcup.http.api.forms import ERRORS
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import csrf
@@ -235,4 +234,3 @@ def _is_secure(platform: Platform) -> bool:
 router = APIRouter()
 router.include_router(pages)
 router.include_router(sign_in_api.router, prefix="/api/v1", responses=ERRORS)
-router.include_router(accounts_api.router, prefix="/api/v1", responses=ERRORS)

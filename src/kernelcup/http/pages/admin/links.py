@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
@@ -13,12 +12,12 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.app import access
 from kernelcup.app.boards import boards, membership
 from kernelcup.app.people import login_links
-from kernelcup.app.people.login_links import LoginLink
+from kernelcup.app.people.login_links import SignInLink
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.http import auth
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
-from kernelcup.http.pages.admin.forms import Fields, list_of, text_of
+from kernelcup.http.pages.admin.forms import Fields, list_of, perform, text_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
@@ -44,25 +43,23 @@ def show_links(
 
 @router.post("")
 def make_links(
-    request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
+    request: Request, platform: PlatformDep, actor: ActorDep, now: Now, given: Provided, fields: Fields
 ) -> Response:
     """Make links, and show them once; on request make accounts and members of a leaderboard, too."""
-    auth.check_settings(request, actor)
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     sent = {name: text_of(fields, name) for name in ("board", "create")}
     sent["text"] = text = list_of(fields, "list")
     try:
-        made = _make(platform, actor, now, fields, sent)
+        made = _make(given, fields, sent)
     except (InvalidValue, NotFound) as error:
         return _page(request, platform, actor, now, 400, problems=str(error).splitlines(), **sent)
-    server, problems = platform.config.server.public_url, []
+    problems = []
     if board := sent["board"]:
         try:
             membership.import_members(platform.db, actor, board, membership.class_of(text), now=now)
         except InvalidValue as error:  # the links are there, and shown only now
             problems = str(error).splitlines()
-    urls = [(each, login_links.url_of(server, each, board=board or None)) for each in made]
-    return _page(request, platform, actor, now, made=urls, board=board, problems=problems)
+    return _page(request, platform, actor, now, made=made, board=board, problems=problems)
 
 
 @router.post("/revoke")
@@ -74,19 +71,17 @@ def revoke_links(
     return RedirectResponse("/admin/links", 303)
 
 
-def _make(
-    platform: Platform, actor: Actor, now: Now, fields: FormData, sent: Mapping[str, str]
-) -> Sequence[LoginLink]:
+def _make(given: Provided, fields: FormData, sent: Mapping[str, str]) -> list[SignInLink]:
     hours = text_of(fields, "hours") or str(HOURS[1])
     if hours not in map(str, HOURS):
         raise InvalidValue(f"Hours {hours!r}: expected one of {', '.join(map(str, HOURS))}.")
     if sent["board"]:
-        boards.check_manages(platform.db, actor, sent["board"])
+        boards.check_manages(given["db"], given["actor"], sent["board"])
     names = membership.names_in(sent["text"])
-    lasts = timedelta(hours=int(hours))
-    return login_links.make_links(
-        platform.db, actor, names, create=bool(sent["create"]), now=now, lasts=lasts
+    made: list[SignInLink] = perform(
+        login_links.new_links, fields, given, names=names, hours=int(hours), board=sent["board"] or None
     )
+    return made
 
 
 def _page(

@@ -11,9 +11,10 @@ from kernelcup.app import access
 from kernelcup.app.people import accounts, tokens
 from kernelcup.domain import LARGEST_ID, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.http.api.accounts import AnyRole
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.admin.forms import Fields, perform
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
@@ -40,13 +41,12 @@ def make_user(
     request: Request,
     db: Db,
     actor: ActorDep,
-    now: Now,
-    name: Annotated[str, Form(max_length=200)],
-    role: Annotated[AnyRole, Form()] = "participant",
+    given: Provided,
+    fields: Fields,
 ) -> Response:
     """Make a user who has no identity yet."""
     try:
-        made = accounts.make_user(db, actor, name, role=Role(role), now=now)
+        made = perform(accounts.make_user, fields, given)
     except (InvalidValue, Conflict) as error:
         return _list(request, db, actor, problem=str(error))
     return RedirectResponse(address("/admin/users", made.name), 303)
@@ -60,11 +60,11 @@ def show_user(name: str, request: Request, db: Db, actor: ActorDep, now: Now) ->
 
 @router.post("/users/{name}/role")
 def set_role(
-    name: str, request: Request, db: Db, actor: ActorDep, now: Now, role: Annotated[AnyRole, Form()]
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, given: Provided, fields: Fields
 ) -> Response:
     """Give a user a role."""
     try:
-        user = accounts.set_role(db, actor, name, Role(role), now=now)
+        user = perform(accounts.change, fields, given, name=name, new_name=None)
     except (InvalidValue, Conflict) as error:
         return _one(request, db, actor, now, name, str(error))
     return RedirectResponse(address("/admin/users", user.name), 303)
