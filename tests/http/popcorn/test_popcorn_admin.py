@@ -14,13 +14,9 @@ from builders import (
     SUBMISSION,
     make_actor,
     make_board,
-    make_report,
     make_submission,
-    make_task,
 )
 from kernelcup.app.boards import boards, problem_sync
-from kernelcup.app.boards.membership import join
-from kernelcup.app.people import audit_log
 from kernelcup.app.people.accounts import get_user
 from kernelcup.config.settings import Config
 from kernelcup.domain import Role, Scope, Visibility
@@ -368,25 +364,3 @@ def test_nobody_but_admins_gets_in(db, board, client, person) -> None:
 def test_the_users_header_makes_nobody_an_admin(client, person) -> None:
     headers = {"X-Popcorn-Cli-Id": person("root", Role.ADMIN).token}
     assert client.post("/admin/stop", headers=headers).status_code == 401
-
-
-def test_what_admins_do_is_in_the_audit_log(db, board, admin, person) -> None:
-    admin.stop()
-    admin.start()
-    admin._ask("POST", "/admin/leaderboards/double/visibility", json={"visibility": "closed"})
-    admin.delete_leaderboard("double")
-    log = audit_log.entries(db, make_actor(db, "root", Role.ADMIN))
-    actions = [entry.action for entry in log if entry.actor == "root"]
-    assert {"service.pause", "service.unpause", "board.delete"} <= set(actions)
-
-
-def test_a_member_by_invite_submits_to_a_closed_leaderboard(db, client, person, finish, clock) -> None:
-    make_board(db, name="club", task=make_task(), visibility=Visibility.CLOSED)
-    (code,) = PopcornAdmin(client, person("root", Role.ADMIN).token).generate_invites(["club"], 1)
-    eve = person("eve")
-    sent = {"leaderboard": "club", "gpu": "H100", "mode": "leaderboard"}
-    cli = PopcornClient(client, eve.token, sleep=lambda _: finish(make_report()))
-    with pytest.raises(ApplicationError, match="404 Not Found: There is no leaderboard 'club'"):
-        cli.submit("kernel.py", CODE, **sent)
-    join(db, eve.actor, code, now=clock())
-    assert "Geomean score (public) on H100" in cli.submit("kernel.py", CODE, **sent)
