@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from sqlalchemy import select
 from test_form_security import FORMS, forms_of
 
-from builders import NOW, make_board, make_report, make_submission
+from builders import NOW, make_board, make_calibration, make_report, make_submission
 from kernelcup.app.machines import calibrations
 from kernelcup.app.people import accounts, audit_log, tokens
 from kernelcup.app.queue import lifecycle
@@ -21,8 +21,7 @@ from kernelcup.app.rules import limits, pauses
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.http.pages import routes
 from kernelcup.tables import Base
-from kernelcup_harness.protocol import Backend, Mode
-from kernelcup_harness.protocol.calibration import DeviceCalibration
+from kernelcup_harness.protocol import Mode
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}
@@ -80,15 +79,7 @@ def people(db, person) -> dict[str, Any]:
     reviews.quarantine(db, OPERATOR, judged(db, "ada"), reason=f"too fast {EVIL}", evidence=evidence, now=NOW)
     limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
     pauses.pause(db, OPERATOR, scope="device", key="MI300", reason=f"repair {EVIL}", now=NOW)
-    device = DeviceCalibration(
-        backend=Backend.CUDA,
-        device_name="H100",
-        at=NOW.isoformat(),
-        copy_bytes_per_s=3e12,
-        read_bytes_per_s=2e12,
-        canary_ns=20_000.0,
-    )
-    calibrations.store(db, device, machine="m", gpu="", device="H100", now=NOW)
+    calibrations.store(db, make_calibration(20_000.0), machine="m", gpu="", device="H100", now=NOW)
     return found
 
 
