@@ -367,10 +367,3 @@ def test_a_board_is_deleted_only_by_its_name(client, people, signed_in, db) -> N
     assert post(client, "/admin/boards/double/delete", confirm="double").status_code == 303
     with pytest.raises(NotFound):
         boards.get_board(db, "double")
-
-
-def test_a_repository_that_is_none_is_told(client, people, signed_in) -> None:
-    client.cookies.update(signed_in(people["grace"]))
-    answer = post(client, "/admin/problem-sets/sync", repository="file:///etc", action="sync")
-    assert answer.status_code == 400
-    assert 'role="alert"' in answer.text

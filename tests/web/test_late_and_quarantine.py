@@ -10,7 +10,7 @@ from looks import check_page
 from playwright.sync_api import expect
 from test_admin_pages import EVIL, judged, post
 
-from builders import NOW, make_board, make_submission
+from builders import NOW, make_board
 from kernelcup.app.boards import late_exceptions
 from kernelcup.app.people.queries import users
 from kernelcup.app.results import reviews
@@ -110,21 +110,11 @@ def test_a_result_is_put_aside_from_its_page(visitor, people, db) -> None:
 
 def test_a_rejected_result_can_be_put_aside_again(client, people, signed_in, db) -> None:
     client.cookies.update(signed_in(people["grace"]))
-    assert post(client, "/admin/jobs/1/quarantine", reason="look").status_code == 303
-    assert post(client, "/admin/jobs/1/quarantine", reason="look").status_code == 409
+    reviews.quarantine(db, OPERATOR, 1, reason="look", now=NOW)
     reviews.decide(db, OPERATOR, 1, decision="rejected", note="copied", now=NOW)
     assert "Put the result aside" in client.get("/s/1").text
     again = post(client, "/admin/jobs/1/quarantine", reason="look again")
     assert again.headers["location"] == "/admin/reviews/2"
-
-
-def test_a_result_is_put_aside_with_a_reason_only(client, people, signed_in, db) -> None:
-    client.cookies.update(signed_in(people["grace"]))
-    assert post(client, "/admin/jobs/1/quarantine", reason=" ").status_code == 400
-    assert post(client, "/admin/jobs/9/quarantine", reason="look").status_code == 404
-    make_submission(db, board="double", user="ada", now=NOW)
-    assert post(client, "/admin/jobs/2/quarantine", reason="look").status_code == 409
-    assert reviews.open_reviews(db, OPERATOR) == []
 
 
 def test_only_those_who_manage_a_leaderboard_are_offered_to_put_its_results_aside(
