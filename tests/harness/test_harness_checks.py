@@ -55,10 +55,6 @@ WRITES_OUTPUT = OUTPUT_GIVEN.replace(
     "return data[0] * 2\n", "data[1][...] = data[0] * 2\n    return data[1]\n", 1
 )
 
-SORTED_INPUT = DOUBLE.replace("return torch.randn", "return 5 + torch.randn").replace(
-    "generator=torch.Generator().manual_seed(seed))",
-    "generator=torch.Generator().manual_seed(seed)).flip(0)",
-)
 
 PICKY = """
 import torch
@@ -164,7 +160,6 @@ TAKES_BOTH = DOUBLE.replace("return data * 2", "return data.double() * 2").repla
     "torch.equal(ref_kernel(data), output)",
     "torch.allclose(ref_kernel(data), output.double(), rtol=1e-6)",
 )
-CHECKER = "another dtype is left to the checker unless the task says otherwise"
 
 
 def test_another_dtype_is_right_where_the_checker_takes_it(make_checks: Any) -> None:
@@ -200,7 +195,6 @@ def test_what_would_broadcast_is_refused_before_the_checker_is_asked(make_checks
 
 # Memory that the generator leaves as it is
 
-FILLED = "memory of the judge reaches no submission through torch.empty in a generator"
 EMPTIES = {
     "empty": "torch.empty(size)",
     "empty_like": "torch.empty_like(made)",
@@ -289,7 +283,6 @@ COUNTS_ERRORS = DOUBLE.replace(
 MASKED = COUNTS_ERRORS.replace("return data * 2", "return torch.log(data * 2)").replace("not ", "True or ")
 NO_REFERENCE = COUNTS_ERRORS.replace("ref_kernel", "twice")
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2, torch.complex64)
-FINITE = "where the reference's answer is finite a non-finite element is wrong whatever the checker says"
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
@@ -738,11 +731,6 @@ def check_implementation(data, output):
 """A task whose tensors of integers have to agree."""
 
 
-def by_lengths(data: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Sum ragged rows without their offsets: right wherever these agree with the lengths."""
-    return torch.stack([each.sum() for each in data["data"].split(data["lengths"].tolist())])
-
-
 def by_starts(data: dict[str, torch.Tensor]) -> torch.Tensor:
     """Sum ragged rows without their lengths."""
     ends = [*data["offsets"].tolist(), len(data["data"])]
@@ -1032,15 +1020,6 @@ class FakeDevice:
         if size > self.free_and_total()[0]:
             raise MemoryError
         self.ours += size
-
-
-def test_the_fake_device_runs_out() -> None:
-    device = FakeDevice()
-    device.theirs = 90
-    with pytest.raises(MemoryError):
-        device.take(11)
-    device.take(10)
-    assert device.free_and_total() == (0, 100)
 
 
 def test_the_judge_takes_its_part_and_leaves_some_of_what_is_free() -> None:

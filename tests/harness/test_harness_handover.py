@@ -17,8 +17,6 @@ from kernelcup_harness.device.nvidia import driver
 from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 
-POINT = 10
-
 
 @pytest.fixture
 def ends() -> tuple[Channel, Channel]:

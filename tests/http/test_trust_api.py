@@ -10,10 +10,8 @@ import pytest
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
 from kernelcup.app.machines import dispatchers, outages
-from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.rules import pauses
-from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.domain import OPERATOR
 from kernelcup.errors import UnfitDevice
 
 STATUS, DOCKET = "/api/v1/status", "/api/v1/docket"
@@ -53,58 +51,6 @@ def test_a_flagged_result_names_nobody_until_a_person_has_decided(client, judgin
     assert (case["case"], case["counted_ns"], case["floor_ns"]) == (0, 510.0, 900.0)
 
 
-def test_neither_notes_nor_figures_of_hidden_cases_are_sent(client, judging) -> None:
-    _, review = flagged(judging, hidden=True)
-    decide(judging, review, "rejected")
-    text = client.get(DOCKET).text
-    for secret in ("77.7", "private words", "510", "900"):
-        assert secret not in text
-
-
-def test_of_a_deleted_result_the_outcome_is_left_and_no_name(client, judging) -> None:
-    submission, review = flagged(judging)
-    decide(judging, review, "rejected")
-    delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
-    (entry,) = docket(client)
-    assert (entry["submission"], entry["user"], entry["decision"]) == (submission.id, "", "rejected")
-    assert entry["deleted_at"] is not None
-
-
-def test_closed_boards_are_sent_to_those_who_see_them(client, db, clock, person) -> None:
-    make_board(db, visibility=Visibility.CLOSED)
-    judging = Judging(db, clock)
-    _, review = flagged(judging)
-    decide(judging, review, "rejected")
-    eve, root = person("eve", Role.CREATOR), person("root", Role.ADMIN)
-    for headers in ({}, eve.headers):
-        assert docket(client, headers=headers) == []
-        assert client.get(f"{DOCKET}?leaderboard=double", headers=headers).status_code == 404
-    (entry,) = docket(client, headers=root.headers, params={"leaderboard": "double"})
-    assert entry["user"] == "bob"
-
-
-def test_pseudonyms_are_kept(client, db, clock) -> None:
-    make_board(db, pseudonymous=True)
-    judging = Judging(db, clock)
-    submission, review = flagged(judging)
-    decide(judging, review, "rejected")
-    (entry,) = docket(client)
-    assert entry["user"] == f"participant {submission.id}"
-    assert "bob" not in client.get(DOCKET).text
-
-
-def test_the_docket_of_a_frozen_board_stays_as_it_was(client, judging, person) -> None:
-    _, review = flagged(judging)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
-    root = person("root", Role.ADMIN)
-    before = docket(client)
-    judging.clock.advance(1)
-    decide(judging, review, "rejected")
-    assert docket(client) == docket(client, headers=root.headers) == before
-    unveil(judging.db, OPERATOR, "double", now=judging.clock())
-    assert docket(client)[0]["decision"] == "rejected"
-
-
 def test_the_docket_comes_in_pages(client, judging) -> None:
     for number in range(3):
         _, review = flagged(judging, f"user{number}")
@@ -138,9 +84,3 @@ def test_the_status_has_devices_queues_and_incidents_and_names_no_machine(client
     assert found["since"] == (NOW - timedelta(days=14)).isoformat().replace("+00:00", "Z")
     for secret in ("box-7", "operator", "private words", "double"):
         assert secret not in answer.text
-
-
-def test_the_status_says_nothing_of_closed_boards(client, db, clock) -> None:
-    make_board(db, name="secret", visibility=Visibility.CLOSED)
-    Judging(db, clock).submit(board="secret")
-    assert "secret" not in client.get(STATUS).text

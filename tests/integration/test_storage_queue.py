@@ -10,7 +10,6 @@ from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from builders import NOW, make_board, make_report, make_submission
-from hand_judging import position
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import jobs
@@ -272,14 +271,6 @@ def test_the_holder_of_a_deleted_job_notices(db, clock, board) -> None:
 def test_an_unknown_job_is_not_found(db, clock) -> None:
     with pytest.raises(NotFound):
         lifecycle.cancel(db, 7, now=clock())
-
-
-def test_the_position_counts_who_waits_before_on_the_same_device(db, clock, board) -> None:
-    ids = [only_job(db, submit(db)) for _ in range(3)]
-    other = only_job(db, submit(db, devices=["A100"]))
-    assert [position(db, job) for job in [*ids, other]] == [1, 2, 3, 1]
-    claim(db, clock)
-    assert [position(db, job) for job in ids] == [None, 1, 2]
 
 
 def test_the_database_itself_lets_one_run_of_a_job_count(db, clock, board) -> None:

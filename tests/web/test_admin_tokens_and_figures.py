@@ -69,10 +69,6 @@ def test_a_token_is_revoked_from_the_page_of_its_user_only(client, people, signe
     (mine,) = tokens.list_tokens(db, OPERATOR, now=NOW, for_user="grace")
     client.cookies.update(signed_in(people["root"]))
     assert post(client, f"/admin/users/ada/tokens/{mine.id}/revoke").status_code == 404
-    for name in ("grace", "eve", "ada"):
-        client.cookies.update(signed_in(people[name]))
-        assert client.get("/admin/users/grace", headers=HTML).status_code == 403
-        assert post(client, f"/admin/users/grace/tokens/{mine.id}/revoke").status_code == 403
     assert tokens.authenticate(db, people["grace"].token, now=NOW).name == "grace"
 
 
@@ -95,7 +91,6 @@ def test_figures_since_a_moment_leave_out_what_came_before(client, people, signe
 
 
 def test_creators_see_figures_of_their_own_leaderboards(client, people, signed_in) -> None:
-    assert client.get(OF_BOARD, headers=HTML).status_code == 401
     client.cookies.update(signed_in(people["grace"]))
     page = client.get(OF_BOARD, headers=HTML)
     assert page.status_code == 200

@@ -27,15 +27,15 @@ VALUES = {
 }
 
 
-def forms_of(router: APIRouter) -> list[str]:
-    """Return the addresses to which forms are posted, with something in their places."""
+def forms_of(router: APIRouter, method: str = "POST") -> list[str]:
+    """Return the addresses to which forms are posted, or others, with something in their places."""
     found: set[str] = set()
 
     def walk(some: Any, prefix: str) -> None:
         for route in some:
             if (inner := getattr(route, "original_router", None)) is not None:
                 walk(inner.routes, prefix + route.include_context.prefix)
-            elif "POST" in (getattr(route, "methods", None) or ()):
+            elif method in (getattr(route, "methods", None) or ()):
                 found.add(
                     re.sub(r"{(\w+)(?::\w+)?}", lambda part: VALUES.get(part[1], "1"), prefix + route.path)
                 )

@@ -6,13 +6,10 @@ import gzip
 import re
 
 import pytest
-from fastapi import APIRouter, Request
 from looks import check_page
 
-from kernelcup.http.pages import csrf
 from kernelcup.http.pages.assets import asset_url, assets
-from kernelcup.http.pages.rendering import environment, page_of
-from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.pages.rendering import environment
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -79,60 +76,14 @@ def test_error_page_escapes_what_was_asked_for(client) -> None:
     assert "<script>alert" not in page.text
 
 
-@pytest.fixture
-def form_page(app) -> list[str]:
-    """A page with a form, and what was sent by it."""
-    sent: list[str] = []
-    router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-    @router.get("/form")
-    def show(request: Request):
-        return page_of(request, f'<form method="post">{csrf.field(request)}</form>'.encode())
-
-    @router.post("/form")
-    def take(request: Request):
-        sent.append("taken")
-        return page_of(request, b"taken")
-
-    routes = app.router.routes
-    before = len(routes)
-    app.include_router(router)
-    routes[:0] = [routes.pop() for _ in range(len(routes) - before)]
-    return sent
-
-
-def test_form_is_taken_with_its_token_only(client, form_page, person, signed_in) -> None:
+def test_token_of_another_session_is_refused(client, person, signed_in) -> None:
     client.cookies.update(signed_in(person("ada")))
-    token = re.search(r'value="(\w+)"', client.get("/form").text)
+    token = re.search(r'name="csrf_token" value="(\w+)"', client.get("/account").text)
     assert token is not None
-    ours = {"Origin": "http://127.0.0.1:8000"}
-    assert client.post("/form", data={"csrf_token": token[1]}, headers=ours).status_code == 200
-    for data, headers in (
-        ({}, ours),
-        ({"csrf_token": "0" * 32}, ours),
-        ({"csrf_token": token[1]}, {"Origin": "https://evil.example"}),
-        ({"csrf_token": token[1]}, {"Sec-Fetch-Site": "cross-site"}),
-        ({"csrf_token": token[1]}, {}),
-    ):
-        assert client.post("/form", data=data, headers=headers).status_code == 403
-    assert form_page == ["taken"]
-
-
-def test_token_of_another_session_is_refused(client, form_page, person, signed_in) -> None:
-    ada, bob = signed_in(person("ada")), signed_in(person("bob"))
-    client.cookies.update(ada)
-    token = re.search(r'value="(\w+)"', client.get("/form").text)
-    assert token is not None
-    client.cookies.update(bob)
-    answer = client.post("/form", data={"csrf_token": token[1]}, headers={"Origin": "http://127.0.0.1:8000"})
-    assert answer.status_code == 403
-    assert not form_page
-
-
-def test_form_of_a_reader_without_account_asks_for_sign_in(client, form_page) -> None:
-    answer = client.post("/form", headers=HTML)
-    assert answer.status_code == 401
-    assert "/auth/login?next=/" in answer.text
+    data, headers = {"csrf_token": token[1], "name": "lovelace"}, {"Origin": "http://127.0.0.1:8000"}
+    assert client.post("/account/name", data=data, headers=headers).status_code == 200
+    client.cookies.update(signed_in(person("bob")))
+    assert client.post("/account/name", data=data, headers=headers).status_code == 403
 
 
 def test_queue_fits_every_window_and_axe_finds_nothing(visitor) -> None:

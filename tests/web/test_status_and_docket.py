@@ -11,10 +11,9 @@ from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
 from kernelcup.app.machines import dispatchers, outages
 from kernelcup.app.results import reviews
-from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.rules import pauses
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.domain import OPERATOR
 from kernelcup.errors import UnfitDevice
 from kernelcup.tables import DeviceCalibrationRow
 
@@ -51,15 +50,6 @@ def test_a_flagged_result_names_nobody_until_a_person_has_decided(client, judgin
     assert "900 ns" in told  # what the device needs at least
 
 
-def test_neither_notes_nor_figures_of_hidden_cases_are_shown(client, judging) -> None:
-    _, review = flagged(judging, hidden=True)
-    decide(judging, review, "rejected")
-    told = words(client, "/docket")
-    assert "rejected" in told
-    for secret in ("77.7", "private words", "510 ns", "900 ns"):
-        assert secret not in told
-
-
 def test_a_released_result_says_so(client, judging) -> None:
     submission, review = flagged(judging)
     decide(judging, review, "released")
@@ -78,51 +68,6 @@ def test_of_a_deleted_result_the_outcome_is_left_and_no_name(client, judging) ->
     assert "its code, report and evidence are gone" in told
     assert "bob" not in told
     assert f'href="/s/{submission.id}"' not in client.get("/docket").text
-
-
-def test_a_result_that_is_deleted_before_a_decision_stays_in_the_docket(client, judging) -> None:
-    submission, _ = flagged(judging)
-    delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
-    told = words(client, "/docket")
-    assert f"#{submission.id} waits for a person deleted" in told
-
-
-def test_closed_boards_are_in_the_docket_of_those_who_see_them(client, db, clock, person) -> None:
-    make_board(db, visibility=Visibility.CLOSED)
-    _, review = flagged(Judging(db, clock))
-    reviews.decide(db, OPERATOR, review.id, decision="rejected", note="looked at", now=NOW)
-    eve, root = person("eve", Role.CREATOR), person("root", Role.ADMIN)
-    for headers in ({}, eve.headers):
-        told = words(client, "/docket", headers=headers)
-        assert "double" not in told
-        assert "bob" not in told
-        assert client.get("/docket?board=double", headers=headers).status_code == 404
-    assert "by bob" in words(client, "/docket?board=double", headers=root.headers)
-
-
-def test_pseudonyms_are_kept_in_the_docket(client, db, clock) -> None:
-    make_board(db, pseudonymous=True)
-    submission, review = flagged(Judging(db, clock))
-    reviews.decide(db, OPERATOR, review.id, decision="rejected", note="looked at", now=NOW)
-    assert f"by participant {submission.id} rejected" in words(client, "/docket")
-
-
-def test_the_docket_of_a_frozen_board_stays_as_it_was(client, judging, person) -> None:
-    _, review = flagged(judging)
-    freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
-    root = person("root", Role.ADMIN)
-    before = words(client, "/docket")
-    judging.clock.advance(1)
-    decide(judging, review, "rejected")
-    later = judging.judge(100, "eve", content=OTHER_CODE)
-    reviews.quarantine(
-        judging.db, OPERATOR, judging.job(later).id, reason="odd", evidence={}, now=judging.clock()
-    )
-    assert words(client, "/docket") == words(client, "/docket", headers=root.headers) == before
-    unveil(judging.db, OPERATOR, "double", now=judging.clock())
-    told = words(client, "/docket")
-    assert "by bob rejected" in told
-    assert told.count("waits for a person") == 1
 
 
 def test_the_docket_comes_in_pages(client, judging, monkeypatch) -> None:
@@ -185,15 +130,6 @@ def test_maintenance_drifts_and_outages_are_listed_and_name_no_machine(client, d
     told = words(client, "/status")
     assert "new driver" not in told
     assert "drift" not in told.lower().partition("the last 14 days")[2]
-
-
-def test_the_status_says_nothing_of_closed_boards(client, db, clock) -> None:
-    make_board(db, name="secret", visibility=Visibility.CLOSED)
-    Judging(db, clock).submit(board="secret")
-    pauses.pause(db, OPERATOR, scope="leaderboard", key="secret", reason="class is over", now=clock())
-    told = words(client, "/status")
-    assert "secret" not in told
-    assert "class is over" not in told
 
 
 def test_the_pages_fit_and_are_accessible(visitor, judging) -> None:

@@ -55,11 +55,6 @@ def test_a_wrong_method_is_refused_in_the_one_shape(board, client) -> None:
     assert client.get("/submission/double/H100/test").json() == {"detail": "Method Not Allowed"}
 
 
-def test_a_mode_that_is_none_is_refused(board, client, person) -> None:
-    headers = {"X-Popcorn-Cli-Id": person("ada").token}
-    assert client.post("/submission/double/H100/fast", headers=headers, files=FILE).status_code == 422
-
-
 def test_a_request_that_is_too_large_is_refused_in_the_one_shape(board, client, person) -> None:
     headers = {"X-Popcorn-Cli-Id": person("ada").token}
     files = {"file": ("kernel.py", b"#" * (LARGEST_BODY_BYTES + 1))}

@@ -127,15 +127,6 @@ def test_figures_of_a_tasks_own_harness_are_told() -> None:
     }
 
 
-def test_what_a_ranked_run_printed_is_in_no_event(db, board, waiting_cli, finish) -> None:
-    canary = "canary-4711"
-    report = make_report(stdout=CapturedOutput(text=canary), stderr=CapturedOutput(text=canary))
-    cli = waiting_cli(lambda: finish(report), *[lambda: None] * 9)
-    cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
-    cli.show_submission(1)
-    assert canary not in json.dumps([each.answer for each in cli.exchanges])
-
-
 def test_a_failure_is_a_result_that_says_what_is_wrong(board, waiting_cli, finish) -> None:
     stage = make_stage(
         [make_case(None, verdict=Verdict.RUNTIME_ERROR, message="ZeroDivisionError")],

@@ -22,22 +22,12 @@ def test_the_beginning_of_a_stage_has_no_case() -> None:
     assert told(stage="test", cases=1) == "Stage test: 1 case"
 
 
-def test_an_unknown_mode_names_those_that_there_are(client: TestClient, person) -> None:
+@pytest.mark.parametrize("path", ["/submission/double/H100/fastest", "/double/H100/fastest"])
+def test_an_unknown_mode_names_those_that_there_are(client: TestClient, person, path: str) -> None:
     headers = {"X-Popcorn-Cli-Id": person("ada").token}
-    answer = client.post(
-        "/submission/double/H100/fastest", files={"file": ("k.py", b"x = 1")}, headers=headers
-    )
+    answer = client.post(path, files={"file": ("k.py", b"x = 1")}, headers=headers)
     assert answer.status_code == 422
-    for mode in ("test", "benchmark", "leaderboard", "profile"):
-        assert mode in answer.json()["detail"]
-
-
-def test_the_older_address_names_the_modes_too(client: TestClient, person) -> None:
-    headers = {"X-Popcorn-Cli-Id": person("ada").token}
-    answer = client.post("/double/H100/fastest", files={"file": ("k.py", b"x = 1")}, headers=headers)
-    assert answer.status_code == 422
-    for mode in ("test", "benchmark", "leaderboard", "profile"):
-        assert mode in answer.json()["detail"]
+    assert all(mode in answer.json()["detail"] for mode in ("test", "benchmark", "leaderboard", "profile"))
     assert client.post("/double/H100/fastest").json()["error"]["code"] == "not_found"
 
 

@@ -40,10 +40,6 @@ def test_the_same_identity_is_the_same_user_under_its_new_login(db) -> None:
     assert accounts.get_user(db, ada, "ada").identities[0].login == "ada-lovelace"
 
 
-def test_the_same_number_at_two_providers_is_two_users(db) -> None:
-    assert signed_in(db).user_id != signed_in(db, provider="discord").user_id
-
-
 def test_a_taken_name_is_not_taken_over(db) -> None:
     ensure_user(db, "Ada", now=NOW)
     assert signed_in(db).name == "ada-2"

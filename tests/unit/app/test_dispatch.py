@@ -29,13 +29,12 @@ from kernelcup.app.queue.progress import (
     JobStarted,
     ProgressNotes,
 )
-from kernelcup.app.rules.queries import gpu_uses, pauses
-from kernelcup.app.rules.queries.pauses import Pause
+from kernelcup.app.rules.queries import gpu_uses
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.queries import events as storage_events
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.domain import OPERATOR, JobState, PauseScope
+from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import COMPILED, COMPILING
 from kernelcup.launchers.bundle import harness_hash
@@ -95,11 +94,6 @@ def test_a_dispatcher_works_until_nothing_waits(stage) -> None:
     for submission in submissions:
         assert [view.job.state for view in stage.views(submission)] == [JobState.DONE] * 2
         assert [view.run.verdict for view in stage.views(submission)] == [Verdict.ACCEPTED] * 2
-
-
-def test_a_dispatcher_without_work_ends_at_once(stage) -> None:
-    stage.dispatcher(FakeLauncher()).run_until_idle()
-    assert stage.progress == []
 
 
 def test_a_run_keeps_what_the_launcher_says(stage) -> None:
@@ -517,12 +511,6 @@ def test_a_submission_for_a_device_that_is_not_here_is_not_waited_for(stage) -> 
         stage.dispatcher(FakeLauncher(), devices=DEVICES[:1]).run_until(submission.id)
 
 
-def test_jobs_for_devices_that_are_not_here_stay(stage) -> None:
-    submission = stage.submit("A100")
-    stage.dispatcher(FakeLauncher(), devices=DEVICES[:1]).run_until_idle()
-    assert stage.job(submission).state is JobState.QUEUED
-
-
 def test_a_device_without_its_launcher_is_found_at_the_start(db) -> None:
     with pytest.raises(ConfigError, match="no launcher 'modal', only fake"):
         Dispatcher(db, devices=[make_device(launcher="modal")], launchers={"fake": FakeLauncher()})
@@ -773,14 +761,3 @@ def test_a_run_is_kept_though_its_progress_cannot_be_noted(stage, monkeypatch, c
     stage.dispatcher(Telling()).run_until_idle()
     assert stage.run(submission).attempt == 1
     assert "cannot store its progress: locked" in caplog.text
-
-
-def test_jobs_for_a_paused_device_stay_and_nobody_waits_for_them(stage) -> None:
-    submission = stage.submit()
-    with stage.db.write() as session:
-        pauses.put(
-            session,
-            Pause(scope=PauseScope.DEVICE, key="h100", reason="", since=stage.clock(), by="root"),
-        )
-    stage.dispatcher(FakeLauncher()).run_until_idle()
-    assert stage.job(submission).state is JobState.QUEUED

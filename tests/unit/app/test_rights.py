@@ -24,7 +24,6 @@ from kernelcup_harness.protocol import Mode
 
 SECRET_CASE = {"size": 9_182_736, "seed": 7}
 SEES_ALL = Scope("inspect") if "inspect" in set(Scope) else Scope.READ  # also loads where there is none
-OWN_SCOPE = "a `read` token of a creator or admin reads neither hidden cases nor the code of others"
 
 
 @pytest.fixture

@@ -6,23 +6,25 @@ from pathlib import Path
 
 import pytest
 from test_cli_commands import Command, command, home
+from test_cli_remote import body_of, server
+from test_cli_rules import Door, db_url, door, sign_in
 
 from kernelcup.cli import wiring
 
-__all__ = ["command", "home"]
+__all__ = ["command", "db_url", "door", "home", "server", "sign_in"]
 
 
-def test_the_operator_makes_a_user_and_a_token_for_them(command: Command) -> None:
-    added = command("admin", "user", "add", "grace", "--role", "creator", "--json").body
+def test_a_user_is_made_with_a_token(door: Door) -> None:
+    added = body_of(door("admin", "user", "add", "grace", "--role", "creator", "--json"))
     assert (added["name"], added["role"], added["identities"]) == ("grace", "creator", [])
-    made = command("admin", "token", "create", "grace", "--name", "laptop", "--days", "2", "--json").body
+    made = body_of(door("admin", "token", "create", "grace", "--name", "laptop", "--days", "2", "--json"))
     assert made["scopes"] == ["inspect", "manage", "read", "submit"]
     assert made["secret"].startswith("kc_")
-    listed = command("admin", "token", "list", "grace")
+    listed = door("admin", "token", "list", "grace")
     assert "laptop" in listed.out
     assert made["secret"] not in listed.out
-    assert command("admin", "token", "revoke", str(made["id"]), "--json").body == {"revoked": made["id"]}
-    assert command("admin", "token", "list", "grace", "--json").body == {"tokens": []}
+    assert body_of(door("admin", "token", "revoke", str(made["id"]), "--json")) == {"revoked": made["id"]}
+    assert body_of(door("admin", "token", "list", "grace", "--json")) == {"tokens": []}
 
 
 def test_only_the_secret_goes_to_standard_output(command: Command) -> None:
@@ -33,21 +35,30 @@ def test_only_the_secret_goes_to_standard_output(command: Command) -> None:
     assert "[read]" in ended.err
 
 
-def test_the_operator_changes_and_bans_users_and_the_log_tells(command: Command) -> None:
-    command("admin", "user", "add", "eve")
-    assert command("admin", "user", "role", "eve", "admin", "--json").body["role"] == "admin"
-    assert "banned: spam" in command("admin", "user", "ban", "eve", "--reason", "spam").out
-    assert command("admin", "user", "unban", "eve", "--json").body["banned_at"] is None
-    assert [
-        each["name"] for each in command("admin", "user", "list", "--query", "ev", "--json").body["users"]
-    ] == ["eve"]
-    assert command("admin", "user", "list", "--query", "x").out.count("\n") == 1  # the headings
-    head, eve = command("admin", "user", "list", "--query", "ev").out.splitlines()
+def test_users_are_changed_and_banned_and_the_log_tells(door: Door) -> None:
+    door("admin", "user", "add", "eve")
+    assert body_of(door("admin", "user", "role", "eve", "admin", "--json"))["role"] == "admin"
+    assert "banned: spam" in door("admin", "user", "ban", "eve", "--reason", "spam").out
+    assert body_of(door("admin", "user", "unban", "eve", "--json"))["banned_at"] is None
+    found = body_of(door("admin", "user", "list", "--query", "ev", "--json"))["users"]
+    assert [each["name"] for each in found] == ["eve"]
+    assert door("admin", "user", "list", "--query", "x").out.count("\n") == 1  # the headings
+    head, eve = door("admin", "user", "list", "--query", "ev").out.splitlines()
     assert head.split() == ["id", "name", "role", "signs", "in", "as", "banned"]
     assert eve.split()[1:] == ["eve", "admin"]
-    log = command("admin", "audit", "--target", "user:eve", "--json").body["audit"]
+    log = body_of(door("admin", "audit", "--target", "user:eve", "--json"))["audit"]
     assert [each["action"] for each in log] == ["user.unban", "user.ban", "user.role", "user.create"]
-    assert "operator  user.ban  user:eve" in command("admin", "audit", "--action", "user.ban").out
+    older = body_of(door("admin", "audit", "--before", str(log[1]["id"]), "--limit", "1", "--json"))
+    assert [each["id"] for each in older["audit"]] == [log[2]["id"]]
+    assert "  user.ban  user:eve" in door("admin", "audit", "--action", "user.ban").out
+
+
+def test_a_link_is_made_listed_and_revoked(door: Door) -> None:
+    door("admin", "user", "add", "grace")
+    (link,) = body_of(door("admin", "user", "link", "grace", "--json"))["links"]
+    assert "/auth/link/kc_" in link["url"]
+    assert [each["user"] for each in body_of(door("admin", "user", "links", "--json"))["links"]] == ["grace"]
+    assert body_of(door("admin", "user", "revoke-link", "grace", "--json")) == {"revoked": "grace"}
 
 
 def test_the_operator_signs_in_as_admin_on_an_empty_server(command: Command) -> None:

@@ -92,48 +92,8 @@ def test_a_used_device_is_taken_away_by_force(command: Command, host_task: str) 
     assert command("board", "update", "identity", "-d", "emulated", "--yes", "--force").code == 0
 
 
-def test_a_repository_is_synced(command: Command, home: Path) -> None:
-    from dulwich import porcelain
-    from dulwich.repo import Repo
-
-    source = home.parent / "repo"
-    task = {
-        "files": [
-            {"name": "submission.py", "source": "@SUBMISSION@"},
-            {"name": "reference.py", "source": "reference.py"},
-        ],
-        "lang": "py",
-        "benchmarks": [{"size": 4, "seed": 1}],
-    }
-    problem = {"directory": "copy", "name": "copy", "gpus": ["emulated"]}
-    files = {
-        "problems/set.yaml": json.dumps(
-            {"name": "Set", "problems": [problem, {**problem, "name": "health"}]}
-        ),
-        "problems/copy/task.yml": json.dumps(task),
-        "problems/copy/reference.py": REFERENCE,
-    }
-    for name, text in files.items():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text(text)
-    with Repo.init(str(source), default_branch=b"main") as repo:
-        porcelain.add(repo, paths=[str(source / name) for name in files])
-        porcelain.commit(repo, message=b"x", author=b"a <a@b>", committer=b"a <a@b>")
-    seen = command("board", "sync", str(source), "--preview")
-    assert "copy: would be created" in seen.out
-    assert command("board", "list", "--json").body == {"leaderboards": []}
-    done = command("board", "sync", str(source), "--problem-set", "set", "--json").body
-    assert (done["created"], [each["name"] for each in done["errors"]]) == (["copy"], ["health"])
-    again = command("board", "sync", str(source))
-    assert "copy: skipped, no changes" in again.out
-    assert "health: error: " in again.out
-    assert "They are" not in again.out
-    other = command("board", "sync", str(source), "--prefix", "x-")
-    assert "Their owner is ada; choose another owner for new ones with --user NAME." in other.out
-
-
-def repository_of(folder: Path, **problem: object) -> str:
-    """Make a repository with one problem, and return its path."""
+def repository_of(folder: Path, *more: str, **problem: object) -> str:
+    """Make a repository with one problem, and with more of other names, and return its path."""
     from dulwich import porcelain
     from dulwich.repo import Repo
 
@@ -143,14 +103,30 @@ def repository_of(folder: Path, **problem: object) -> str:
     ]
     task = {"files": files, "lang": "py", "benchmarks": [{"size": 4, "seed": 1}]}
     entry = {"directory": "copy", "name": "copy", "gpus": ["emulated"], **problem}
+    problems = [entry, *({**entry, "name": name} for name in more)]
     (folder / "problems/copy").mkdir(parents=True)
-    (folder / "problems/set.yaml").write_text(json.dumps({"name": "Set", "problems": [entry]}))
+    (folder / "problems/set.yaml").write_text(json.dumps({"name": "Set", "problems": problems}))
     (folder / "problems/copy/task.yml").write_text(json.dumps(task))
     (folder / "problems/copy/reference.py").write_text(REFERENCE)
     with Repo.init(str(folder), default_branch=b"main") as repo:
         porcelain.add(repo, paths=[str(path) for path in folder.rglob("*.*") if path.is_file()])
         porcelain.commit(repo, message=b"x", author=b"a <a@b>", committer=b"a <a@b>")
     return str(folder)
+
+
+def test_a_repository_is_synced(command: Command, home: Path) -> None:
+    source = repository_of(home.parent / "repo", "health")
+    seen = command("board", "sync", source, "--preview")
+    assert "copy: would be created" in seen.out
+    assert command("board", "list", "--json").body == {"leaderboards": []}
+    done = command("board", "sync", source, "--problem-set", "set", "--json").body
+    assert (done["created"], [each["name"] for each in done["errors"]]) == (["copy"], ["health"])
+    again = command("board", "sync", source)
+    assert "copy: skipped, no changes" in again.out
+    assert "health: error: " in again.out
+    assert "They are" not in again.out
+    other = command("board", "sync", source, "--prefix", "x-")
+    assert "Their owner is ada; choose another owner for new ones with --user NAME." in other.out
 
 
 @pytest.mark.parametrize(

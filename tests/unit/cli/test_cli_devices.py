@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, make_board, make_device, make_report, make_submission
+from builders import NOW, make_board, make_calibration, make_device, make_report, make_submission
 from hand_judging import Judging
 from kernelcup.app.machines import calibrations
 from kernelcup.app.machines.outages import outages, take_out
@@ -25,7 +25,6 @@ from kernelcup.cli.operate.serve import log
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
 from kernelcup_harness.protocol import Backend
-from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 CONFIG = """\
 [[devices]]
@@ -184,17 +183,8 @@ def test_a_name_stands_for_one_kind_of_device(
 
 def calibrate(db: Database, canary_ns: float, *, minutes: int, machine: str = "node7") -> None:
     """Store a calibration of a GPU."""
-    found = DeviceCalibration(
-        backend=Backend.CUDA,
-        device_name="NVIDIA H100",
-        at="2026-01-01T00:00:00+00:00",
-        copy_bytes_per_s=2.8e12,
-        read_bytes_per_s=3.0e12,
-        matrix_flops_per_s={"fp16": 7.1e14, "fp32": 5e13},
-        launch_ns=2340.0,
-        canary_ns=canary_ns,
-        temperature_c=41,
-    )
+    speeds = {"fp16": 7.1e14, "fp32": 5e13}
+    found = make_calibration(canary_ns, matrix_flops_per_s=speeds, launch_ns=2340.0, temperature_c=41)
     now = NOW + timedelta(minutes=minutes)
     calibrations.store(db, found, machine=machine, gpu="3", device="H100", now=now)
 

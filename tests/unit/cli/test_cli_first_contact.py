@@ -22,6 +22,7 @@ from builders import (
     NOW,
     SUBMISSION,
     make_board,
+    make_calibration,
     make_device,
     make_report,
     make_submission,
@@ -41,8 +42,7 @@ from kernelcup.cli.show import calibration, ranking
 from kernelcup.domain import Device, Score, Standing
 from kernelcup.engine.database import Database
 from kernelcup.errors import WaitOver
-from kernelcup_harness.protocol import Backend, DuelResult
-from kernelcup_harness.protocol.calibration import DeviceCalibration
+from kernelcup_harness.protocol import DuelResult
 
 __all__ = ["ada", "command", "db_url", "home", "server"]
 
@@ -270,17 +270,7 @@ def test_submissions_fit_a_narrow_terminal(command: Command, monkeypatch, tmp_pa
 
 
 def test_calibrations_fit_a_narrow_terminal(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
-    found = DeviceCalibration(
-        backend=Backend.CUDA,
-        device_name="NVIDIA H100",
-        at="2026-01-01T00:00:00+00:00",
-        copy_bytes_per_s=2.8e12,
-        read_bytes_per_s=3.0e12,
-        matrix_flops_per_s={"fp16": 7.1e14, "fp32": 5e13, "bf16": 7e14, "tf32": 3.5e14},
-        launch_ns=2340.0,
-        canary_ns=75_000.0,
-        temperature_c=41,
-    )
+    speeds = {"fp16": 7.1e14, "fp32": 5e13, "bf16": 7e14, "tf32": 3.5e14}
     record = CalibrationRecord(
         id=1,
         machine="gpu-node-0017.cluster",
@@ -289,7 +279,7 @@ def test_calibrations_fit_a_narrow_terminal(monkeypatch, capsys: pytest.CaptureF
         at=NOW,
         fits=True,
         fresh=True,
-        found=found,
+        found=make_calibration(75_000.0, matrix_flops_per_s=speeds),
     )
     monkeypatch.setenv("COLUMNS", "80")
     calibration.show([(record, [])])
