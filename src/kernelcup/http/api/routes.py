@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fastapi import APIRouter
+
 from kernelcup.app.operations import every
 from kernelcup.http.api import (
     administration,
     agents,
     comparisons,
-    finals,
     leaderboards,
     linking,
     news,
@@ -20,19 +21,28 @@ from kernelcup.http.api import (
     trust,
 )
 
+
+def about(*subjects: str) -> APIRouter:
+    """Return the routes of the operations about some subjects."""
+    return operations.router_of([each for each in every() if each.subject in subjects])
+
+
+FIRST = ("finals",)
+"""Subjects of operations that the documentation has before others."""
+
 routers = [
     leaderboards.router,
     tasks.router,
     tasks.shared,
     standings.router,
-    finals.router,
+    about("finals"),
     submissions.router,
     comparisons.router,
     runs.router,
     queues.router,
     trust.router,
     news.router,
-    operations.router_of(every()),
+    about(*{each.subject for each in every()}.difference(FIRST)),
     administration.router,
     linking.router,
     agents.router,

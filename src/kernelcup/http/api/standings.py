@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from kernelcup.app.results import finals, freezes, standings
-from kernelcup.http.api.finals import FinalOut
+from kernelcup.domain import Final
 from kernelcup.http.api.forms import Page
 from kernelcup.http.api.result_forms import StandingOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now
@@ -38,7 +38,7 @@ class StandingsPage(Page[StandingOut]):
         description="The classes of machines that rank for themselves, since they have not been shown to give the same "
         "times; empty while the device has one ranking. Without `class` one ranking follows the other."
     )
-    final: FinalOut | None = Field(
+    final: Final | None = Field(
         description="The newest final of a closed leaderboard, with its official order; null without one, and on "
         "later pages."
     )
@@ -79,7 +79,7 @@ def show_standings(
         next=offset + limit if len(found) > limit else None,
         frozen_since=since,
         classes=standings.classes(db, name, device, viewer=actor),
-        final=None if final is None else FinalOut.of(final),
+        final=final,
         waiting=0 if offset else standings.count_waiting(db, name, device, viewer=actor),
         unranked=[StandingOut.of(each) for each in unranked],
     )
