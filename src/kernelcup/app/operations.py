@@ -7,11 +7,12 @@ from kernelcup.app.boards import class_list, late_exceptions, membership
 from kernelcup.app.machines import agreement, machines, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
-from kernelcup.app.results import finals, freezes, rejudge, reviews
+from kernelcup.app.results import comparisons, finals, freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
     finals,
+    comparisons,
     tokens,
     accounts,
     login_links,

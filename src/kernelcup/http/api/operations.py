@@ -116,9 +116,11 @@ def _schema(operation: Operation) -> Any:
 
 def _described(answer: Any) -> Any:
     """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
-    if is_dataclass(answer):
-        answer.__pydantic_config__ = {"use_attribute_docstrings": True}  # type: ignore[attr-defined]
-    return SHOWN.get(answer, answer)
+    schema = SHOWN.get(answer, answer)
+    if is_dataclass(schema):
+        form: Any = schema
+        form.__pydantic_config__ = {"use_attribute_docstrings": True}
+    return schema
 
 
 def _shown(value: Any) -> Any:

@@ -8,7 +8,6 @@ from kernelcup.app.operations import every
 from kernelcup.http.api import (
     administration,
     agents,
-    comparisons,
     leaderboards,
     linking,
     news,
@@ -27,7 +26,7 @@ def about(*subjects: str) -> APIRouter:
     return operations.router_of([each for each in every() if each.subject in subjects])
 
 
-FIRST = ("finals",)
+FIRST = ("finals", "comparisons")
 """Subjects of operations that the documentation has before others."""
 
 routers = [
@@ -37,7 +36,7 @@ routers = [
     standings.router,
     about("finals"),
     submissions.router,
-    comparisons.router,
+    about("comparisons"),
     runs.router,
     queues.router,
     trust.router,
