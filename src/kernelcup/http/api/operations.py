@@ -17,15 +17,16 @@ from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Operation, Parameter
 from kernelcup.app.people.accounts import User
 from kernelcup.app.people.tokens import Token
-from kernelcup.domain import LARGEST_ID, Leaderboard
+from kernelcup.domain import LARGEST_ID, Device, Leaderboard
 from kernelcup.http.api.account_forms import TokenOut, UserOut
 from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
-from kernelcup.http.api.machine_forms import ComparisonOut, ReservationOut
+from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, ReservationOut
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 
 SHOWN: Mapping[Any, Any] = {
     Leaderboard: LeaderboardOut,
+    Device: DeviceOut,
     User: UserOut,
     Token: TokenOut,
     Reservation: ReservationOut,
@@ -96,7 +97,10 @@ def _route(operation: Operation) -> Any:
             __base__=Form,
             **fields,
         )
-        signature.append(inspect.Parameter("body", KEYWORD, annotation=Annotated[model, Body()]))
+        # A request that says nothing needs no body.
+        default = inspect.Parameter.empty if any(each.is_required for each in inside) else model()
+        body = inspect.Parameter("body", KEYWORD, default=default, annotation=Annotated[model, Body()])
+        signature.append(body)
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
     route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
