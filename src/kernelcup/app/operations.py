@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from kernelcup.app import stats
+from kernelcup.app import stats, status
 from kernelcup.app.boards import class_list, late_exceptions, membership
-from kernelcup.app.machines import agreement, machines, reservations
+from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
-from kernelcup.app.results import comparisons, finals, freezes, rejudge, reviews
+from kernelcup.app.queue import estimates
+from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
     finals,
     comparisons,
+    estimates,
+    status,
+    outages,
+    docket,
     tokens,
     accounts,
     login_links,

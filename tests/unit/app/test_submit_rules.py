@@ -194,7 +194,9 @@ def test_a_device_is_paused_that_a_leaderboard_a_dispatcher_or_the_configuration
 def test_a_device_that_is_nowhere_is_not_paused(db) -> None:
     make_board(db, devices=["H100"])
     with pytest.raises(errors.NotFound, match="no device 'emulatd'; there are H100, emulated"):
-        pause(db, OPERATOR, scope="device", key="emulatd", known_devices=[make_device(name="emulated")], now=NOW)
+        pause(
+            db, OPERATOR, scope="device", key="emulatd", known_devices=[make_device(name="emulated")], now=NOW
+        )
     assert all_pauses(db) == []
 
 

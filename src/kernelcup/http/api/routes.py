@@ -12,12 +12,10 @@ from kernelcup.http.api import (
     linking,
     news,
     operations,
-    queues,
     runs,
     standings,
     submissions,
     tasks,
-    trust,
 )
 
 
@@ -26,7 +24,7 @@ def about(*subjects: str) -> APIRouter:
     return operations.router_of([each for each in every() if each.subject in subjects])
 
 
-FIRST = ("finals", "comparisons")
+FIRST = ("finals", "comparisons", "queue", "trust")
 """Subjects of operations that the documentation has before others."""
 
 routers = [
@@ -38,8 +36,8 @@ routers = [
     submissions.router,
     about("comparisons"),
     runs.router,
-    queues.router,
-    trust.router,
+    about("queue"),
+    about("trust"),
     news.router,
     about(*{each.subject for each in every()}.difference(FIRST)),
     administration.router,
