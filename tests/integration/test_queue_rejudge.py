@@ -11,7 +11,7 @@ from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.people import audit_log
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
-from kernelcup.app.results.standings import history
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Priority, Role

@@ -32,7 +32,8 @@ from kernelcup.app.results.profile import show_profile
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.results.queries.ruling import Facts
 from kernelcup.app.results.rejudge import rejudge_submission
-from kernelcup.app.results.standings import history, places_of_submission, standings
+from kernelcup.app.results.standings import places_of_submission, standings
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import ASIDE, NOBODY, OPERATOR, Actor, JobState, Role, Ruling, Submission, Task

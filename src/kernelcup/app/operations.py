@@ -8,10 +8,11 @@ from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
 from kernelcup.app.queue import estimates
-from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews
+from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews, table
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
+    table,
     finals,
     comparisons,
     estimates,

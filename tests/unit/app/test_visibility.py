@@ -25,7 +25,8 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.reviews import quarantine
-from kernelcup.app.results.standings import history, personal_best, places_of_submission, standings
+from kernelcup.app.results.standings import personal_best, places_of_submission, standings
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions.submissions import (
     check_follows,
     get_code,

@@ -16,7 +16,6 @@ from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people.user_names import actor_of, ensure_user
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
-from kernelcup.app.results import standings
 from kernelcup.app.results.shown import shown
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.submissions import SubmissionView
@@ -25,7 +24,7 @@ from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, TaskInfo
-from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Standing, Task
+from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import SourceTree
@@ -174,26 +173,6 @@ class LocalBackend:
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
             return withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
-
-    def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return a user's place."""
-        return standings.personal_best(self._db, board, device, user)
-
-    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking, or one for each class of machines, up to the limit each."""
-        return [place for each in standings.rankings(self._db, board, device, limit=limit) for place in each]
-
-    def unranked_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of a level that the leaderboard does not rank."""
-        return standings.unranked_standings(self._db, board, device)
-
-    def count_waiting(self, board: str, device: str) -> int:
-        """Return how many users have no place until an earlier result is judged again."""
-        return standings.count_waiting(self._db, board, device)
-
-    def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
-        """Return None: the local database always shows the current standings."""
-        return None
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from enum import Enum
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
@@ -17,9 +16,9 @@ from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import LONG_S, Api
 from kernelcup.client.core import TIMEOUT_S
-from kernelcup.client.models import BoardInfo, TaskInfo, moment, read_board
+from kernelcup.client.models import READERS, BoardInfo, TaskInfo, moment
 from kernelcup.client.requests import reader
-from kernelcup.domain import MOMENTS, Leaderboard, Standing, Task
+from kernelcup.domain import MOMENTS, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
 
@@ -137,27 +136,6 @@ class ServerBackend:
         refuse_user(user)
         return self._api.delete_submission(submission_id)
 
-    def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return the user's own place; other users get None."""
-        found = self._api.my_place(board, device)
-        return found if found is not None and found.user == user else None
-
-    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking, or one for each class of machines, up to the limit each."""
-        return self._api.standings(board, device, limit=limit)
-
-    def unranked_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of a level that the leaderboard does not rank."""
-        return self._api.unranked_standings(board, device)
-
-    def count_waiting(self, board: str, device: str) -> int:
-        """Return how many users have no place until an earlier result is judged again."""
-        return self._api.count_waiting(board, device)
-
-    def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return the time of the freeze whose standings the user sees, None if they are live."""
-        return self._api.frozen_since(board, device)
-
     def boards(self) -> list[BoardInfo]:
         """Return the leaderboards that the user may see."""
         return self._api.boards()
@@ -261,9 +239,7 @@ def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
         limit, after = said.pop("limit"), said.pop("after", None)
         entries: Any = api.pages(reader(entry), path, said, limit=limit, after=after)
         return entries  # type: ignore[no-any-return]
-    # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
-    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
-    read = others.get(operation.answer) or reader(operation.answer)
+    read = READERS.get(operation.answer) or reader(operation.answer)
     answer: T = api.ask(
         (lambda body: read(body["items"])) if operation.is_paged else read,
         operation.method,

@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import SASS, RanKernel, RunReport, to_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kernelcup.client.api import Api
     from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
@@ -214,8 +215,19 @@ def state_text(job: JobInfo) -> str:
 def places(backend: Backend, view: SubmissionInfo) -> dict[str, Standing]:
     """Return the places of a submission's author by device, where it has a score."""
     scored = [job.device for job in view.jobs if job.score is not None]
-    found = {device: backend.place(view.leaderboard, device, view.user) for device in scored}
+    found = {device: place(backend, view.leaderboard, device, view.user) for device in scored}
     return {device: place for device, place in found.items() if place is not None}
+
+
+def place(backend: Backend, board: str, device: str, user: str) -> Standing | None:
+    """Return a user's place; a server tells its own only to each user."""
+    from kernelcup.app.results import standings, table
+
+    def own(_: Api) -> Standing | None:
+        mine = backend.call(table.show_mine, board=board, device=device)
+        return mine if mine is not None and mine.user == user else None
+
+    return backend.ask(lambda db: standings.personal_best(db, board, device, user), own)
 
 
 def places_object(backend: Backend, view: SubmissionInfo) -> dict[str, object]:

@@ -17,10 +17,12 @@ from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Operation, Parameter
 from kernelcup.app.people.accounts import User
 from kernelcup.app.people.tokens import Token
-from kernelcup.domain import LARGEST_ID, Device, Leaderboard
+from kernelcup.app.results.table import Record
+from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table
 from kernelcup.http.api.account_forms import TokenOut, UserOut
 from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
 from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, ReservationOut
+from kernelcup.http.api.result_forms import RecordOut, StandingOut, TableOut
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 
@@ -31,6 +33,9 @@ SHOWN: Mapping[Any, Any] = {
     Token: TokenOut,
     Reservation: ReservationOut,
     Comparison: ComparisonOut,
+    Standing: StandingOut,
+    Table: TableOut,
+    Record: RecordOut,
 }
 """Schemas of answers that show less than the operation returns."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -68,14 +73,10 @@ def _route(operation: Operation) -> Any:
     def route(**values: Any) -> Any:
         given, response = values.pop("provided"), values.pop("response")
         body = values.pop("body", None)
-        said = (
-            values
-            if body is None
-            else values | {name: getattr(body, name) for name in type(body).model_fields}
-        )
-        asked = {names[key]: value for key, value in said.items()}
+        said = {} if body is None else {names[key]: getattr(body, key) for key in type(body).model_fields}
+        asked = values | said
         if operation.is_paged:  # one more tells whether there is a next page
-            limit = said.get("limit", LARGEST_ID)
+            limit = asked.get(names.get("limit", ""), LARGEST_ID)
             more_of_it = {names["limit"]: limit + 1} if "limit" in names else {}
             found = operation.run(given, asked | more_of_it)
             more = found[limit - 1].id if len(found) > limit else None
@@ -120,11 +121,12 @@ def _schema(operation: Operation) -> Any:
 
 def _described(answer: Any) -> Any:
     """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
+    answer, is_optional = without_none(answer)
     schema = SHOWN.get(answer, answer)
     if is_dataclass(schema):
         form: Any = schema
         form.__pydantic_config__ = {"use_attribute_docstrings": True}
-    return schema
+    return schema | None if is_optional else schema
 
 
 def _shown(value: Any) -> Any:
@@ -134,10 +136,11 @@ def _shown(value: Any) -> Any:
 
 def _in_address(parameter: Parameter) -> inspect.Parameter:
     """Return a parameter of the path or the query."""
-    place = Path() if parameter.in_path else Query(description=parameter.given.help)
+    key = parameter.key
+    place = Path(alias=key) if parameter.in_path else Query(alias=key, description=parameter.given.help)
     annotation: Any = Annotated[_bounded(parameter), place]
     default = inspect.Parameter.empty if parameter.in_path else parameter.default
-    return inspect.Parameter(parameter.key, KEYWORD, default=default, annotation=annotation)
+    return inspect.Parameter(parameter.name, KEYWORD, default=default, annotation=annotation)
 
 
 def _field(parameter: Parameter) -> Any:

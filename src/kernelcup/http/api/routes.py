@@ -13,7 +13,6 @@ from kernelcup.http.api import (
     news,
     operations,
     runs,
-    standings,
     submissions,
     tasks,
 )
@@ -24,14 +23,14 @@ def about(*subjects: str) -> APIRouter:
     return operations.router_of([each for each in every() if each.subject in subjects])
 
 
-FIRST = ("finals", "comparisons", "queue", "trust")
+FIRST = ("standings", "finals", "comparisons", "queue", "trust")
 """Subjects of operations that the documentation has before others."""
 
 routers = [
     leaderboards.router,
     tasks.router,
     tasks.shared,
-    standings.router,
+    about("standings"),
     about("finals"),
     submissions.router,
     about("comparisons"),
