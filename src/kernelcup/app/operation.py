@@ -14,8 +14,10 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROVIDED = ("db", "actor", "viewer", "now", "known_devices", "own_networks")
-"""Parameters that a door provides; ``viewer`` is an actor who only looks, the last ones are the configuration's."""
+ACTORS = ("actor", "viewer", "by")
+"""Names of the parameter for who asks: ``viewer`` only looks."""
+PROVIDED = ("db", *ACTORS, "now", "known_devices", "own_networks")
+"""Parameters that a door provides; the last ones are the configuration's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +50,7 @@ BOARD, BOARDS = "leaderboard", "leaderboards"
 Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
 OnDevice = Annotated[str | None, Given(longest=100, help="Required if the leaderboard has several.")]
 Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
+SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the submission.")]
 Before = Annotated[
     int | None, Given(key="after", help="`next` of the previous page; omit it for the first page.")
 ]
@@ -114,7 +117,7 @@ class Operation:
 
     def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         """Call it with what the door provides and what a person gave, by the parameters' names."""
-        sources = {name: "actor" if name == "viewer" else name for name in self.provided}
+        sources = {name: "actor" if name in ACTORS else name for name in self.provided}
         return self.call(**{name: provided[source] for name, source in sources.items()}, **values)
 
 

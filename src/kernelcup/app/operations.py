@@ -7,11 +7,14 @@ from kernelcup.app.boards import class_list, late_exceptions, membership
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
-from kernelcup.app.queue import estimates
+from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews, table
 from kernelcup.app.rules import limits, pauses
+from kernelcup.app.submissions import withdrawal
 
 MODULES = (
+    shown,
+    withdrawal,
     table,
     finals,
     comparisons,

@@ -95,15 +95,6 @@ class Api(Calls):
         """Return a submission with its reports as the user may see them."""
         return self._submission(self._client.request("GET", f"/submissions/{submission_id}"))
 
-    def submissions(
-        self, *, user: str | None = None, board: str | None = None, tag: str | None = None, limit: int = 50
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions, without reports."""
-        wanted = {"user": user, "leaderboard": board, "tag": tag}
-        params = {name: value for name, value in wanted.items() if value is not None}
-        with self._reading():
-            return [read_submission(each) for each in self._pages("/submissions", params, limit)]
-
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's files."""
         with self._reading():
@@ -113,17 +104,6 @@ class Api(Calls):
     def artifact(self, run_id: int, name: str) -> bytes:
         """Return a file of a run."""
         return self._client.download(f"/runs/{run_id}/artifacts/{quote(name, safe='')}")
-
-    def cancel(self, submission_id: int) -> int:
-        """Cancel the open jobs of a submission, and return how many there were."""
-        with self._reading():
-            body = self._client.request("POST", f"/submissions/{submission_id}/cancel")
-            return int(body["cancelled_jobs"])
-
-    def delete_submission(self, submission_id: int) -> bool:
-        """Delete a submission for good; return False if it was withdrawn from a finished table."""
-        with self._reading():
-            return not self._client.request("DELETE", f"/submissions/{submission_id}")["withdrawn"]
 
     def follow(self, submission_id: int) -> Generator[StreamEvent, None, None]:
         """Yield a submission's events until it has ended.

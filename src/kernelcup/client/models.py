@@ -120,6 +120,7 @@ READERS: Mapping[Any, Callable[[Any], Any]] = {
     NoneType: lambda _: None,
     Leaderboard: read_board,
     Table: partial(read, Table),
+    SubmissionInfo: read_submission,
     Standing | None: lambda body: None if body is None else read_standing(body),
 }
 """Readers of answers to operations in another form than what these return, by its type."""

@@ -112,22 +112,11 @@ class Backend(Protocol):
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
 
-    def submissions(
-        self, *, user: str | None, board: str | None, tag: str | None, limit: int
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions."""
-
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings. Only where :attr:`server` is None."""
 
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
-
-    def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel the unfinished jobs of a submission, and return their number."""
-
-    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
-        """Delete a submission permanently; return False if it was withdrawn from a finished table."""
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,11 +15,9 @@ from kernelcup.app.boards import boards
 from kernelcup.app.machines.outages import outage_text
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people.user_names import actor_of, ensure_user
-from kernelcup.app.queue.estimates import waiting_of
+from kernelcup.app.queue import shown
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
-from kernelcup.app.results.shown import shown
 from kernelcup.app.submissions import submissions as service
-from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
@@ -26,7 +25,7 @@ from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, TaskInfo
 from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound
-from kernelcup.reporting.results import SubmissionInfo, Waiting
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import SourceTree
 
 if TYPE_CHECKING:
@@ -66,7 +65,12 @@ class LocalBackend:
             "now": now,
             **self._config.for_operations,
         }
-        answer: Any = operation.run(provided, values)
+        with (
+            wiring.pointing_to("give your user name with --user", Forbidden)
+            if operation.personal
+            else nullcontext()
+        ):
+            answer: Any = operation.run(provided, values)
         return BoardInfo.of(answer) if isinstance(answer, Leaderboard) else answer  # type: ignore[return-value]
 
     def _actor(self, operation: Operation, user: str | None, now: datetime) -> Actor:
@@ -129,8 +133,8 @@ class LocalBackend:
     def watch(self, submission_id: int, *, quiet: bool) -> None:
         """Wait until another process has judged a submission."""
         last = ""
-        while not (view := service.show_submission(self._db, submission_id)).ended:
-            now = progress_text(view, waiting_of(self._db, submission_id, datetime.now(UTC)))
+        while not (view := self.submission(submission_id)).ended:
+            now = progress_text(view)
             if now != last and not quiet:
                 typer.echo(now)
             last = now
@@ -138,17 +142,7 @@ class LocalBackend:
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
-        from kernelcup.app.results.leader import beside
-
-        view = service.show_submission(self._db, submission_id)
-        return shown(view, beside(self._db, view))
-
-    def submissions(
-        self, *, user: str | None, board: str | None, tag: str | None, limit: int
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions."""
-        found = service.list_submissions(self._db, user=user, board=board, tag=tag, limit=limit)
-        return [shown(service.show_submission(self._db, each.id)) for each in found]
+        return self.call(shown.show, submission_id=submission_id)
 
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings."""
@@ -157,22 +151,6 @@ class LocalBackend:
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
         return service.get_code(self._db, submission_id)
-
-    def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel the unfinished jobs of a submission."""
-        from kernelcup.app.submissions import withdrawal
-
-        with wiring.pointing_to("give your user name with --user", Forbidden):
-            by = actor_of(self._db, wiring.user_name(user))
-            return withdrawal.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
-
-    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
-        """Delete a submission permanently; return False if it was withdrawn from a finished table."""
-        from kernelcup.app.submissions import withdrawal
-
-        with wiring.pointing_to("give your user name with --user", Forbidden):
-            by = actor_of(self._db, wiring.user_name(user))
-            return withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""
@@ -266,11 +244,11 @@ class LocalBackend:
         boards.delete_board(self._db, name, now=datetime.now(UTC))
 
 
-def progress_text(view: SubmissionView, waits: Mapping[int, Waiting]) -> str:
+def progress_text(view: SubmissionInfo) -> str:
     """Describe in one line the state of a submission's jobs, and why they wait."""
     parts = []
     for each in view.jobs:
         place = f", place {each.position}" if each.position is not None else ""
-        why = f" ({waits[each.job.id].reason})" if each.job.id in waits else ""
-        parts.append(f"{each.job.device}: {each.job.state.value}{place}{why}")
+        why = f" ({each.waiting.reason})" if each.waiting is not None else ""
+        parts.append(f"{each.device}: {each.state.value}{place}{why}")
     return plain("; ".join(parts))

@@ -113,28 +113,12 @@ class ServerBackend:
         """Return a submission with its reports."""
         return self._api.submission(submission_id)
 
-    def submissions(
-        self, *, user: str | None, board: str | None, tag: str | None, limit: int
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions."""
-        return self._api.submissions(user=user, board=board, tag=tag, limit=limit)
-
     def screening(self, submission_id: int) -> None:
         """Return None: the server does not reveal the screening."""
 
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
         return self._api.code(submission_id)
-
-    def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel what is left of a submission."""
-        refuse_user(user)
-        return self._api.cancel(submission_id)
-
-    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
-        """Delete a submission for good; return False if it was withdrawn from a finished table."""
-        refuse_user(user)
-        return self._api.delete_submission(submission_id)
 
     def boards(self) -> list[BoardInfo]:
         """Return the leaderboards that the user may see."""
@@ -237,7 +221,7 @@ def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
     if operation.is_paged and "limit" in said:
         (entry,) = get_args(operation.answer)
         limit, after = said.pop("limit"), said.pop("after", None)
-        entries: Any = api.pages(reader(entry), path, said, limit=limit, after=after)
+        entries: Any = api.pages(READERS.get(entry) or reader(entry), path, said, limit=limit, after=after)
         return entries  # type: ignore[no-any-return]
     read = READERS.get(operation.answer) or reader(operation.answer)
     answer: T = api.ask(

@@ -40,8 +40,10 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """List submissions, newest first."""
+    from kernelcup.app.queue import shown
+
     with wiring.pointing_to(f"kernelcup board list{backend.option}", NotFound):
-        views = backend.submissions(user=user, board=board, tag=tag, limit=limit)
+        views = backend.call(shown.newest, user=user, board=board, tag=tag, before_id=None, limit=limit)
     if as_json:
         typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
     elif views:
@@ -99,16 +101,18 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete one of your submissions with its runs."""
+    from kernelcup.app.submissions import withdrawal
+
     with wiring.pointing_to(listing(backend), NotFound):
         backend.submission(submission_id)
         if not yes and (as_json or not sys.stdin.isatty()):
             raise InvalidValue("not a terminal: confirm with --yes")
         if not yes:
             typer.confirm(f"Delete submission {submission_id} and its runs permanently?", abort=True)
-        is_deleted = backend.delete_submission(submission_id, user=user)
+        done = backend.call(withdrawal.delete_submission, as_user=user, submission_id=submission_id)
     if as_json:
-        typer.echo(json.dumps({"deleted" if is_deleted else "withdrawn": submission_id}))
-    elif is_deleted:
+        typer.echo(json.dumps({"withdrawn" if done.withdrawn else "deleted": submission_id}))
+    elif not done.withdrawn:
         typer.echo(f"submission {submission_id} is deleted")
     else:
         typer.echo(

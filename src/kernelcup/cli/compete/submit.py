@@ -18,6 +18,7 @@ from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.compete.submissions import finish, listing
 from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
 from kernelcup.cli.show.boards import moment, no_board
+from kernelcup.cli.show.json_object import fields
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import (
     DeviceNeeded,
@@ -191,10 +192,13 @@ def cancel(
 
     Queued jobs are withdrawn; running jobs are stopped within seconds.
     """
+    from kernelcup.app.submissions import withdrawal
+
     with wiring.pointing_to(listing(backend), NotFound):
-        count = backend.cancel(submission_id, user=user)
+        done = backend.call(withdrawal.cancel_submission, as_user=user, submission_id=submission_id)
+    count = done.cancelled_jobs
     if as_json:
-        typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
+        typer.echo(json.dumps(fields(done)))
     else:
         typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
 

@@ -22,9 +22,10 @@ from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table
 from kernelcup.http.api.account_forms import TokenOut, UserOut
 from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
 from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, ReservationOut
-from kernelcup.http.api.result_forms import RecordOut, StandingOut, TableOut
+from kernelcup.http.api.result_forms import RecordOut, StandingOut, SubmissionOut, TableOut
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
+from kernelcup.reporting.results import SubmissionInfo
 
 SHOWN: Mapping[Any, Any] = {
     Leaderboard: LeaderboardOut,
@@ -35,6 +36,7 @@ SHOWN: Mapping[Any, Any] = {
     Comparison: ComparisonOut,
     Standing: StandingOut,
     Table: TableOut,
+    SubmissionInfo: SubmissionOut,
     Record: RecordOut,
 }
 """Schemas of answers that show less than the operation returns."""

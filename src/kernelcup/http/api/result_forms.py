@@ -80,9 +80,9 @@ class JobOut(ScoreOut):
     report: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, job: JobInfo, *, with_report: bool = False) -> Self:
+    def of(cls, job: JobInfo) -> Self:
         """Show a job, with as much of its report as it has."""
-        report = job.report if with_report else None
+        report = job.report
         body = _facts(cls, job) | scoring.as_object(job.score) | {"report": None}
         if report is not None:
             body |= {
@@ -108,11 +108,9 @@ class SubmissionOut(BaseModel):
     jobs: list[JobOut] = []
 
     @classmethod
-    def of(cls, found: SubmissionInfo, *, with_report: bool = False) -> Self:
+    def of(cls, found: SubmissionInfo) -> Self:
         """Show a submission with its jobs."""
-        return cls(
-            **_facts(cls, found) | {"jobs": [JobOut.of(each, with_report=with_report) for each in found.jobs]}
-        )
+        return cls(**_facts(cls, found) | {"jobs": [JobOut.of(each) for each in found.jobs]})
 
 
 class StandingOut(ScoreOut):

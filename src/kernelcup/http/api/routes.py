@@ -23,7 +23,7 @@ def about(*subjects: str) -> APIRouter:
     return operations.router_of([each for each in every() if each.subject in subjects])
 
 
-FIRST = ("standings", "finals", "comparisons", "queue", "trust")
+FIRST = ("standings", "finals", "submissions", "comparisons", "queue", "trust")
 """Subjects of operations that the documentation has before others."""
 
 routers = [
@@ -32,6 +32,7 @@ routers = [
     tasks.shared,
     about("standings"),
     about("finals"),
+    about("submissions"),
     submissions.router,
     about("comparisons"),
     runs.router,
