@@ -187,8 +187,7 @@ def test_a_server_that_is_short_of_files_says_so(client, monkeypatch: pytest.Mon
     def short(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("kernelcup.http.api.queues.queue_status", short, raising=False)
-    monkeypatch.setattr("kernelcup.app.queue.estimates.queue_status", short, raising=False)
+    monkeypatch.setattr("kernelcup.app.queue.queries.backlog.backlogs", short)
     answer = client.get("/api/v1/queue")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
     assert "Retry-After" in answer.headers

@@ -16,13 +16,8 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.queries import runs
-from kernelcup.app.results.standings import (
-    history,
-    personal_best,
-    standings,
-    state,
-    unranked_standings,
-)
+from kernelcup.app.results.standings import personal_best, standings, state, unranked_standings
+from kernelcup.app.results.table import history
 from kernelcup.domain import NOBODY, OPERATOR, NewsKind, TrustRule
 from kernelcup_harness.protocol import TrustLevel
 

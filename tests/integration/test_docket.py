@@ -111,7 +111,7 @@ def test_a_pause_is_maintenance_until_it_ends(db, clock) -> None:
     devices = [make_device()]
     pauses.pause(db, OPERATOR, scope="device", key="H100", reason="new driver", now=clock())
     (incident,) = read_status(db, devices, clock()).incidents
-    assert (incident.kind, incident.device, incident.since, incident.is_open) == (
+    assert (incident.kind, incident.device, incident.since, incident.open) == (
         IncidentKind.MAINTENANCE,
         "H100",
         NOW,
@@ -120,7 +120,7 @@ def test_a_pause_is_maintenance_until_it_ends(db, clock) -> None:
     clock.advance(60)
     pauses.unpause(db, OPERATOR, scope="device", key="H100", now=clock())
     (incident,) = read_status(db, devices, clock()).incidents
-    assert (incident.until, incident.is_open, incident.reason) == (clock(), False, "new driver")
+    assert (incident.until, incident.open, incident.reason) == (clock(), False, "new driver")
 
 
 def test_the_status_says_nothing_of_closed_boards(db, clock) -> None:

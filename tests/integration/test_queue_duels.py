@@ -18,7 +18,8 @@ from kernelcup.app.queue.attempt import Attempt
 from kernelcup.app.results import comparisons, duels, places, reviews
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.rejudge import rejudge_submission
-from kernelcup.app.results.standings import history, personal_best, standings
+from kernelcup.app.results.standings import personal_best, standings
+from kernelcup.app.results.table import history
 from kernelcup.app.rules import limits
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import list_views, show_submission

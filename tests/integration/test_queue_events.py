@@ -78,14 +78,14 @@ def test_done_is_told_when_the_last_job_has_ended(judging) -> None:
     submission = judging.submit(devices=["H100", "A100"])
     judging.finish(judging.claim("A100"))
     assert "done" not in kinds(judging, submission)
-    assert cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock()) == 1
+    assert cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock()).cancelled_jobs == 1
     assert kinds(judging, submission)[-2:] == ["cancelled", "done"]
 
 
 def test_cancelling_all_jobs_is_done_once(judging) -> None:
     submission = judging.submit(devices=["H100", "A100"])
     cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
-    assert cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock()) == 0
+    assert cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock()).cancelled_jobs == 0
     assert kinds(judging, submission) == ["cancelled", "cancelled", "done"]
 
 

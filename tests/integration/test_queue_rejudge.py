@@ -11,7 +11,7 @@ from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.people import audit_log
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
-from kernelcup.app.results.standings import history
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Priority, Role
@@ -140,7 +140,7 @@ def test_a_rejudge_that_is_cancelled_leaves_the_job_done_with_its_result(judging
     submission = judging.judge(1000)
     rejudge(judging, submission)
     lease = judging.claim() if is_running else None
-    assert cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock()) == 1
+    assert cancel_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock()).cancelled_jobs == 1
     assert judging.job(submission).state is JobState.DONE
     assert judging.run(submission).attempt == 1
     assert judging.ranking() == [("ada", 1000)]

@@ -16,7 +16,7 @@ from kernelcup.app.results import reviews
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.overview import improvements
 from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
-from kernelcup.app.results.standings import history
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.submissions import (
     list_submissions,

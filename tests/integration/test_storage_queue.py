@@ -244,7 +244,7 @@ def test_a_waiting_job_can_be_cancelled(db, clock, board) -> None:
 def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
     submission = submit(db)
     lease = claim(db, clock)
-    assert cancel_submission(db, submission.id, by=actor_of(db, "ada"), now=clock()) == 1
+    assert cancel_submission(db, submission.id, by=actor_of(db, "ada"), now=clock()).cancelled_jobs == 1
     with pytest.raises(StaleLease):
         lifecycle.renew(db, lease, lease_s=60, now=clock())
     with pytest.raises(StaleLease):
@@ -255,7 +255,7 @@ def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
 def test_a_job_that_is_done_cannot_be_cancelled(db, clock, board) -> None:
     submission = submit(db)
     finish(db, clock, claim(db, clock))
-    assert cancel_submission(db, submission.id, by=OPERATOR, now=clock()) == 0
+    assert cancel_submission(db, submission.id, by=OPERATOR, now=clock()).cancelled_jobs == 0
     assert only_job(db, submission).state is JobState.DONE
 
 

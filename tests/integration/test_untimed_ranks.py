@@ -15,7 +15,8 @@ from kernelcup.app.boards.changes import BoardChanges, update_board
 from kernelcup.app.boards.rank_changes import rank_changes
 from kernelcup.app.results import finals, overview
 from kernelcup.app.results.leader import beside
-from kernelcup.app.results.standings import history, personal_best, standings
+from kernelcup.app.results.standings import personal_best, standings
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, RankedBy, RankingBy
 from kernelcup.errors import InvalidValue

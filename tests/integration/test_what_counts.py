@@ -32,7 +32,8 @@ from kernelcup.app.results.profile import show_profile
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.results.queries.ruling import Facts
 from kernelcup.app.results.rejudge import rejudge_submission
-from kernelcup.app.results.standings import history, places_of_submission, standings
+from kernelcup.app.results.standings import places_of_submission, standings
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import ASIDE, NOBODY, OPERATOR, Actor, JobState, Role, Ruling, Submission, Task
@@ -155,7 +156,7 @@ def test_a_table_that_is_finished_or_frozen_loses_no_place(judging: Judging, fro
         over(judging)
     ada = actor_of(judging.db, "ada")
 
-    assert delete_submission(judging.db, made["ada"].id, by=ada, now=judging.clock()) is False
+    assert delete_submission(judging.db, made["ada"].id, by=ada, now=judging.clock()).withdrawn
     assert judging.ranking() == [("ada", 1000), ("bob", 2000)]
     assert show_submission(judging.db, made["ada"].id).submission.withdrawn_at == judging.clock()
     assert get_code(judging.db, made["ada"].id, viewer=OPERATOR).text == "# ada\n"
@@ -167,10 +168,12 @@ def test_a_table_that_is_finished_or_frozen_loses_no_place(judging: Judging, fro
 
 def test_before_the_end_an_author_deletes_for_good_and_a_manager_at_any_time(judging: Judging) -> None:
     made = enter(judging, ada=1000, bob=2000)
-    assert delete_submission(judging.db, made["ada"].id, by=actor_of(judging.db, "ada"), now=judging.clock())
+    assert not delete_submission(
+        judging.db, made["ada"].id, by=actor_of(judging.db, "ada"), now=judging.clock()
+    ).withdrawn
     over(judging)
     grace = actor_of(judging.db, "grace")
-    assert delete_submission(judging.db, made["bob"].id, by=grace, now=judging.clock())
+    assert not delete_submission(judging.db, made["bob"].id, by=grace, now=judging.clock()).withdrawn
     assert judging.ranking() == []
     told = audit_log.entries(judging.db, OPERATOR, action="submission.delete")
     assert sorted((each.actor, each.detail["user"]) for each in told) == [("ada", "ada"), ("grace", "bob")]
@@ -185,7 +188,7 @@ def test_a_frozen_table_keeps_what_does_not_count_any_more(judging: Judging) -> 
     update_board(db, grace, "double", task=make_task(tests=[{"size": 32, "seed": 1}]), now=judging.clock())
     accounts.ban(db, OPERATOR, "bob", reason="odd", now=judging.clock())
 
-    assert delete_submission(db, made["ada"].id, by=ada, now=judging.clock()) is False
+    assert delete_submission(db, made["ada"].id, by=ada, now=judging.clock()).withdrawn
     shown = standings(db, "double", "H100", viewer=NOBODY)
     assert [(each.user, each.submission_id) for each in shown] == [
         ("ada", made["ada"].id),
@@ -272,7 +275,7 @@ class Lives:
     def delete(self) -> None:
         gone, db = self.one(), self.judging.db
         author = dataclasses.replace(actor_of(db, "grace"), user_id=gone.user_id, role=Role.PARTICIPANT)
-        if delete_submission(db, gone.id, by=author, now=self.judging.clock()):
+        if not delete_submission(db, gone.id, by=author, now=self.judging.clock()).withdrawn:
             del self.made[gone.id]
 
     def rejudge(self) -> None:

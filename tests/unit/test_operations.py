@@ -43,6 +43,8 @@ FIXED = {
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
     ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own
     ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now
+    ("http/popcorn/leaderboards.py", "history"): {"before_id"},  # the newest
+    ("http/pages/admin/manage.py", "start"): {"top"},  # of a final: the usual number
 }
 """Arguments that a door leaves out on purpose."""
 

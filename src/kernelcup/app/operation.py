@@ -1,8 +1,7 @@
 """Operations: a use case is one typed function, and the route and the command that offer it follow from its signature.
 
-An operation takes ``db``, ``actor``, and if it needs them ``now`` and ``configured`` (the names of this machine's
-devices). A door provides these. What a person says are the parameters with a :class:`Given`: their types, bounds and
-defaults are checked at the door. Parameters without one are for other code.
+An operation takes what it needs of :data:`PROVIDED`. A door provides these. What a person says are the parameters with
+a :class:`Given`: their types, bounds and defaults are checked at the door. Parameters without one are for other code.
 """
 
 from __future__ import annotations
@@ -15,8 +14,11 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROVIDED = ("db", "actor", "now", "configured", "entry", "server")
-"""Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open."""
+ACTORS = ("actor", "viewer", "by")
+"""Names of the parameter for who asks: ``viewer`` only looks."""
+PROVIDED = ("db", *ACTORS, "now", "entry", "server", "known_devices", "own_networks")
+"""Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open, the
+last ones are the configuration's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +49,12 @@ BOARD, BOARDS = "leaderboard", "leaderboards"
 """Keys of parameters that name leaderboards."""
 
 Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
+OnDevice = Annotated[str | None, Given(longest=100, help="Required if the leaderboard has several.")]
 Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
+SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the submission.")]
+Before = Annotated[
+    int | None, Given(key="after", help="`next` of the previous page; omit it for the first page.")
+]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
 
 
@@ -93,9 +100,11 @@ class Operation:
     """Type of what it returns."""
     provided: tuple[str, ...]
     is_paged: bool
-    """Whether it returns a part of a list, at most ``limit`` entries with an ``id``."""
+    """Whether it returns a part of a list, at most ``limit`` entries with an ``id``, if it takes that."""
     is_slow: bool
     """Whether a client should wait for minutes."""
+    location: str
+    """Address under whose ``id`` the answer is found later; empty for none."""
 
     @property
     def has_body(self) -> bool:
@@ -109,7 +118,8 @@ class Operation:
 
     def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         """Call it with what the door provides and what a person gave, by the parameters' names."""
-        return self.call(**{name: provided[name] for name in self.provided}, **values)
+        sources = {name: "actor" if name in ACTORS else name for name in self.provided}
+        return self.call(**{name: provided[source] for name, source in sources.items()}, **values)
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -126,6 +136,7 @@ def operation(
     personal: bool = False,
     is_paged: bool = False,
     is_slow: bool = False,
+    location: str = "",
 ) -> Callable[[F], F]:
     """Offer a function at all doors.
 
@@ -136,8 +147,10 @@ def operation(
         subject: Under which the API's documentation lists the route.
         status: Of a good answer.
         personal: Whether it is about the actor's own account.
-        is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which.
+        is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which;
+            without these it is the whole list.
         is_slow: Whether a client should wait for minutes.
+        location: Address below ``/api/v1`` under whose ``id`` the answer is found later.
     """
 
     def offer(call: F) -> F:
@@ -153,6 +166,7 @@ def operation(
             personal=personal,
             is_paged=is_paged,
             is_slow=is_slow,
+            location=location,
             parameters=tuple(
                 _parameter(name, hints[name], each.default, path, names=tuple(signature))
                 for name, each in signature.items()

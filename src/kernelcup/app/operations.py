@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from kernelcup.app import stats
+from kernelcup.app import stats, status
 from kernelcup.app.boards import class_list, late_exceptions, membership
-from kernelcup.app.machines import agreement, machines, reservations
+from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
-from kernelcup.app.results import freezes, rejudge, reviews
+from kernelcup.app.queue import estimates, shown
+from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews, table
 from kernelcup.app.rules import limits, pauses
+from kernelcup.app.submissions import withdrawal
 
 MODULES = (
+    shown,
+    withdrawal,
+    table,
+    finals,
+    comparisons,
+    estimates,
+    status,
+    outages,
+    docket,
     accounts,
     tokens,
     account_linking,

@@ -5,6 +5,7 @@ It names no machines and no people, and reveals nothing about single leaderboard
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from kernelcup.app.machines.queries import machines, reservations, status
 from kernelcup.app.machines.queries.outages import DeviceFault
 from kernelcup.app.machines.queries.reservations import Reservation
 from kernelcup.app.machines.queries.status import Measured, Step
+from kernelcup.app.operation import operation
 from kernelcup.app.queue.estimates import DeviceQueue, queue_status
 from kernelcup.app.rules.queries import pauses
 from kernelcup.domain import Device, PauseScope
@@ -42,7 +44,7 @@ class Incident:
     since: datetime
     until: datetime | None
     """None while it lasts, and for an incident without duration."""
-    is_open: bool
+    open: bool
     reason: str
 
 
@@ -60,17 +62,17 @@ class Notice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceState:
+class DeviceState(DeviceQueue):
     """The current state of a device."""
 
-    queue: DeviceQueue
     description: str
-    out: int
+    out_of_service: int
     """GPUs out of service."""
     calibrated_at: datetime | None
     calibrations: int
+    """In the period of the page."""
     drifts: int
-    """The number of recent calibrations whose canary had drifted."""
+    """Calibrations of the last days whose reference kernel was slower than usual."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,11 +89,18 @@ class Status:
     since: datetime
 
 
-def read_status(db: Database, configured: Sequence[Device], now: datetime) -> Status:
-    """Return the state of the service."""
+@operation("GET", "/devices", subject="queue")
+def list_devices(known_devices: Sequence[Device]) -> list[Device]:
+    """List the devices that are configured here."""
+    return list(known_devices)
+
+
+@operation("GET", "/status", subject="trust")
+def read_status(db: Database, known_devices: Sequence[Device], now: datetime) -> Status:
+    """Show devices, queues, and the incidents and repairs of the last 14 days."""
     since = now - LOOKS_BACK
     queues = {each.device: each for each in queue_status(db, now)}
-    told = {each.name: each.description for each in configured}
+    told = {each.name: each.description for each in known_devices}
     for name in told:
         queues.setdefault(name, DeviceQueue(device=name))
     out = outages.outages(db, now=now)
@@ -136,9 +145,9 @@ def _state(
 ) -> DeviceState:
     mine = [each for each in measured if each.device == queue.device]
     return DeviceState(
-        queue=queue,
+        **dataclasses.asdict(queue),
         description=description,
-        out=sum(each.device == queue.device for each in out),
+        out_of_service=sum(each.device == queue.device for each in out),
         calibrated_at=mine[-1].at if mine else None,
         calibrations=len(mine),
         drifts=sum(not each.good for each in mine),
@@ -156,7 +165,7 @@ def _maintenance(steps: Sequence[Step]) -> Iterator[Incident]:
                 device=device,
                 since=step.at,
                 until=None,
-                is_open=False,
+                open=False,
                 reason="back in service",
             )
         elif step.action.endswith(".pause"):
@@ -172,7 +181,7 @@ def _pause(start: Step, until: datetime | None) -> Incident:
         device=start.target.partition(":")[2],
         since=start.at,
         until=until,
-        is_open=until is None,
+        open=until is None,
         reason=start.reason,
     )
 
@@ -195,7 +204,7 @@ def _drift(device: str, since: datetime, until: datetime | None) -> Incident:
         device=device,
         since=since,
         until=until,
-        is_open=until is None,
+        open=until is None,
         reason="its reference kernel was not as fast as usual",
     )
 
@@ -207,6 +216,6 @@ def _outages(out: Sequence[DeviceFault]) -> Iterator[Incident]:
             device=fault.device,
             since=fault.since,
             until=None,
-            is_open=True,
+            open=True,
             reason=fault.reason,
         )

@@ -20,7 +20,7 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import JsonOption, UserOption
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.json_object import fields
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import KernelCupError
 
@@ -184,7 +184,7 @@ def _object(answer: Answer) -> Mapping[str, object]:
 def _fields(value: Any) -> dict[str, object]:
     if not dataclasses.is_dataclass(value):
         return {"value": value}
-    return json_object(value, *(field.name for field in dataclasses.fields(value)))
+    return fields(value)
 
 
 DEFAULT = Words(text=_lines, as_json=_object)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from datetime import datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -15,14 +14,12 @@ from kernelcup.client.core import LONG_S, NotReached, StreamEvent, Upload, pause
 from kernelcup.client.models import (
     BoardInfo,
     TaskInfo,
-    moment,
     read,
     read_board,
-    read_standing,
     read_submission,
 )
 from kernelcup.client.transport import Client
-from kernelcup.domain import Standing, Task
+from kernelcup.domain import Task
 from kernelcup.errors import RateLimited, ServerUnavailable
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Mode, SourceTree, from_json
@@ -95,15 +92,6 @@ class Api(Calls):
         """Return a submission with its reports as the user may see them."""
         return self._submission(self._client.request("GET", f"/submissions/{submission_id}"))
 
-    def submissions(
-        self, *, user: str | None = None, board: str | None = None, tag: str | None = None, limit: int = 50
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions, without reports."""
-        wanted = {"user": user, "leaderboard": board, "tag": tag}
-        params = {name: value for name, value in wanted.items() if value is not None}
-        with self._reading():
-            return [read_submission(each) for each in self._pages("/submissions", params, limit)]
-
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's files."""
         with self._reading():
@@ -113,17 +101,6 @@ class Api(Calls):
     def artifact(self, run_id: int, name: str) -> bytes:
         """Return a file of a run."""
         return self._client.download(f"/runs/{run_id}/artifacts/{quote(name, safe='')}")
-
-    def cancel(self, submission_id: int) -> int:
-        """Cancel the open jobs of a submission, and return how many there were."""
-        with self._reading():
-            body = self._client.request("POST", f"/submissions/{submission_id}/cancel")
-            return int(body["cancelled_jobs"])
-
-    def delete_submission(self, submission_id: int) -> bool:
-        """Delete a submission for good; return False if it was withdrawn from a finished table."""
-        with self._reading():
-            return not self._client.request("DELETE", f"/submissions/{submission_id}")["withdrawn"]
 
     def follow(self, submission_id: int) -> Generator[StreamEvent, None, None]:
         """Yield a submission's events until it has ended.
@@ -187,41 +164,6 @@ class Api(Calls):
         """Return a leaderboard's task without its hidden cases, to run or save it here."""
         with self._reading():
             return Task.from_json(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
-
-    def standings(self, board: str, device: str, *, limit: int | None = None) -> list[Standing]:
-        """Return the ranking of a leaderboard on a device, or one for each class of machines, up to the limit each."""
-        path = f"{_board(board)}/standings/{quote(device, safe='')}"
-        with self._reading():
-            found = self._client.request("GET", path, params={"limit": 1})["classes"]
-            every: list[dict[str, Any]] = [{"class": each} for each in found] or [{}]
-            pages = chain.from_iterable(self._pages(path, params, limit) for params in every)
-            return [read_standing(each) for each in pages]
-
-    def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return the time of the freeze if the user sees frozen standings, None if they are live."""
-        path = f"{_board(board)}/standings/{quote(device, safe='')}"
-        with self._reading():
-            return moment(self._client.request("GET", path, params={"limit": 1}).get("frozen_since"))
-
-    def unranked_standings(self, board: str, device: str) -> list[Standing]:
-        """Return the results of a level that the leaderboard does not rank."""
-        path = f"{_board(board)}/standings/{quote(device, safe='')}"
-        with self._reading():
-            found = self._client.request("GET", path, params={"limit": 1})
-            return [read_standing(each) for each in found["unranked"]]
-
-    def count_waiting(self, board: str, device: str) -> int:
-        """Return how many users have no place until an earlier result is judged again."""
-        path = f"{_board(board)}/standings/{quote(device, safe='')}"
-        with self._reading():
-            return int(self._client.request("GET", path, params={"limit": 1})["waiting"])
-
-    def my_place(self, board: str, device: str) -> Standing | None:
-        """Return the user's own place, None while there is none."""
-        path = f"{_board(board)}/standings/{quote(device, safe='')}/me"
-        with self._reading():
-            found = self._client.request("GET", path)
-            return None if found is None else read_standing(found)
 
     def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> tuple[BoardInfo, Sequence[str]]:
         """Create a leaderboard from a task's files; return it with notes on how it is judged and why."""

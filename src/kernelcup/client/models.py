@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from kernelcup.domain import BoardSettings, Leaderboard, RankingBy, StageLimits, Standing, Task
+from kernelcup.domain import BoardSettings, Leaderboard, RankingBy, StageLimits, Standing, Table, Task
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup_harness.protocol import HarnessKind, Parameters, RunReport, from_json
 
@@ -116,6 +116,16 @@ def read_standing(body: Mapping[str, Any]) -> Standing:
     return read(Standing, {**body, "score": body, "submission_id": body["submission"]})
 
 
+READERS: Mapping[Any, Callable[[Any], Any]] = {
+    NoneType: lambda _: None,
+    Leaderboard: read_board,
+    Table: partial(read, Table),
+    SubmissionInfo: read_submission,
+    Standing | None: lambda body: None if body is None else read_standing(body),
+}
+"""Readers of answers to operations in another form than what these return, by its type."""
+
+
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
@@ -126,10 +136,12 @@ def _value(kind: Any, value: Any) -> Any:
     if origin is UnionType:
         kinds = [each for each in parts if each is not NoneType]
         return value if value is None or len(kinds) > 1 else _value(kinds[0], value)
-    if origin in (tuple, Sequence):
-        return tuple(_value(parts[0], each) for each in value)
+    if origin in (list, tuple, Sequence):
+        return (list if origin is list else tuple)(_value(parts[0], each) for each in value)
     if origin is Mapping:
         return {parts[0](name): _value(parts[1], each) for name, each in value.items()}
+    if kind is Standing:
+        return read_standing(value)
     if kind is RunReport:
         return from_json(RunReport, value)
     if dataclasses.is_dataclass(kind):

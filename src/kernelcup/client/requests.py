@@ -6,13 +6,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
 from kernelcup.client.core import LONG_S, TIMEOUT_S
-from kernelcup.client.models import read_board
-from kernelcup.domain import Leaderboard
+from kernelcup.client.models import READERS
 from kernelcup.errors import InvalidValue, ServerUnavailable
 from kernelcup_harness.protocol import ProtocolError
 
@@ -55,15 +53,13 @@ def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Ge
 
     operation = OPERATIONS[call]
     path, said = _addressed(operation, values)
-    if operation.is_paged:
+    if operation.is_paged and "limit" in said:
         (entry,) = get_args(operation.answer)
-        limit, after = said.pop("limit", None), said.pop("after", None)
+        limit, after = said.pop("limit"), said.pop("after", None)
         with reading(server):
-            read = reader(entry)
+            read = READERS.get(entry) or reader(entry)
             found = yield from asking_pages(path, said, limit=limit, after=after)
             return [read(each) for each in found]  # type: ignore[return-value]
-    # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
-    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
     body = yield Request(
         method=operation.method,
         path=path,
@@ -72,7 +68,8 @@ def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Ge
         timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
     )
     with reading(server):
-        answer: T = (others.get(operation.answer) or reader(operation.answer))(body)
+        read_all = READERS.get(operation.answer) or reader(operation.answer)
+        answer: T = read_all(body["items"] if operation.is_paged else body)
         return answer
 
 

@@ -34,6 +34,8 @@ class Meeting:
     """Why there is no duel; empty if there is one."""
     comparison: int | None = None
     """The submission that stands for the duel in the queue."""
+    sentence: str = ""
+    """The same in words, where it is shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,3 +79,5 @@ class Final:
     """The submissions of the order whose results were put aside since: it does not hold any more."""
     waiting: int | None
     """The submission that stands for the duel that is in the queue now."""
+    sentence: str = ""
+    """When it was held and how certain it is, or how far it is."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kernelcup.domain.competition import DuelOutcome
+from kernelcup.domain.finals import Final
 from kernelcup.domain.tasks import Language
 from kernelcup_harness.protocol import RunReport, Verdict
 
@@ -142,3 +143,21 @@ class Standing(Result):
     def time_s(self) -> float | None:
         """The score in seconds, None if it means nothing."""
         return None if self.ranked_by is RankedBy.CORRECTNESS else self.score_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A part of a ranking, with what stands beside it."""
+
+    items: list[Standing]
+    next: int | None
+    """How many places of the ranking come before those that are left; None at the end."""
+    frozen_since: datetime | None
+    """None where it is live."""
+    classes: list[str]
+    """The classes of machines that rank for themselves; empty while there is one ranking."""
+    final: Final | None
+    waiting: int
+    """How many users have no place until an earlier result is judged again."""
+    unranked: list[Standing]
+    """Each user's best of a level that the leaderboard does not rank."""

@@ -1,10 +1,10 @@
-"""Finals in words and as JSON, for the command line, the pages, Discord and the API."""
+"""Finals in words."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
-from kernelcup.domain import Compared, Final, FinalPlace, Meeting
+from kernelcup.domain import Compared, Final, Meeting
 from kernelcup.reporting.phrases import duel_sentence
 from kernelcup_harness.protocol import DuelResult, DuelVerdict
 
@@ -37,24 +37,10 @@ def meeting_sentence(meeting: Meeting) -> str:
     return f"Not decided by a duel, since {meeting.why}; by their ranked times, {found}"
 
 
-def as_object(final: Final) -> dict[str, Any]:
-    """Return a final as JSON."""
-    names = ("id", "leaderboard", "device", "entries", "error", "started_by", "void", "waiting")
-    return {
-        **{name: getattr(final, name) for name in names},
-        "started_at": final.started_at.isoformat(),
-        "ended_at": None if final.ended_at is None else final.ended_at.isoformat(),
-        "places": [_fields(each) for each in final.places],
-        "meetings": [
-            {**_fields(each), "by": each.by.value, "sentence": meeting_sentence(each)}
-            for each in final.meetings
-        ],
-        "sentence": state_text(final),
-    }
-
-
-def _fields(value: FinalPlace | Meeting) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
+def in_words(final: Final) -> Final:
+    """Return a final with its sentences."""
+    meetings = [dataclasses.replace(each, sentence=meeting_sentence(each)) for each in final.meetings]
+    return dataclasses.replace(final, meetings=meetings, sentence=state_text(final))
 
 
 def _as_duel(meeting: Meeting) -> DuelResult:

@@ -187,14 +187,16 @@ def test_a_device_is_paused_that_a_leaderboard_a_dispatcher_or_the_configuration
     dispatchers.check_in(
         db, owner="elsewhere", devices=[make_device(name="A100")], started_at=NOW, draining=False, now=NOW
     )
-    pause(db, OPERATOR, scope="device", key=name, configured=["cpu"], now=NOW)
+    pause(db, OPERATOR, scope="device", key=name, known_devices=[make_device(name="cpu")], now=NOW)
     assert [paused.key.lower() for paused in all_pauses(db)] == [name.lower()]
 
 
 def test_a_device_that_is_nowhere_is_not_paused(db) -> None:
     make_board(db, devices=["H100"])
     with pytest.raises(errors.NotFound, match="no device 'emulatd'; there are H100, emulated"):
-        pause(db, OPERATOR, scope="device", key="emulatd", configured=["emulated"], now=NOW)
+        pause(
+            db, OPERATOR, scope="device", key="emulatd", known_devices=[make_device(name="emulated")], now=NOW
+        )
     assert all_pauses(db) == []
 
 

@@ -25,7 +25,8 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.reviews import quarantine
-from kernelcup.app.results.standings import history, personal_best, places_of_submission, standings
+from kernelcup.app.results.standings import personal_best, places_of_submission, standings
+from kernelcup.app.results.table import history
 from kernelcup.app.submissions.submissions import (
     check_follows,
     get_code,
@@ -182,7 +183,7 @@ def test_only_the_author_and_managers_cancel_and_delete(db) -> None:
         with pytest.raises(errors.SignInNeeded):
             change(db, submission.id, by=NOBODY, now=NOW)
     grace = make_actor(db, "grace", Role.CREATOR)
-    assert cancel_submission(db, submission.id, by=grace, now=NOW) == 1
+    assert cancel_submission(db, submission.id, by=grace, now=NOW).cancelled_jobs == 1
     assert [each.actor for each in entries(db, OPERATOR, action="submission.cancel")] == ["grace"]
     delete_submission(db, submission.id, by=ada, now=NOW)
 

@@ -15,13 +15,14 @@ from builders import NOW, make_board, make_calibration, make_device, make_report
 from hand_judging import Judging
 from kernelcup.app.machines import calibrations
 from kernelcup.app.machines.outages import outages, take_out
-from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.queue.progress import GpuBack, GpuOut, JobReturned
+from kernelcup.app.queue.shown import show
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.backend.local import progress_text
 from kernelcup.cli.entry import execute
 from kernelcup.cli.operate.serve import log
+from kernelcup.domain import OPERATOR
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
 from kernelcup_harness.protocol import Backend
@@ -135,8 +136,8 @@ def _error(command: Command, *args: str) -> str:
 
 def test_who_watches_is_told_why_nothing_happens(here: Database) -> None:
     make_board(here, devices=["H100"])
-    view = show_submission(here, make_submission(here, devices=["H100"]).id)
-    told = progress_text(view, waiting_of(here, view.submission.id, datetime.now(UTC)))
+    made = make_submission(here, devices=["H100"])
+    told = progress_text(show(here, OPERATOR, made.id, now=datetime.now(UTC)))
     assert told == "H100: queued, place 1 (no dispatcher serves H100 now)"
 
 

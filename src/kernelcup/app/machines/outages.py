@@ -12,11 +12,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.app.machines.queries import outages as outage_rows
 from kernelcup.app.machines.queries.outages import DeviceFault
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.progress import GpuBack, GpuOut, Progress
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
@@ -48,25 +50,38 @@ def take_out(db: Database, error: UnfitDevice, *, device: str, now: datetime, ma
             outage_rows.put(session, fault)
 
 
-def outages(db: Database, *, now: datetime) -> list[DeviceFault]:
-    """Return the GPUs that are out of service."""
+@operation("GET", "/devices/outages", subject="queue")
+def outages(db: Database, actor: Actor = OPERATOR, *, now: datetime) -> list[DeviceFault]:
+    """List the GPUs that are out of service. For admins."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.read() as session:
         return [fault for fault in outage_rows.all_faults(session) if fault.next_look_at >= now - OVERDUE]
 
 
+@operation("POST", "/devices/{name}/up", "admin device-up", subject="queue")
 def bring_back(
-    db: Database, device: str, *, now: datetime, actor: Actor = OPERATOR, machine: str | None = None
+    db: Database,
+    name: Annotated[str, Given(metavar="DEVICE", help="Name of the device.")],
+    *,
+    machine: Annotated[
+        str | None, Given(options=("--machine",), help="Only on this machine; default: on all machines.")
+    ] = None,
+    actor: Actor = OPERATOR,
+    now: datetime,
 ) -> list[DeviceFault]:
-    """Put the GPUs of a device back into service, on one machine or on all, and return their faults.
+    """Put a device's GPUs back into service now.
 
-    Raise ``NotFound`` if none of them is out of service, ``Forbidden`` unless the actor is an admin.
+    You vouch for them: later jobs are checked against the memory in use at this moment.
+
+    Raises:
+        NotFound: None of them is out of service.
     """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write(durable=True) as session:
         found = [
             fault
             for fault in outage_rows.all_faults(session)
-            if fault.device.lower() == device.lower() and machine in (None, fault.machine)
+            if fault.device.lower() == name.lower() and machine in (None, fault.machine)
         ]
         for fault in found:
             outage_rows.remove(session, machine=fault.machine, gpu=fault.gpu)
@@ -74,11 +89,11 @@ def bring_back(
         if found:
             detail = {"machine": machine, "gpus": [f"{fault.machine}:{fault.gpu}" for fault in found]}
             audit_log.record(
-                session, actor=actor, action="device.up", target=f"device:{device}", detail=detail, now=now
+                session, actor=actor, action="device.up", target=f"device:{name}", detail=detail, now=now
             )
     if not found:
         where = "" if machine is None else f" on {machine}"
-        raise NotFound(f"No GPU of {device} is out of service{where}.")
+        raise NotFound(f"No GPU of {name} is out of service{where}.")
     return found
 
 

@@ -16,6 +16,7 @@ from kernelcup.app.machines.queries.dispatchers import DispatcherInfo
 from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.app.machines.queries.outages import DeviceFault
 from kernelcup.app.machines.queries.reservations import Reservation
+from kernelcup.app.operation import operation
 from kernelcup.app.queue.lifecycle import paused_devices
 from kernelcup.app.queue.queries import backlog, claims, job_durations, jobs
 from kernelcup.app.queue.queries.backlog import MOST_COUNTED, Backlog
@@ -58,8 +59,9 @@ def waiting_of(db: Database, submission_id: int, now: datetime) -> dict[int, Wai
         return {job.id: looker.look(job) for job in queued}
 
 
+@operation("GET", "/queue", subject="queue")
 def queue_status(db: Database, now: datetime) -> list[DeviceQueue]:
-    """Return the queue of each device that has waiting or running jobs or is served by a dispatcher."""
+    """Show the queue of each device that has waiting or running jobs or is served by a dispatcher."""
     with db.read() as session:
         looker = _Looker(session, now)
         waiting = backlog.backlogs(session)

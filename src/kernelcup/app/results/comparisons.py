@@ -15,11 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import emulated_of, find_board
+from kernelcup.app.operation import Given, OnDevice, operation
 from kernelcup.app.queue.queries import comparisons
 from kernelcup.app.results import duels
 from kernelcup.app.results.final_order import by_scores
@@ -44,6 +46,9 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 
+LARGEST = 2**31 - 1
+"""The largest number of a submission that is compared."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedCase:
@@ -63,44 +68,39 @@ class Comparison:
     """Two submissions on one device, and which is faster."""
 
     id: int
-    """The number of the comparison's own submission."""
+    """Also the number of the submission that stands for it: follow, cancel or delete it there."""
     leaderboard: str
     device: str
     first: int | None
+    """None if it was deleted."""
     second: int | None
-    """The two submissions' numbers; None once a submission is deleted."""
     state: JobState
     verdict: Verdict | None
-    """The verdict on the first submission's code; there is no result unless it is ``accepted``."""
+    """The verdict on the first submission's code; there is a result if it is ``accepted``."""
     duel: DuelResult | None
+    """Times of the first divided by times of the second: block by block, ``ratio``, and its 98 % interval."""
     sentence: str
     """The result in words; empty while there is none."""
     cases: tuple[ComparedCase, ...] = ()
+    """The public cases, once there is a result."""
 
 
+@operation("POST", "/compare", subject="comparisons", status=201, location="/compare")
 def start(
     db: Database,
     actor: Actor,
-    first: int,
-    second: int,
+    first: Annotated[int, Given(least=1, most=LARGEST, help="A submission.")],
+    second: Annotated[int, Given(least=1, most=LARGEST, help="Another one of the same leaderboard.")],
     *,
-    device: str | None = None,
+    device: OnDevice = None,
     now: datetime,
     known_devices: Sequence[Device] | None = None,
 ) -> Comparison:
-    """Queue a comparison of two submissions, and return it.
+    """Measure a submission of yours and another one in turns; managers of the leaderboard may choose any two.
 
-    Managers of the leaderboard may compare any two, others two of their own. Users who have a place on the device may
-    also compare one of their own with any result that ranks there; theirs is then the first of the two.
-
-    Args:
-        db: The database.
-        actor: The user who asks, and who will own the comparison.
-        first: A submission.
-        second: Another one of the same leaderboard.
-        device: One of the leaderboard's devices; may be None if it has only one.
-        now: The time.
-        known_devices: The configured devices, to refuse emulated ones; None if unknown.
+    The other one is yours as well, or any result that ranks, once you have a place yourself; yours is then the
+    first of the two, and no code of the other is shown. It waits in the queue like an unranked run. Follow it as
+    the submission with the same number.
 
     Raises:
         NotFound: One of them does not exist for the actor.
@@ -131,8 +131,14 @@ def start(
     return show(db, made, viewer=actor)
 
 
-def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
-    """Return a comparison; its owner and the leaderboard's managers may see it.
+@operation("GET", "/compare/{comparison_id}", subject="comparisons")
+def show(
+    db: Database,
+    comparison_id: Annotated[int, Given(least=1, help="Number of the comparison.")],
+    *,
+    viewer: Actor,
+) -> Comparison:
+    """Show a comparison that you requested, or one of a leaderboard that you manage.
 
     Raises:
         NotFound: No comparison of that number exists for the viewer.

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
+from kernelcup.app.operation import BOARD, Before, Given, Limit, operation
 from kernelcup.app.results.queries import docket
 from kernelcup.app.results.queries.docket import Reviewed
 from kernelcup.app.results.reviews import RULE
@@ -42,12 +43,12 @@ class Entry:
     """A flagged or reviewed result."""
 
     id: int
-    board: str
+    leaderboard: str
     device: str
     submission: int | None
-    """None while a decision is pending."""
+    """None while it waits for a decision."""
     user: str
-    """Empty while a decision is pending, and after the submission was deleted."""
+    """Empty while it waits for a decision, and after its submission was deleted."""
     score_s: float | None
     opened_at: datetime
     by_rule: bool
@@ -55,23 +56,27 @@ class Entry:
     reason: str
     findings: tuple[str, ...]
     cases: tuple[CaseFigures, ...]
+    """Public cases only."""
     decision: str | None
-    """``released`` or ``rejected``; None while it is pending."""
+    """``released`` or ``rejected``; None while it waits for a person."""
     decided_at: datetime | None
     deleted_at: datetime | None
+    """When its submission was deleted; None if it was not."""
 
 
+@operation("GET", "/docket", subject="trust", is_paged=True)
 def entries(
     db: Database,
     viewer: Actor,
     *,
-    board: str | None = None,
-    before_id: int | None = None,
-    limit: int = 50,
+    board: Annotated[str | None, Given(key=BOARD, help="Only of this leaderboard.")] = None,
+    before_id: Before = None,
+    limit: Limit = 50,
 ) -> list[Entry]:
-    """Return the docket of all leaderboards that the viewer sees, or of one of them, newest first.
+    """List the flagged or reviewed results of the leaderboards that you may see, newest first.
 
-    Raise ``NotFound`` if the leaderboard does not exist for the viewer.
+    Raises:
+        NotFound: The leaderboard does not exist for the viewer.
     """
     with db.read() as session:
         seen = (
@@ -109,7 +114,7 @@ def _entry(found: Reviewed, board: Leaderboard, name: str, evidence: Mapping[str
     by_rule = found.opened_by == RULE
     return Entry(
         id=found.review_id,
-        board=board.name,
+        leaderboard=board.name,
         device=found.device,
         submission=found.submission_id if is_decided or not is_there else None,
         user=name if is_decided and is_there else "",

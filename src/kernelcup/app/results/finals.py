@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
@@ -15,6 +16,7 @@ from kernelcup import scoring
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board, find_managed
 from kernelcup.app.boards.queries import boards, late_exceptions
+from kernelcup.app.operation import Board, Given, OnDevice, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results import duels, news
 from kernelcup.app.results.final_order import decide
@@ -27,7 +29,8 @@ from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
 from kernelcup.engine.database import Database
-from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen
+from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound
+from kernelcup.reporting.finals import in_words
 from kernelcup_harness.protocol import HarnessKind, TrustLevel
 
 TOP = 10
@@ -37,26 +40,27 @@ ERROR = 0.02
 """In this share of finals, at most, an interval misses."""
 
 
+@operation("POST", "/leaderboards/{name}/final", subject="finals", status=201)
 def start(
     db: Database,
     actor: Actor,
-    board: str,
+    board: Board,
     *,
-    device: str | None = None,
-    top: int = TOP,
-    again: bool = False,
+    device: OnDevice = None,
+    top: Annotated[
+        int,
+        Given(
+            least=FEWEST,
+            most=MOST,
+            help="How many of the best take part; so do results that share the rank of the last one.",
+        ),
+    ] = TOP,
+    again: Annotated[bool, Given(help="Hold another final, whose order replaces that of the last.")] = False,
     now: datetime,
 ) -> Final:
-    """Begin the final of one (leaderboard, device), or have one go on that has lost its duel; return it.
+    """Have the best of a closed leaderboard meet in duels, which decide about the official order.
 
-    Args:
-        db: The database.
-        actor: The user who asks: the leaderboard's creator or an admin.
-        board: A leaderboard that is closed.
-        device: One of its devices; may be None if it has only one.
-        top: How many of the best take part; so does every result that shares the rank of the last one.
-        again: Hold a new final though there is an official order already, which the new one replaces.
-        now: The time.
+    Duels wait in the queue one after the other. A final that has stopped, because its duel was deleted, goes on.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
@@ -87,6 +91,15 @@ def start(
         _go_on(session, final_id, now=now)
     with db.read() as session:
         return _shown(session, found, stored.find(session, final_id), actor)
+
+
+@operation("GET", "/leaderboards/{name}/final", subject="finals")
+def get_final(db: Database, actor: Actor, board: Board, *, device: OnDevice = None, now: datetime) -> Final:
+    """Show the newest final of a leaderboard; there is none while a freeze hides the standings."""
+    found = show(db, board, device, viewer=actor, now=now)
+    if found is None:
+        raise NotFound(f"Leaderboard {board!r} has had no final.")
+    return found
 
 
 def show(
@@ -261,7 +274,7 @@ def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Act
     placed = [] if outcome is None else [each.submission_id for each in outcome.places]
     rulings = ruling.of_submissions(session, placed, final.device)
     void = [each for each in placed if rulings[each] in ASIDE]
-    return Final(
+    shown = Final(
         id=final.id,
         leaderboard=board.name,
         device=final.device,
@@ -275,6 +288,7 @@ def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Act
         void=void,
         waiting=_waiting(held),
     )
+    return in_words(shown)
 
 
 def _waiting(held: Sequence[Held]) -> int | None:

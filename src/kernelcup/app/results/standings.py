@@ -19,7 +19,7 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.results.places import PLACES
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.standings import Key, Ranked, Record, State
+from kernelcup.app.results.queries.standings import Key, Ranked, State
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnknownDevice
@@ -255,45 +255,6 @@ def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPER
         if shows_copy(session, found, viewer):
             return 0
         return ranking.count_waiting(session, board_id=found.id, device=name)
-
-
-def history(
-    db: Database,
-    board: str,
-    device: str,
-    *,
-    viewer: Actor = OPERATOR,
-    user: str | None = None,
-    before_id: int | None = None,
-    limit: int = 100,
-) -> list[Record]:
-    """Return the improvements of users' bests, newest first.
-
-    Unless the viewer manages the leaderboard, other users' improvements are limited to those before the freeze,
-    under the names of the standings.
-    """
-    with db.read() as session:
-        found = find_board(session, board, viewer)
-        name = board_device(found, device)
-        user_id = None if user is None else visibility.find_shown(session, found, user, viewer)
-        if user is not None and user_id is None:
-            return []
-        records = ranking.history(
-            session,
-            board_id=found.id,
-            device=name,
-            user_id=user_id,
-            before_id=before_id,
-            limit=limit,
-            until=visibility.hidden_since(found, viewer),
-            always=viewer.user_id,
-        )
-        names = visibility.shown_names(session, found, {each.user_id: each.user for each in records}, viewer)
-    masked = visibility.is_masked(found, viewer)
-    return [
-        dataclasses.replace(each, user=names[each.user_id], user_id=0 if masked else each.user_id)
-        for each in records
-    ]
 
 
 def board_device(board: Leaderboard, name: str) -> str:

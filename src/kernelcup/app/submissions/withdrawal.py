@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards, task_versions
+from kernelcup.app.operation import SubmissionId, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import jobs
@@ -20,8 +22,26 @@ from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden
 
 
-def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
-    """Cancel the jobs that are waiting or running, and return how many."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cancelled:
+    """How many jobs were cancelled."""
+
+    submission: int
+    cancelled_jobs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deleted:
+    """A submission was deleted, or withdrawn."""
+
+    done: bool = True
+    withdrawn: bool
+    """Whether it stays in a table that is finished or frozen: with its place and time, its code for managers only."""
+
+
+@operation("POST", "/submissions/{submission_id}/cancel", subject="submissions", personal=True)
+def cancel_submission(db: Database, submission_id: SubmissionId, *, by: Actor, now: datetime) -> Cancelled:
+    """Cancel the unfinished jobs of a submission; running jobs are stopped within seconds."""
     reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
     with db.write(durable=True) as session:
         submission, board = find_visible(session, submission_id, by)
@@ -31,15 +51,17 @@ def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         if count and by.user_id != submission.user_id:
             detail = {"user": submission.user, "jobs": count}
             audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
-        return count
+        return Cancelled(submission=submission_id, cancelled_jobs=count)
 
 
-def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> bool:
-    """Delete a submission for good, and return whether it was; the user's next best takes its place in the standings.
+@operation("DELETE", "/submissions/{submission_id}", subject="submissions", personal=True)
+def delete_submission(db: Database, submission_id: SubmissionId, *, by: Actor, now: datetime) -> Deleted:
+    """Delete a submission with its runs permanently; from a finished table its author withdraws it.
 
-    A table that is finished or frozen loses nothing: there its author withdraws a result that counts, which keeps its
-    place and time, and its code for managers. Its use of limits stays counted. While its result waits for a review, or
-    was rejected by one, only managers of the leaderboard may delete it, since it is the evidence.
+    The user's next best takes its place in the standings. A table that is finished or frozen loses nothing: a result
+    that counts keeps its place and time there, and its code for managers. Its use of limits stays counted. While its
+    result waits for a review, or was rejected by one, only managers of the leaderboard may delete it, since it is the
+    evidence.
     """
     with db.write(durable=True) as session:
         submission, board = find_visible(session, submission_id, by)
@@ -56,7 +78,7 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
                 if submission.withdrawn_at is None:
                     submissions.withdraw(session, submission_id, now)
                     _log(session, by, "submission.withdraw", submission, now)
-                return False
+                return Deleted(withdrawn=True)
         limits.keep_uses(session, submission, now=now)
         _log(session, by, "submission.delete", submission, now)
         docket.keep_of_submission(session, submission_id, now)
@@ -68,7 +90,7 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         _choose_bests(session, submission, board, now)
     for each in files:
         db.files.delete(each)
-    return True
+    return Deleted(withdrawn=False)
 
 
 def is_final(board: Leaderboard, now: datetime) -> bool:

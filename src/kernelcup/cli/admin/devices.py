@@ -1,4 +1,4 @@
-"""``kernelcup devices`` and ``kernelcup admin device-up``: the devices, and the GPUs that are out of service."""
+"""``kernelcup devices``: the devices, and the GPUs that are out of service."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import calibration
-from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import path_of, reader
+from kernelcup.cli.show.json_object import fields, json_object
 from kernelcup.domain import Device
-from kernelcup.errors import Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
+from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 
 if TYPE_CHECKING:
     from kernelcup.app.machines.queries.outages import DeviceFault
-    from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
 
@@ -42,7 +39,7 @@ def devices(
     """
     backend.ask(
         lambda db: list_here(db, backend.config, history, as_json=as_json),
-        lambda api: list_there(api, history, as_json=as_json),
+        lambda _: list_there(backend, history, as_json=as_json),
     )
 
 
@@ -60,7 +57,7 @@ def list_here(db: Database, settings: Config, history: int, *, as_json: bool) ->
     if as_json:
         body = {
             "devices": [device_object(device, free) for device, free in rows],
-            "out_of_service": [fault_object(fault) for fault in out],
+            "out_of_service": [fields(fault) for fault in out],
             "calibrations": [calibration.as_object(latest, past) for latest, past in known],
         }
         typer.echo(json.dumps(body))
@@ -71,33 +68,34 @@ def list_here(db: Database, settings: Config, history: int, *, as_json: bool) ->
         typer.echo("No device has been calibrated yet; `kernelcup serve` calibrates when it starts.")
 
 
-def list_there(api: Api, history: int, *, as_json: bool) -> None:
+def list_there(backend: Backend, history: int, *, as_json: bool) -> None:
     """Print a server's devices. Its calibrations stay on its machine."""
+    from kernelcup.app import status
+    from kernelcup.app.queue import estimates
+
     if history:
         raise InvalidValue(
-            f"--history: {api.server} does not publish calibrations; on its machine: kernelcup devices "
+            f"--history: {backend.server} does not publish calibrations; on its machine: kernelcup devices "
             "--local --history N"
         )
     facts, counts = ("name", "backend", "launcher", "slots"), ("queued", "running")
-    known = api.ask(lambda body: [{key: each[key] for key in facts} for each in body], "GET", "/devices")
-    queues = api.ask(
-        lambda body: {each["device"]: {key: each[key] for key in counts} for each in body}, "GET", "/queue"
-    )
+    queues = {each.device: json_object(each, *counts) for each in backend.call(estimates.queue_status)}
+    known = [json_object(each, *facts) for each in backend.call(status.list_devices)]
     rows = [each | queues.get(each["name"], dict.fromkeys(counts, 0)) for each in known]
-    out = outages_there(api)
+    out = outages_there(backend)
     if as_json:
-        faults = None if out is None else [fault_object(fault) for fault in out]
-        typer.echo(json.dumps({"server": api.server, "devices": rows, "out_of_service": faults}))
+        faults = None if out is None else [fields(fault) for fault in out]
+        typer.echo(json.dumps({"server": backend.server, "devices": rows, "out_of_service": faults}))
         return
-    show_there(api.server, rows, out or [])
+    show_there(str(backend.server), rows, out or [])
 
 
-def outages_there(api: Api) -> list[DeviceFault] | None:
+def outages_there(backend: Backend) -> list[DeviceFault] | None:
     """Return the GPUs that are out of service at a server; None if only its admins may know."""
-    from kernelcup.app.machines.queries.outages import DeviceFault
+    from kernelcup.app.machines.outages import outages
 
     try:
-        return api.ask(reader(list[DeviceFault]), "GET", "/devices/outages")
+        return backend.call(outages)
     except (Forbidden, ScopeMissing, SignInNeeded):
         return None
 
@@ -163,50 +161,3 @@ def device_object(device: Device, free: int | None) -> dict[str, Any]:
         "slots": device.slots,
         "free": free,
     }
-
-
-def fault_object(fault: DeviceFault) -> dict[str, Any]:
-    """Return a GPU that is out of service as ``--json`` prints it."""
-    return {
-        "device": fault.device,
-        "machine": fault.machine,
-        "gpu": fault.gpu,
-        "reason": fault.reason,
-        "since": fault.since.isoformat(),
-        "next_look_at": fault.next_look_at.isoformat(),
-    }
-
-
-@with_backend
-def device_up(
-    backend: Backend,
-    device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of the device.")],
-    machine: Annotated[
-        str | None, typer.Option("--machine", help="Only on this machine; default: on all machines.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Put a device's GPUs back into service now.
-
-    You vouch for them: later jobs are checked against the memory in use at this moment.
-    """
-    from kernelcup.app.machines.outages import bring_back
-
-    with wiring.pointing_to(f"kernelcup devices{backend.option}", NotFound):
-        back = backend.ask(
-            lambda db: bring_back(db, device, machine=machine, now=datetime.now(UTC)),
-            lambda api: bring_back_there(api, device, machine),
-        )
-    if as_json:
-        typer.echo(json.dumps({"in_service": [fault_object(fault) for fault in back]}))
-        return
-    for fault in back:
-        typer.echo(plain(f"GPU {fault.gpu} of {fault.machine} ({fault.device}) is in service again"))
-
-
-def bring_back_there(api: Api, device: str, machine: str | None) -> list[DeviceFault]:
-    """Have a server put a device's GPUs back into service."""
-    from kernelcup.app.machines.queries.outages import DeviceFault
-
-    only = {} if machine is None else {"machine": machine}
-    return api.ask(reader(list[DeviceFault]), "POST", path_of("devices", device, "up"), params=only)

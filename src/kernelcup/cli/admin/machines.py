@@ -11,15 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from kernelcup.app.boards.deadlines import parse_end, parse_opening
-from kernelcup.app.machines import agreement, machines, reservations
+from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show import tables, terminal
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.json_object import fields, json_object
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import InvalidValue, NotFound
 
 NameArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="Name of the machine.")]
 
@@ -218,4 +218,12 @@ say(
     agreement.compare,
     comparison_lines,
     lambda answer: {**asdict(answer.value), "agrees": answer.value.agrees},
+)
+say(
+    outages.bring_back,
+    lambda answer: [
+        f"GPU {fault.gpu} of {fault.machine} ({fault.device}) is in service again" for fault in answer.value
+    ],
+    lambda answer: {"in_service": [fields(fault) for fault in answer.value]},
+    lambda answer: {NotFound: f"kernelcup devices{answer.option}"},
 )

@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from kernelcup.cli.admin import (
-    devices,
     limits,
     machines,
     members,
@@ -66,7 +65,6 @@ def commands() -> dict[str, Any]:
     """Return all commands by name."""
     admin = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     groups = add_commands(admin, "admin", GROUPS)
-    admin.command("device-up")(devices.device_up)
     admin.command("stats")(stats.stats)
     admin.command("pause")(pause.pause)
     admin.command("start")(pause.start)

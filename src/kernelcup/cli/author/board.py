@@ -132,14 +132,14 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     from kernelcup.cli.author.final import find as find_final
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
-    from kernelcup.reporting.finals import as_object as final_object
+    from kernelcup.cli.show.json_object import fields
 
     board = backend.board(name)
     finals = [
         each for device in board.devices if (each := find_final(backend, board.name, device)) is not None
     ]
     if as_json:
-        told = {**board.as_object(), "finals": list(map(final_object, finals))}
+        told = {**board.as_object(), "finals": list(map(fields, finals))}
         told |= {"task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,12 +11,8 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.domain import OPERATOR, Final
+from kernelcup.domain import Final
 from kernelcup.errors import NotFound
-
-if TYPE_CHECKING:
-    from kernelcup.client.api import Api
-    from kernelcup.engine.database import Database
 
 
 @with_backend
@@ -50,12 +45,16 @@ def final(
 
     Duels wait in the queue, and a final goes on when the service starts again; the same command shows it.
     """
+    from kernelcup.app.results import finals
+
     board = backend.board(name)
     chosen = device if device is not None or len(board.devices) > 1 else board.devices[0]
     found = None if again or chosen is None else find(backend, board.name, chosen)
     if found is None or (found.ended_at is None and found.waiting is None):
         backend.check_judges()
-        found = start(backend, board.name, chosen, top=top, again=again)
+        found = backend.call(
+            finals.start, board=board.name, device=chosen, top=top or finals.TOP, again=again
+        )
     found = hold(backend, found, quiet=as_json)
     show(found, as_json=as_json)
 
@@ -63,39 +62,11 @@ def final(
 def find(backend: Backend, board: str, device: str) -> Final | None:
     """Return the newest final of one (leaderboard, device), None if there is none to show."""
     from kernelcup.app.results import finals
-    from kernelcup.client.requests import path_of, reader
 
-    def there(api: Api) -> Final | None:
-        path = path_of("leaderboards", board, "final")
-        try:
-            return api.ask(reader(Final), "GET", path, params={"device": device})
-        except NotFound:
-            return None
-
-    return backend.ask(lambda db: finals.show(db, board, device, now=datetime.now(UTC)), there)
-
-
-def start(backend: Backend, board: str, device: str | None, *, top: int | None, again: bool) -> Final:
-    """Begin a final, or have one go on that has lost its duel."""
-    from kernelcup.app.results import finals
-    from kernelcup.client.requests import path_of, reader
-
-    def here(db: Database) -> Final:
-        return finals.start(
-            db,
-            OPERATOR,
-            board,
-            device=device,
-            top=top or finals.TOP,
-            again=again,
-            now=datetime.now(UTC),
-        )
-
-    body: dict[str, object] = {"device": device, "again": again}
-    if top is not None:
-        body["top"] = top
-    path = path_of("leaderboards", board, "final")
-    return backend.ask(here, lambda api: api.ask(reader(Final), "POST", path, json=body))
+    try:
+        return backend.call(finals.get_final, board=board, device=device)
+    except NotFound:
+        return None
 
 
 def hold(backend: Backend, found: Final, *, quiet: bool) -> Final:
@@ -117,9 +88,9 @@ def show(found: Final, *, as_json: bool) -> None:
     """Print a final."""
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
-    from kernelcup.reporting.finals import as_object
+    from kernelcup.cli.show.json_object import fields
 
     if as_json:
-        typer.echo(json.dumps(as_object(found)))
+        typer.echo(json.dumps(fields(found)))
         return
     print_final(terminal.console(), found)

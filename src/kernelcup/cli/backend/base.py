@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kernelcup.domain import Standing, Task
+from kernelcup.domain import Task
 from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 
 if TYPE_CHECKING:
@@ -113,37 +112,11 @@ class Backend(Protocol):
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
 
-    def submissions(
-        self, *, user: str | None, board: str | None, tag: str | None, limit: int
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions."""
-
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings. Only where :attr:`server` is None."""
 
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
-
-    def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel the unfinished jobs of a submission, and return their number."""
-
-    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
-        """Delete a submission permanently; return False if it was withdrawn from a finished table."""
-
-    def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return a user's place, None if there is none or it is not public."""
-
-    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking, or one for each class of machines, up to the limit each."""
-
-    def unranked_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of a level that the leaderboard does not rank: a hundred at most."""
-
-    def count_waiting(self, board: str, device: str) -> int:
-        """Return how many users have no place until an earlier result is judged again."""
-
-    def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return the time of the freeze whose standings the user sees, None if they are live."""
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""

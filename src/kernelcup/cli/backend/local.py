@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,20 +16,17 @@ from kernelcup.app.boards import boards
 from kernelcup.app.machines.outages import outage_text
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people.user_names import actor_of, ensure_user
-from kernelcup.app.queue.estimates import waiting_of
+from kernelcup.app.queue import shown
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
-from kernelcup.app.results import standings
-from kernelcup.app.results.shown import shown
 from kernelcup.app.submissions import submissions as service
-from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, TaskInfo
-from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Standing, Task
+from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound
-from kernelcup.reporting.results import SubmissionInfo, Waiting
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import SourceTree
 
 if TYPE_CHECKING:
@@ -66,11 +64,16 @@ class LocalBackend:
             "db": self._db,
             "actor": self._actor(operation, as_user, now),
             "now": now,
-            "configured": [device.name for device in self._config.devices],
             "entry": HERE,
             "server": wiring.address_of(self._config),
+            **self._config.for_operations,
         }
-        answer: Any = operation.run(provided, values)
+        with (
+            wiring.pointing_to("give your user name with --user", Forbidden)
+            if operation.personal
+            else nullcontext()
+        ):
+            answer: Any = operation.run(provided, values)
         return BoardInfo.of(answer) if isinstance(answer, Leaderboard) else answer  # type: ignore[return-value]
 
     def _actor(self, operation: Operation, user: str | None, now: datetime) -> Actor:
@@ -133,8 +136,8 @@ class LocalBackend:
     def watch(self, submission_id: int, *, quiet: bool) -> None:
         """Wait until another process has judged a submission."""
         last = ""
-        while not (view := service.show_submission(self._db, submission_id)).ended:
-            now = progress_text(view, waiting_of(self._db, submission_id, datetime.now(UTC)))
+        while not (view := self.submission(submission_id)).ended:
+            now = progress_text(view)
             if now != last and not quiet:
                 typer.echo(now)
             last = now
@@ -142,17 +145,7 @@ class LocalBackend:
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
-        from kernelcup.app.results.leader import beside
-
-        view = service.show_submission(self._db, submission_id)
-        return shown(view, beside(self._db, view))
-
-    def submissions(
-        self, *, user: str | None, board: str | None, tag: str | None, limit: int
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions."""
-        found = service.list_submissions(self._db, user=user, board=board, tag=tag, limit=limit)
-        return [shown(service.show_submission(self._db, each.id)) for each in found]
+        return self.call(shown.show, submission_id=submission_id)
 
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings."""
@@ -161,42 +154,6 @@ class LocalBackend:
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
         return service.get_code(self._db, submission_id)
-
-    def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel the unfinished jobs of a submission."""
-        from kernelcup.app.submissions import withdrawal
-
-        with wiring.pointing_to("give your user name with --user", Forbidden):
-            by = actor_of(self._db, wiring.user_name(user))
-            return withdrawal.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
-
-    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
-        """Delete a submission permanently; return False if it was withdrawn from a finished table."""
-        from kernelcup.app.submissions import withdrawal
-
-        with wiring.pointing_to("give your user name with --user", Forbidden):
-            by = actor_of(self._db, wiring.user_name(user))
-            return withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
-
-    def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return a user's place."""
-        return standings.personal_best(self._db, board, device, user)
-
-    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking, or one for each class of machines, up to the limit each."""
-        return [place for each in standings.rankings(self._db, board, device, limit=limit) for place in each]
-
-    def unranked_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of a level that the leaderboard does not rank."""
-        return standings.unranked_standings(self._db, board, device)
-
-    def count_waiting(self, board: str, device: str) -> int:
-        """Return how many users have no place until an earlier result is judged again."""
-        return standings.count_waiting(self._db, board, device)
-
-    def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
-        """Return None: the local database always shows the current standings."""
-        return None
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""
@@ -290,11 +247,11 @@ class LocalBackend:
         boards.delete_board(self._db, name, now=datetime.now(UTC))
 
 
-def progress_text(view: SubmissionView, waits: Mapping[int, Waiting]) -> str:
+def progress_text(view: SubmissionInfo) -> str:
     """Describe in one line the state of a submission's jobs, and why they wait."""
     parts = []
     for each in view.jobs:
         place = f", place {each.position}" if each.position is not None else ""
-        why = f" ({waits[each.job.id].reason})" if each.job.id in waits else ""
-        parts.append(f"{each.job.device}: {each.job.state.value}{place}{why}")
+        why = f" ({each.waiting.reason})" if each.waiting is not None else ""
+        parts.append(f"{each.device}: {each.state.value}{place}{why}")
     return plain("; ".join(parts))

@@ -17,7 +17,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo, TaskInfo, moment
 from kernelcup.client.requests import reader
-from kernelcup.domain import MOMENTS, Standing, Task
+from kernelcup.domain import MOMENTS, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
 
@@ -112,49 +112,12 @@ class ServerBackend:
         """Return a submission with its reports."""
         return self._api.submission(submission_id)
 
-    def submissions(
-        self, *, user: str | None, board: str | None, tag: str | None, limit: int
-    ) -> list[SubmissionInfo]:
-        """Return the newest submissions."""
-        return self._api.submissions(user=user, board=board, tag=tag, limit=limit)
-
     def screening(self, submission_id: int) -> None:
         """Return None: the server does not reveal the screening."""
 
     def code(self, submission_id: int) -> SourceTree:
         """Return a submission's text."""
         return self._api.code(submission_id)
-
-    def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel what is left of a submission."""
-        refuse_user(user)
-        return self._api.cancel(submission_id)
-
-    def delete_submission(self, submission_id: int, *, user: str | None) -> bool:
-        """Delete a submission for good; return False if it was withdrawn from a finished table."""
-        refuse_user(user)
-        return self._api.delete_submission(submission_id)
-
-    def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return the user's own place; other users get None."""
-        found = self._api.my_place(board, device)
-        return found if found is not None and found.user == user else None
-
-    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
-        """Return a ranking, or one for each class of machines, up to the limit each."""
-        return self._api.standings(board, device, limit=limit)
-
-    def unranked_standings(self, board: str, device: str) -> list[Standing]:
-        """Return results of a level that the leaderboard does not rank."""
-        return self._api.unranked_standings(board, device)
-
-    def count_waiting(self, board: str, device: str) -> int:
-        """Return how many users have no place until an earlier result is judged again."""
-        return self._api.count_waiting(board, device)
-
-    def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return the time of the freeze whose standings the user sees, None if they are live."""
-        return self._api.frozen_since(board, device)
 
     def boards(self) -> list[BoardInfo]:
         """Return the leaderboards that the user may see."""

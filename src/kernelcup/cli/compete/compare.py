@@ -6,7 +6,7 @@ import dataclasses
 import json
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,24 +15,21 @@ from kernelcup.cli.backend import base
 from kernelcup.cli.backend.choosing import open_backend
 from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.domain import Device, JobState, Task
+from kernelcup.domain import Device, Task
 from kernelcup.errors import DeviceNeeded, InvalidValue, NotFound
 from kernelcup_harness.protocol import (
     Backend,
-    DuelResult,
     DuelVerdict,
     HarnessKind,
     JobSpec,
     Mode,
     RunReport,
     SourceTree,
-    Verdict,
-    from_json,
     to_json,
 )
 
 if TYPE_CHECKING:
-    from kernelcup.client.api import Api
+    from kernelcup.app.results.comparisons import Comparison
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
 
@@ -88,7 +85,7 @@ def compare(
     ):
         backend.ask(
             lambda db: compare_stored(backend, db, *numbers, device, as_json=as_json),
-            lambda api: compare_there(backend, api, *numbers, device, as_json=as_json),
+            lambda _: compare_there(backend, *numbers, device, as_json=as_json),
         )
 
 
@@ -153,48 +150,44 @@ def compare_stored(
 
 
 def compare_there(
-    backend: base.Backend, api: Api, first: int, second: int, device: str | None, *, as_json: bool
+    backend: base.Backend, first: int, second: int, device: str | None, *, as_json: bool
 ) -> None:
     """Have a server compare two submissions, and wait for it."""
+    from kernelcup.app.results import comparisons
     from kernelcup.reporting.phrases import is_compared
 
-    body = {"first": first, "second": second, "device": device}
-    made = api.ask(dict, "POST", "/compare", json=body)
+    made = backend.call(comparisons.start, first=first, second=second, device=device)
     if not as_json:
-        typer.echo(plain(f"comparison {made['id']} of {made['leaderboard']} on {made['device']}"))
-    backend.watch(int(made["id"]), quiet=as_json)
-    done: dict[str, Any] = api.ask(dict, "GET", f"/compare/{made['id']}")
+        typer.echo(plain(f"comparison {made.id} of {made.leaderboard} on {made.device}"))
+    backend.watch(made.id, quiet=as_json)
+    done = backend.call(comparisons.show, comparison_id=made.id)
     if as_json:
-        typer.echo(json.dumps(done))
+        typer.echo(json.dumps(to_json(done)))
     else:
         show_cases(done)
-        typer.echo(
-            plain(done["sentence"] or no_result(done["verdict"] or done["state"], f"#{done['first']}"))
-        )
-    verdict = None if done["verdict"] is None else Verdict(done["verdict"])
-    duel = None if done["duel"] is None else from_json(DuelResult, done["duel"])
-    code = exit_codes.of_jobs([(JobState(done["state"]), verdict)])
-    raise typer.Exit(exit_codes.NO_RESULT if code == exit_codes.OK and not is_compared(duel) else code)
+        typer.echo(plain(done.sentence or no_result((done.verdict or done.state).value, f"#{done.first}")))
+    code = exit_codes.of_jobs([(done.state, done.verdict)])
+    raise typer.Exit(exit_codes.NO_RESULT if code == exit_codes.OK and not is_compared(done.duel) else code)
 
 
-def show_cases(done: dict[str, Any]) -> None:
+def show_cases(done: Comparison) -> None:
     """Print the public cases of a server's comparison, with both times and how they differ in turns."""
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.tables import cell, new_table, print_table
     from kernelcup.reporting.phrases import change_text, duration
 
-    if not done["cases"]:
+    if not done.cases:
         return
-    first, second = f"#{done['first']}", f"#{done['second']}"
-    turns = ["in turns"] if any(case["ratio"] is not None for case in done["cases"]) else []
+    first, second = f"#{done.first}", f"#{done.second}"
+    turns = ["in turns"] if any(case.ratio is not None for case in done.cases) else []
     table = new_table("case", first, second, *turns, right=(first, second, *turns))
-    for case in done["cases"]:
-        named = {name: value for name, value in case["parameters"].items() if name != "seed"}
-        times = (case["first_ns"], case["second_ns"])
+    for case in done.cases:
+        named = {name: value for name, value in case.parameters.items() if name != "seed"}
+        times = (case.first_ns, case.second_ns)
         table.add_row(
-            cell(", ".join(f"{name} {value}" for name, value in named.items()) or str(case["index"])),
+            cell(", ".join(f"{name} {value}" for name, value in named.items()) or str(case.index)),
             *("" if ns is None else duration(ns) for ns in times),
-            *(change_text(case["ratio"]) if case["ratio"] is not None else "" for _ in turns),
+            *(change_text(case.ratio) if case.ratio is not None else "" for _ in turns),
         )
     print_table(terminal.console(), f"{first} and {second}, case by case", table)
 

@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import SASS, RanKernel, RunReport, to_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kernelcup.client.api import Api
     from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
@@ -39,8 +40,10 @@ def list_all(
     as_json: JsonOption = False,
 ) -> None:
     """List submissions, newest first."""
+    from kernelcup.app.queue import shown
+
     with wiring.pointing_to(f"kernelcup board list{backend.option}", NotFound):
-        views = backend.submissions(user=user, board=board, tag=tag, limit=limit)
+        views = backend.call(shown.newest, user=user, board=board, tag=tag, before_id=None, limit=limit)
     if as_json:
         typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
     elif views:
@@ -98,16 +101,18 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete one of your submissions with its runs."""
+    from kernelcup.app.submissions import withdrawal
+
     with wiring.pointing_to(listing(backend), NotFound):
         backend.submission(submission_id)
         if not yes and (as_json or not sys.stdin.isatty()):
             raise InvalidValue("not a terminal: confirm with --yes")
         if not yes:
             typer.confirm(f"Delete submission {submission_id} and its runs permanently?", abort=True)
-        is_deleted = backend.delete_submission(submission_id, user=user)
+        done = backend.call(withdrawal.delete_submission, as_user=user, submission_id=submission_id)
     if as_json:
-        typer.echo(json.dumps({"deleted" if is_deleted else "withdrawn": submission_id}))
-    elif is_deleted:
+        typer.echo(json.dumps({"withdrawn" if done.withdrawn else "deleted": submission_id}))
+    elif not done.withdrawn:
         typer.echo(f"submission {submission_id} is deleted")
     else:
         typer.echo(
@@ -214,8 +219,19 @@ def state_text(job: JobInfo) -> str:
 def places(backend: Backend, view: SubmissionInfo) -> dict[str, Standing]:
     """Return the places of a submission's author by device, where it has a score."""
     scored = [job.device for job in view.jobs if job.score is not None]
-    found = {device: backend.place(view.leaderboard, device, view.user) for device in scored}
+    found = {device: place(backend, view.leaderboard, device, view.user) for device in scored}
     return {device: place for device, place in found.items() if place is not None}
+
+
+def place(backend: Backend, board: str, device: str, user: str) -> Standing | None:
+    """Return a user's place; a server tells its own only to each user."""
+    from kernelcup.app.results import standings, table
+
+    def own(_: Api) -> Standing | None:
+        mine = backend.call(table.show_mine, board=board, device=device)
+        return mine if mine is not None and mine.user == user else None
+
+    return backend.ask(lambda db: standings.personal_best(db, board, device, user), own)
 
 
 def places_object(backend: Backend, view: SubmissionInfo) -> dict[str, object]:

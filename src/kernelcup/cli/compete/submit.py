@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.compete.submissions import finish, listing
 from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
 from kernelcup.cli.show.boards import moment, no_board
+from kernelcup.cli.show.json_object import fields
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import (
     DeviceNeeded,
@@ -29,8 +31,12 @@ from kernelcup.errors import (
 )
 from kernelcup_harness.protocol import Mode
 
+PAGE = 200
+"""Places that are asked for at once."""
+
 if TYPE_CHECKING:
     from kernelcup.client.models import BoardInfo
+    from kernelcup.domain import Standing, Table
 
 
 @with_backend
@@ -186,10 +192,13 @@ def cancel(
 
     Queued jobs are withdrawn; running jobs are stopped within seconds.
     """
+    from kernelcup.app.submissions import withdrawal
+
     with wiring.pointing_to(listing(backend), NotFound):
-        count = backend.cancel(submission_id, user=user)
+        done = backend.call(withdrawal.cancel_submission, as_user=user, submission_id=submission_id)
+    count = done.cancelled_jobs
     if as_json:
-        typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
+        typer.echo(json.dumps(fields(done)))
     else:
         typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
 
@@ -212,26 +221,57 @@ def standings(
 
     found = backend.board(only_board(backend) if board is None else board)
     devices = [board_device(found, device)] if device is not None else list(found.devices)
-    tables = {name: backend.standings(found.name, name, limit=limit) for name in devices}
-    unranked = {name: backend.unranked_standings(found.name, name) for name in devices}
-    waiting = {name: backend.count_waiting(found.name, name) for name in devices}
-    since = None if found.freeze_at is None else backend.frozen_since(found.name, devices[0])
+    tables = {name: whole_table(backend, found.name, name, limit=limit) for name in devices}
+    since = tables[devices[0]].frozen_since
     if as_json:
-        lists = {"standings": tables, "unranked": unranked}
-        told: dict[str, object] = {"leaderboard": found.name, "waiting": waiting}
+        told: dict[str, object] = {"leaderboard": found.name}
+        told["waiting"] = {name: table.waiting for name, table in tables.items()}
         told["frozen_since"] = None if since is None else since.isoformat()
-        typer.echo(json.dumps(told | {name: ranking.places_objects(its) for name, its in lists.items()}))
+        told["standings"] = {
+            name: list(map(ranking.place_object, each.items)) for name, each in tables.items()
+        }
+        told["unranked"] = {
+            name: list(map(ranking.place_object, each.unranked)) for name, each in tables.items()
+        }
+        typer.echo(json.dumps(told))
         return
     out = terminal.console()
-    for name, places in tables.items():
-        ranking.standings(out, found, name, places)
-        if waiting[name]:
-            typer.echo(waiting_text(waiting[name], rejudge_command(found.name, backend.option)))
-        ranking.print_unranked(out, found, name, unranked[name][:limit])
+    for name, table in tables.items():
+        ranking.standings(out, found, name, table.items)
+        if table.waiting:
+            typer.echo(waiting_text(table.waiting, rejudge_command(found.name, backend.option)))
+        ranking.print_unranked(out, found, name, table.unranked[:limit])
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):
         typer.echo(f"Frozen for others since {moment(found.freeze_at)}; you see the current standings.")
+
+
+def whole_table(backend: Backend, board: str, device: str, *, limit: int) -> Table:
+    """Return a ranking page by page, or one for each class of machines, up to the limit each."""
+    from kernelcup.app.results import table
+
+    def page(host_class: str | None, after: int | None, left: int) -> Table:
+        return backend.call(
+            table.show,
+            board=board,
+            device=device,
+            host_class=host_class,
+            after=after,
+            limit=min(left, PAGE),
+        )
+
+    first = page(None, None, limit)
+    places: list[Standing] = []
+    classes: list[str | None] = [*first.classes] or [None]
+    for host_class in classes:
+        part = page(host_class, None, limit) if host_class else first
+        mine = list(part.items)
+        while part.next is not None and len(mine) < limit:
+            part = page(host_class, part.next, limit - len(mine))
+            mine += part.items
+        places += mine
+    return dataclasses.replace(first, items=places)
 
 
 def board_device(board: BoardInfo, device: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.domain import Final, FinalPlace
-from kernelcup.reporting.finals import DELETED, OFFICIAL, meeting_sentence, state_text
+from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import rank_text, with_interval
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def print_final(out: Console, final: Final) -> None:
             str(each.rank),
             time_text(each),
         )
-    print_table(out, title, table, state_text(final), drop=("ranked time", "rank before"))
+    print_table(out, title, table, final.sentence, drop=("ranked time", "rank before"))
     for meeting in final.meetings:
-        out.print(f"  {plain(meeting_sentence(meeting))}", markup=False, highlight=False)
+        out.print(f"  {plain(meeting.sentence)}", markup=False, highlight=False)
 
 
 def time_text(place: FinalPlace) -> str:

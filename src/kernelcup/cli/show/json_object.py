@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,3 +13,8 @@ def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
 
     facts = {name: getattr(value, name) for name in names} | more
     return {name: dict(each) if isinstance(each, Mapping) else as_json(each) for name, each in facts.items()}
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """Return all fields of a dataclass as the object that ``--json`` prints."""
+    return json_object(value, *(field.name for field in dataclasses.fields(value)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -106,8 +106,3 @@ def place_object(place: Standing) -> dict[str, object]:
     more = ("comparable", "lent", "ranked_by")
     facts = json_object(place, *names, *more, **scoring.as_object(place.score))
     return facts | {"submission": place.submission_id}
-
-
-def places_objects(tables: Mapping[str, Sequence[Standing]]) -> dict[str, list[dict[str, object]]]:
-    """Return the standings of each device as ``--json`` prints them."""
-    return {device: list(map(place_object, places)) for device, places in tables.items()}

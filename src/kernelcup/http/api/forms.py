@@ -367,20 +367,6 @@ class EventOut(BaseModel):
         return cls(id=event.id, job=event.job_id, at=event.at, kind=event.kind, data=dict(event.data))
 
 
-class QueueOut(Shown):
-    """The queue of one device."""
-
-    device: str
-    queued: int
-    running: int
-    slots: int
-    dispatchers: int
-    oldest_queued_at: datetime | None
-    estimated_wait_s: float | None
-    paused: str | None = Field(description="Why it is paused; null if it is not.")
-    obstacle: str | None = Field(description="Why none of its jobs can start now; null if they can.")
-
-
 class Reason(Form):
     """The reason for an action that affects others."""
 

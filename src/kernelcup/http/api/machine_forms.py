@@ -9,6 +9,16 @@ from pydantic import Field
 from kernelcup.http.api.forms import Shown
 
 
+class DeviceOut(Shown):
+    """A named kind of accelerator."""
+
+    name: str
+    backend: str
+    launcher: str
+    slots: int
+    description: str
+
+
 class ReservationOut(Shown):
     """A time at which a machine judges for one leaderboard only, or for none."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from fastapi import APIRouter, Body, Depends, Path, Query
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 from pydantic import Field, create_model
 
 from kernelcup.app.machines.agreement import Comparison
@@ -16,21 +17,29 @@ from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Operation, Parameter
 from kernelcup.app.people.accounts import Me, User
 from kernelcup.app.people.tokens import SecretToken, Token
-from kernelcup.domain import LARGEST_ID, Leaderboard
+from kernelcup.app.results.table import Record
+from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table
 from kernelcup.http.api.account_forms import MeOut, SecretTokenOut, TokenOut, UserOut
 from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
-from kernelcup.http.api.machine_forms import ComparisonOut, ReservationOut
+from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, ReservationOut
+from kernelcup.http.api.result_forms import RecordOut, StandingOut, SubmissionOut, TableOut
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
+from kernelcup.reporting.results import SubmissionInfo
 
 SHOWN: Mapping[Any, Any] = {
     Leaderboard: LeaderboardOut,
+    Device: DeviceOut,
     User: UserOut,
     Me: MeOut,
     Token: TokenOut,
     SecretToken: SecretTokenOut,
     Reservation: ReservationOut,
     Comparison: ComparisonOut,
+    Standing: StandingOut,
+    Table: TableOut,
+    SubmissionInfo: SubmissionOut,
+    Record: RecordOut,
 }
 """Schemas of answers that show less than the operation returns."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -55,9 +64,15 @@ def router_of(operations: list[Operation]) -> APIRouter:
 
 def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: EntryDep) -> Mapping[str, Any]:
     """Return what the server provides to operations."""
-    configured = [device.name for device in platform.config.devices]
     server = platform.config.server.public_url
-    return {"db": db, "actor": actor, "now": now, "configured": configured, "entry": entry, "server": server}
+    return {
+        "db": db,
+        "actor": actor,
+        "now": now,
+        "entry": entry,
+        "server": server,
+        **platform.config.for_operations,
+    }
 
 
 Provided = Annotated[Mapping[str, Any], Depends(provided)]
@@ -69,18 +84,20 @@ def _route(operation: Operation) -> Any:
     inside = [each for each in operation.parameters if each not in outside]
 
     def route(**values: Any) -> Any:
-        given = values.pop("provided")
+        given, response = values.pop("provided"), values.pop("response")
         body = values.pop("body", None)
-        asked = {each.name: values[each.key] for each in outside}
-        asked |= {each.name: getattr(body, each.key) for each in inside}
+        asked = values if body is None else values | {each.name: getattr(body, each.key) for each in inside}
         if operation.is_paged:  # one more tells whether there is a next page
-            limit = asked["limit"]
-            found = operation.run(given, asked | {"limit": limit + 1})
+            limit = asked.get("limit", LARGEST_ID)
+            more_of_it = {"limit": limit + 1} if "limit" in asked else {}
+            found = operation.run(given, asked | more_of_it)
             more = found[limit - 1].id if len(found) > limit else None
             return Page(items=[_shown(entry) for entry in found[:limit]], next=more)
         answer = operation.run(given, asked)
         if operation.answer is NoneType:
             return Done()
+        if operation.location:
+            response.headers["Location"] = f"/api/v1{operation.location}/{answer.id}"
         return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
     signature = [_in_address(parameter) for parameter in outside]
@@ -91,8 +108,12 @@ def _route(operation: Operation) -> Any:
             __base__=Form,
             **fields,
         )
-        signature.append(inspect.Parameter("body", KEYWORD, annotation=Annotated[model, Body()]))
+        # A request that says nothing needs no body.
+        default = inspect.Parameter.empty if any(each.is_required for each in inside) else model()
+        body = inspect.Parameter("body", KEYWORD, default=default, annotation=Annotated[model, Body()])
+        signature.append(body)
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
+    signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
     route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return route
 
@@ -103,10 +124,19 @@ def _schema(operation: Operation) -> Any:
     if answer is NoneType:
         return Done
     if get_origin(answer) is not list:
-        return SHOWN.get(answer, answer)
-    (entry,) = get_args(answer)
-    schema = SHOWN.get(entry, entry)
+        return _described(answer)
+    schema = _described(*get_args(answer))
     return Page[schema] if operation.is_paged else list[schema]  # type: ignore[valid-type]
+
+
+def _described(answer: Any) -> Any:
+    """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
+    answer, is_optional = without_none(answer)
+    schema = SHOWN.get(answer, answer)
+    if is_dataclass(schema):
+        form: Any = schema
+        form.__pydantic_config__ = {"use_attribute_docstrings": True}
+    return schema | None if is_optional else schema
 
 
 def _shown(value: Any) -> Any:
@@ -116,10 +146,11 @@ def _shown(value: Any) -> Any:
 
 def _in_address(parameter: Parameter) -> inspect.Parameter:
     """Return a parameter of the path or the query."""
-    place = Path() if parameter.in_path else Query(description=parameter.given.help)
+    key = parameter.key
+    place = Path(alias=key) if parameter.in_path else Query(alias=key, description=parameter.given.help)
     annotation: Any = Annotated[_bounded(parameter), place]
     default = inspect.Parameter.empty if parameter.in_path else parameter.default
-    return inspect.Parameter(parameter.key, KEYWORD, default=default, annotation=annotation)
+    return inspect.Parameter(parameter.name, KEYWORD, default=default, annotation=annotation)
 
 
 def _field(parameter: Parameter) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from kernelcup import scoring
 from kernelcup.app.results.runs import ShownRun
-from kernelcup.domain import DuelOutcome, RankedBy, Standing
-from kernelcup.http.api.forms import Shown
+from kernelcup.domain import DuelOutcome, Final, RankedBy, Standing
+from kernelcup.http.api.forms import Page, Shown
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import as_objects
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
@@ -80,9 +80,9 @@ class JobOut(ScoreOut):
     report: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, job: JobInfo, *, with_report: bool = False) -> Self:
+    def of(cls, job: JobInfo) -> Self:
         """Show a job, with as much of its report as it has."""
-        report = job.report if with_report else None
+        report = job.report
         body = _facts(cls, job) | scoring.as_object(job.score) | {"report": None}
         if report is not None:
             body |= {
@@ -108,11 +108,9 @@ class SubmissionOut(BaseModel):
     jobs: list[JobOut] = []
 
     @classmethod
-    def of(cls, found: SubmissionInfo, *, with_report: bool = False) -> Self:
+    def of(cls, found: SubmissionInfo) -> Self:
         """Show a submission with its jobs."""
-        return cls(
-            **_facts(cls, found) | {"jobs": [JobOut.of(each, with_report=with_report) for each in found.jobs]}
-        )
+        return cls(**_facts(cls, found) | {"jobs": [JobOut.of(each) for each in found.jobs]})
 
 
 class StandingOut(ScoreOut):
@@ -145,6 +143,43 @@ class StandingOut(ScoreOut):
         """Show a standing."""
         score = scoring.as_object(standing.score)
         return cls(**_facts(cls, standing) | score, submission=standing.submission_id)
+
+
+Place = Annotated[StandingOut, BeforeValidator(StandingOut.of)]
+
+
+class TableOut(Shown, Page[Place]):
+    """A part of a ranking."""
+
+    frozen_since: datetime | None = Field(
+        description="Time of the freeze, if frozen: later results, including yours, are not shown until the end."
+    )
+    classes: list[str] = Field(
+        description="The classes of machines that rank for themselves, since they have not been shown to give the same "
+        "times; empty while the device has one ranking. Without `class` one ranking follows the other."
+    )
+    final: Final | None = Field(
+        description="The newest final of a closed leaderboard, with its official order; null without one, and on "
+        "later pages."
+    )
+    waiting: int = Field(
+        description="Users without a place whose results were judged against an earlier version of the task or by "
+        "another harness, and rank once they are judged again; 0 on later pages."
+    )
+    unranked: list[Place] = Field(
+        description="Each user's best of a level that the leaderboard does not rank (see its `trust`), with ranks "
+        "among themselves: at most 100, with the first page only."
+    )
+
+
+class RecordOut(Shown):
+    """An improvement of a user's best result."""
+
+    id: int
+    user: str
+    score_s: float
+    submission: int = Field(validation_alias="submission_id")
+    at: datetime
 
 
 class RunOut(ScoreOut):

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
+from fastapi import APIRouter
+
 from kernelcup.app.operations import every
 from kernelcup.http.api import (
     administration,
     agents,
-    comparisons,
-    finals,
     leaderboards,
     linking,
     news,
     operations,
-    queues,
     runs,
-    standings,
     submissions,
     tasks,
-    trust,
 )
 
+
+def about(*subjects: str) -> APIRouter:
+    """Return the routes of the operations about some subjects."""
+    return operations.router_of([each for each in every() if each.subject in subjects])
+
+
 PEOPLE = ("account", "users")
-"""The subjects that the documentation has first."""
+FIRST = (*PEOPLE, "standings", "finals", "submissions", "comparisons", "queue", "trust")
+"""Subjects of operations that the documentation has before others."""
 
 routers = [
-    operations.router_of([each for each in every() if each.subject in PEOPLE]),
+    about(*PEOPLE),
     leaderboards.router,
     tasks.router,
     tasks.shared,
-    standings.router,
-    finals.router,
+    about("standings"),
+    about("finals"),
+    about("submissions"),
     submissions.router,
-    comparisons.router,
+    about("comparisons"),
     runs.router,
-    queues.router,
-    trust.router,
+    about("queue"),
+    about("trust"),
     news.router,
-    operations.router_of([each for each in every() if each.subject not in PEOPLE]),
+    about(*{each.subject for each in every()}.difference(FIRST)),
     administration.router,
     linking.router,
     agents.router,

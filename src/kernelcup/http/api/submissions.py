@@ -1,4 +1,4 @@
-"""Submissions: create, show, follow, cancel, delete."""
+"""Submissions: create, code, events."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
-from kernelcup.app.queue import estimates
-from kernelcup.app.results.leader import beside
-from kernelcup.app.results.shown import shown
-from kernelcup.app.submissions import events, withdrawal
+from kernelcup.app.queue.shown import shown
+from kernelcup.app.submissions import events
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http import auth
-from kernelcup.http.api.forms import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
+from kernelcup.http.api.forms import STREAM, TEXT, EventOut, Page, SubmissionIn
 from kernelcup.http.api.result_forms import SubmissionOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.events import stream as live
@@ -43,22 +41,6 @@ class CodeOut(BaseModel):
     submission: int
     entry: str = Field(description="The only file, or the one that has the kernel.")
     files: dict[str, str] = Field(description="Texts by file name.")
-
-
-class CancelledOut(BaseModel):
-    """How many jobs were cancelled."""
-
-    submission: int
-    cancelled_jobs: int
-
-
-class DeletedOut(Done):
-    """A submission was deleted, or withdrawn."""
-
-    withdrawn: bool = Field(
-        description="Whether it stays in a table that is finished or frozen: with its place and time, its code for "
-        "managers only."
-    )
 
 
 @router.post("", status_code=201, response_model=SubmissionOut)
@@ -97,38 +79,6 @@ def create(
         headers={"Location": f"/api/v1/submissions/{submission.id}"},
         media_type="application/json",
     )
-
-
-@router.get("")
-def list_all(
-    db: Db,
-    actor: ActorDep,
-    leaderboard: Annotated[str | None, Query(max_length=200)] = None,
-    user: Annotated[str | None, Query(max_length=100, description="`me` for your own.")] = None,
-    tag: Annotated[
-        str | None, Query(max_length=100, description="A tag of a second opinion; for managers.")
-    ] = None,
-    after: After = None,
-    limit: Limit = 50,
-) -> Page[SubmissionOut]:
-    """List submissions, newest first: your own, and others' ranked ones."""
-    views = service.list_views(
-        db,
-        viewer=actor,
-        user=actor.name if user == "me" else user,
-        board=leaderboard,
-        tag=tag,
-        before_id=after,
-        limit=limit + 1,
-    )
-    items = [SubmissionOut.of(shown(view)) for view in views[:limit]]
-    return Page(items=items, next=items[-1].id if len(views) > limit else None)
-
-
-@router.get("/{submission_id}")
-def show(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> SubmissionOut:
-    """Show a submission: the state of its jobs, and their reports as far as you may see them."""
-    return _show(db, submission_id, actor, now)
 
 
 @router.get("/{submission_id}/code")
@@ -187,22 +137,3 @@ def follow(
     after_id = max(last_event_id, after)
     stream = live.follow(platform, submission_id, after_id=after_id, watcher=watcher, check=check)
     return EventSourceResponse(stream, ping=live.PING_S, headers={"Cache-Control": "no-store"})
-
-
-@router.post("/{submission_id}/cancel")
-def cancel(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CancelledOut:
-    """Cancel the unfinished jobs of a submission; running jobs are stopped within seconds."""
-    count = withdrawal.cancel_submission(db, submission_id, by=actor, now=now)
-    return CancelledOut(submission=submission_id, cancelled_jobs=count)
-
-
-@router.delete("/{submission_id}")
-def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> DeletedOut:
-    """Delete a submission with its runs permanently; from a finished table its author withdraws it."""
-    return DeletedOut(withdrawn=not withdrawal.delete_submission(db, submission_id, by=actor, now=now))
-
-
-def _show(db: Db, submission_id: int, actor: ActorDep, now: Now) -> SubmissionOut:
-    view = service.show_submission(db, submission_id, viewer=actor)
-    known = {} if view.ended else estimates.waiting_of(db, submission_id, now)
-    return SubmissionOut.of(shown(view, beside(db, view, viewer=actor), known), with_report=True)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from kernelcup.app.boards import boards
 from kernelcup.app.boards.boards import VisibleTask
-from kernelcup.app.results import standings
+from kernelcup.app.results import standings, table
 from kernelcup.domain import Leaderboard, RankedBy, Standing
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn import forms
@@ -71,7 +71,7 @@ def count(
     """Count the users of a ranking, or one user's improvements."""
     if user_id is None:
         return {"count": standings.count_places(db, leaderboard, gpu, viewer=visitor)}
-    found = standings.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
+    found = table.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
     return {"count": len(found)}
 
 

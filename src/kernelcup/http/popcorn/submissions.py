@@ -58,8 +58,8 @@ def delete(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str,
     """Delete the user's own submission permanently."""
     access.require(caller, Scope.SUBMIT)
     check_own(service.show_submission(db, submission_id, viewer=caller), caller)
-    is_deleted = withdrawal.delete_submission(db, submission_id, by=caller, now=now)
-    return {"status": "ok", "submission_id": submission_id} | ({} if is_deleted else {"withdrawn": True})
+    done = withdrawal.delete_submission(db, submission_id, by=caller, now=now)
+    return {"status": "ok", "submission_id": submission_id} | ({"withdrawn": True} if done.withdrawn else {})
 
 
 @router.post("/join")

@@ -45,7 +45,6 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.wording import phase, value_text
 from kernelcup.http.state import Platform
-from kernelcup.reporting.finals import state_text
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
@@ -313,7 +312,6 @@ def board_page(
         finals={
             each: finals.show(platform.db, board.name, each, viewer=actor, now=now) for each in board.devices
         },
-        final_state=state_text,
         **known,
     )
 

@@ -29,7 +29,6 @@ from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import in_pieces
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.reporting.finals import meeting_sentence, state_text
 from kernelcup.reporting.phrases import (
     binaries_text,
     classes_text,
@@ -183,8 +182,6 @@ def show_board(
         else standings.unranked_standings(db, head.board.name, head.device, viewer=actor),
         waiting=_waiting(db, head, actor),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor, now=now),
-        final_state=state_text,
-        meeting_sentence=meeting_sentence,
         # Times of several classes are not on one line.
         plot="" if head.classes else best_over_time(points[0], before_s=points[1]),
     )

@@ -191,8 +191,8 @@ def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
 def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
     """Delete a submission permanently; from a finished table its author withdraws it."""
     board = service.show_submission(db, number, viewer=actor).submission.leaderboard
-    is_deleted = withdrawal.delete_submission(db, number, by=actor, now=now)
-    return RedirectResponse(f"/b/{board}" if is_deleted else f"/s/{number}", 303)
+    done = withdrawal.delete_submission(db, number, by=actor, now=now)
+    return RedirectResponse(f"/s/{number}" if done.withdrawn else f"/b/{board}", 303)
 
 
 def _jobs(

@@ -1,0 +1,99 @@
+"""A ranking with what stands beside it: whether it is frozen, the final, who has no place yet, and its history."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import Annotated
+
+from kernelcup.app.boards import visibility
+from kernelcup.app.boards.boards import find_board
+from kernelcup.app.operation import Before, Board, Given, Limit, operation
+from kernelcup.app.results import finals, freezes, standings
+from kernelcup.app.results.queries import standings as ranking
+from kernelcup.app.results.queries.standings import Record
+from kernelcup.app.results.standings import board_device
+from kernelcup.domain import OPERATOR, Actor, Standing, Table
+from kernelcup.engine.database import Database
+
+__all__ = ["Record", "history", "show", "show_mine"]
+
+OnRanking = Annotated[str, Given(longest=100, help="A device of the leaderboard.")]
+
+
+@operation("GET", "/leaderboards/{name}/standings/{device}", subject="standings")
+def show(
+    db: Database,
+    viewer: Actor,
+    board: Board,
+    device: OnRanking,
+    *,
+    host_class: Annotated[
+        str | None, Given(key="class", longest=1000, help="Only the ranking of one of `classes`.")
+    ] = None,
+    after: Annotated[
+        int | None, Given(help="`next` of the previous page; omit it for the first page.")
+    ] = None,
+    limit: Limit = 100,
+    now: datetime,
+) -> Table:
+    """Show the ranking, fastest first. Indistinguishable results share a rank."""
+    offset = after or 0
+    found = standings.standings(
+        db, board, device, host_class=host_class, viewer=viewer, limit=limit + 1, offset=offset
+    )
+    return Table(
+        items=found[:limit],
+        next=offset + limit if len(found) > limit else None,
+        frozen_since=freezes.frozen_since(db, board, viewer=viewer, now=now),
+        classes=standings.classes(db, board, device, viewer=viewer),
+        final=None if offset else finals.show(db, board, device, viewer=viewer, now=now),
+        waiting=0 if offset else standings.count_waiting(db, board, device, viewer=viewer),
+        unranked=[] if offset else standings.unranked_standings(db, board, device, viewer=viewer),
+    )
+
+
+@operation("GET", "/leaderboards/{name}/standings/{device}/me", subject="standings")
+def show_mine(db: Database, viewer: Actor, board: Board, device: OnRanking) -> Standing | None:
+    """Show your own place; null without one. In a frozen ranking, the place at the time of the freeze."""
+    return standings.personal_best(db, board, device, viewer.name, viewer=viewer)
+
+
+@operation("GET", "/leaderboards/{name}/standings/{device}/history", subject="standings", is_paged=True)
+def history(
+    db: Database,
+    board: Board,
+    device: OnRanking,
+    *,
+    viewer: Actor = OPERATOR,
+    user: Annotated[str | None, Given(longest=100, help="Only this user's results.")] = None,
+    before_id: Before = None,
+    limit: Limit = 100,
+) -> list[Record]:
+    """Show how users' bests improved, newest first.
+
+    Unless the viewer manages the leaderboard, other users' improvements are limited to those before the freeze,
+    under the names of the standings.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        user_id = None if user is None else visibility.find_shown(session, found, user, viewer)
+        if user is not None and user_id is None:
+            return []
+        records = ranking.history(
+            session,
+            board_id=found.id,
+            device=name,
+            user_id=user_id,
+            before_id=before_id,
+            limit=limit,
+            until=visibility.hidden_since(found, viewer),
+            always=viewer.user_id,
+        )
+        names = visibility.shown_names(session, found, {each.user_id: each.user for each in records}, viewer)
+    masked = visibility.is_masked(found, viewer)
+    return [
+        dataclasses.replace(each, user=names[each.user_id], user_id=0 if masked else each.user_id)
+        for each in records
+    ]
