@@ -147,7 +147,7 @@ def make_token(
 ) -> Response:
     """Make a token and show its secret, once."""
     try:
-        made = tokens.new_token(
+        made = tokens.create_token(
             db, actor, name=name, scopes=scope, kind=kind, days=days, for_user=None, entry=entry, now=now
         )
     except InvalidValue as error:
