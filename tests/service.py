@@ -82,7 +82,7 @@ def person(db: Database) -> MakePerson:
     def make(name: str, role: Role = Role.PARTICIPANT, **token: Any) -> Person:
         actor = make_actor(db, name, role=role)
         wanted: dict[str, Any] = {"name": "test", "scopes": allowed_scopes(role), "now": NOW}
-        _, secret = create_token(db, actor, **(wanted | token))
+        secret = create_token(db, actor, **(wanted | token)).secret
         return Person(actor=actor, token=secret)
 
     return make

@@ -130,7 +130,7 @@ async def staged(
         platform = Platform(db=db, config=config, clock=discord.clock.now, secret=SECRET)
         with served(platform) as url:
             service = make_actor(db, "kernelcup-bot", role=Role.ADMIN)
-            _, token = create_token(db, service, name="bot", scopes=SCOPES, now=discord.clock.now())
+            token = create_token(db, service, name="bot", scopes=SCOPES, now=discord.clock.now()).secret
             bot_config = BotConfig(
                 token=discord.token,
                 service_token=token,

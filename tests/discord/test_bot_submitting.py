@@ -112,7 +112,7 @@ async def test_a_ranked_submission_is_followed_to_its_place(stage: Stage, ada: M
     await asked.wait_text("Follow it in <#")
     assert asked.ephemeral
     thread = await private_thread(stage)
-    first = await text_in(stage, thread, "1st in the queue")
+    first = await text_in(stage, thread, "number 1 in the queue")
     assert "`kernel.py`" in first
     judge(stage)
     await text_in(stage, thread, "✅ **H100**: 1 µs")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -37,7 +36,7 @@ def browser(app) -> Iterator[TestClient]:
 @pytest.fixture
 def admin(client, db) -> TestClient:
     """A browser in which the admin has used the link that the command prints."""
-    use(client, f"/auth/link/{login_links.make_admin_link(db, NOW).secret}")
+    use(client, login_links.make_admin_link(db, NOW).url)
     return client
 
 
@@ -102,7 +101,7 @@ def test_links_are_shown_although_the_members_could_not_be_made(admin, db) -> No
 
 def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin, browser, db) -> None:
     make_board(db, name="open")
-    link = f"/auth/link/{login_links.make_admin_link(db, NOW).secret}"
+    link = login_links.make_admin_link(db, NOW).url
     assert use(browser, link) == "/admin"
     browser.cookies.clear()
     (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
@@ -111,7 +110,7 @@ def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin
     way = re.search(r'href="(/auth/login\?next=[^"]+)"', refused.text)
     assert way is not None
     assert "kernelcup admin user link" in browser.get(way[1]).text
-    assert use(browser, f"/auth/link/{made.secret}") == "/b/open/submit?from=3"
+    assert use(browser, made.url) == "/b/open/submit?from=3"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin
 def test_no_link_leads_to_another_site(browser, db, goal) -> None:
     assert local_path(goal) == "/auth/login"
     (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
-    assert use(browser, f"/auth/link/{made.secret}?next={quote(goal, safe='')}") == "/auth/login"
+    assert use(browser, f"{made.url}?next={quote(goal, safe='')}") == "/auth/login"
 
 
 def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:
@@ -141,7 +140,7 @@ def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:
 
 def test_a_student_makes_a_link_for_another_browser(browser, client, db) -> None:
     (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
-    use(browser, f"/auth/link/{made.secret}")
+    use(browser, made.url)
     told = send(browser, "/account", "/account/sign-in-link").text
     link = re.search(r"http\S+/auth/link/kc_[\w-]+", told)
     assert link is not None
@@ -159,9 +158,9 @@ def test_only_admins_see_and_make_links(client, person, db) -> None:
 
 
 def test_an_old_link_is_told_to_be_one(browser, clock, db) -> None:
-    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW, lasts=timedelta(hours=1))
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW, hours=1)
     clock.advance(3601)
-    answer = browser.get(f"/auth/link/{made.secret}", headers=HERE)
+    answer = browser.get(made.url, headers=HERE)
     assert answer.status_code == 404
     assert "unknown, expired or used" in answer.text
 
@@ -170,7 +169,7 @@ def test_a_class_works_without_a_provider_from_an_empty_server_to_the_first_rank
     client, browser, db, clock, platform
 ) -> None:
     """All that people do goes through pages; only the judge is played."""
-    assert use(client, f"/auth/link/{login_links.make_admin_link(db, NOW).secret}") == "/admin"
+    assert use(client, login_links.make_admin_link(db, NOW).url) == "/admin"
     assert "A new server" in client.get("/admin").text
     made = send(client, "/admin", "/admin/boards/new/shipped", shipped="vectoradd", closed="yes")
     assert made.status_code == 201

@@ -42,6 +42,13 @@ def duration(ns: float, *, digits: int = 4) -> str:
     return f"{significant(ns / size, digits)} {unit}"
 
 
+def about(seconds: float) -> str:
+    """Return a rounded duration, for example of a wait: ``3 min``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def significant(value: float, digits: int) -> str:
     """Return a number with the given number of digits, never with an exponent."""
     return f"{value:.0f}" if value >= 10**digits - 0.5 else f"{value:.{digits}g}"

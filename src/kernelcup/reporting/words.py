@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kernelcup.reporting import phrases
+from kernelcup.reporting.results import Waiting
 from kernelcup_harness.protocol import Backend, Mode, Reason, RunReport, TrustLevel, Verdict
 
 REASONS = {
@@ -110,6 +112,17 @@ ENVIRONMENT = {
 def verdict_text(verdict: str) -> str:
     """Return a verdict in words: ``wrong answer``."""
     return str(verdict).replace("_", " ")
+
+
+def place_text(waiting: Waiting) -> str:
+    """Return where a job waits, for how long and why."""
+    parts = ["waits" if waiting.position is None else f"number {waiting.position} in the queue"]
+    if waiting.starts_in_s is not None:
+        soon = waiting.starts_in_s < 1
+        parts.append("starts at once" if soon else f"starts in about {phrases.about(waiting.starts_in_s)}")
+    if waiting.runs_s is not None:
+        parts.append(f"runs about {phrases.about(waiting.runs_s)}")
+    return f"{', '.join(parts)}{f' ({waiting.reason})' if waiting.reason else ''}"
 
 
 def wants_a_gpu(report: RunReport) -> bool:

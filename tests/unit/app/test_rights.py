@@ -38,10 +38,10 @@ def judging(db: Database, clock) -> Judging:
 
 def with_scopes(db: Database, name: str, role: Role, *scopes: Scope) -> Actor:
     """Return somebody by a token with these scopes."""
-    _, secret = tokens.create_token(
+    made = tokens.create_token(
         db, make_actor(db, name, role), name="a", scopes=scopes, now=NOW, expires_at=NOW + timedelta(days=9)
     )
-    return tokens.authenticate(db, secret, now=NOW)
+    return tokens.authenticate(db, made.secret, now=NOW)
 
 
 def allowed(look: Callable[[], Any]) -> bool:

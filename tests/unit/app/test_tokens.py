@@ -19,7 +19,7 @@ READ, SUBMIT = frozenset({Scope.READ}), frozenset({Scope.READ, Scope.SUBMIT})
 
 def token_of(db: Database, actor: Actor, scopes: frozenset[Scope] = SUBMIT, **more: object) -> str:
     """Make a token and return its secret."""
-    return create_token(db, actor, name="laptop", scopes=scopes, now=NOW, **more)[1]  # type: ignore[arg-type]
+    return create_token(db, actor, name="laptop", scopes=scopes, now=NOW, **more).secret  # type: ignore[arg-type]
 
 
 def everything(db: Database) -> str:
@@ -50,11 +50,11 @@ def test_only_the_hash_of_a_secret_is_stored(db) -> None:
 def test_unknown_expired_and_revoked_tokens_give_one_error(db) -> None:
     ada = make_actor(db, "ada")
     expired = token_of(db, ada, expires_at=NOW + timedelta(hours=1))
-    made, revoked = create_token(db, ada, name="x", scopes=READ, now=NOW)
-    tokens.revoke_token(db, ada, made.id, NOW)
+    revoked = create_token(db, ada, name="x", scopes=READ, now=NOW)
+    tokens.revoke_token(db, ada, revoked.id, NOW)
     later = NOW + timedelta(hours=1)
     told = set()
-    for secret in (expired, revoked, "kc_" + "a" * 43, "None", "", "\ud800"):
+    for secret in (expired, revoked.secret, "kc_" + "a" * 43, "None", "", "\ud800"):
         with pytest.raises(SignInNeeded) as caught:
             authenticate(db, secret, now=later)
         told.add(str(caught.value))
@@ -98,7 +98,7 @@ def test_a_token_makes_none_that_may_more(db) -> None:
 
 def test_a_user_has_to_do_with_the_own_tokens_only(db) -> None:
     ada, eve = make_actor(db, "ada"), make_actor(db, "eve")
-    made, secret = create_token(db, ada, name="x", scopes=READ, now=NOW)
+    made = create_token(db, ada, name="x", scopes=READ, now=NOW)
     with pytest.raises(Forbidden):
         token_of(db, eve, READ, for_user="ada")
     with pytest.raises(Forbidden):
@@ -107,7 +107,7 @@ def test_a_user_has_to_do_with_the_own_tokens_only(db) -> None:
         tokens.revoke_token(db, eve, made.id, NOW)
     with pytest.raises(SignInNeeded):
         tokens.list_tokens(db, NOBODY, now=NOW)
-    assert authenticate(db, secret, now=NOW).name == "ada"
+    assert authenticate(db, made.secret, now=NOW).name == "ada"
 
 
 def test_the_operator_makes_tokens_for_users(db) -> None:
@@ -122,7 +122,7 @@ def test_the_operator_makes_tokens_for_users(db) -> None:
 def test_tokens_are_listed_while_they_can_be_used(db) -> None:
     ada = make_actor(db, "ada")
     create_token(db, ada, name="short", scopes=READ, now=NOW, expires_at=NOW + timedelta(hours=1))
-    gone, _ = create_token(db, ada, name="gone", scopes=READ, now=NOW)
+    gone = create_token(db, ada, name="gone", scopes=READ, now=NOW)
     create_token(db, ada, name="long", scopes=READ, now=NOW, kind="popcorn")
     tokens.revoke_token(db, ada, gone.id, NOW)
     assert [each.name for each in tokens.list_tokens(db, ada, now=NOW)] == ["long", "short"]

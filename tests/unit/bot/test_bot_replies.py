@@ -63,22 +63,6 @@ def test_errors_do_nothing() -> None:
     assert "secret" not in replies.explain(ServerUnavailable("http://secret.example"))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "1 s"),
-        (90, "90 s"),
-        (600, "10 min"),
-        (3600, "1 h"),
-        (5400, "90 min"),
-        (86400, "1 d"),
-        (9e5, "10 d"),
-    ],
-)
-def test_times_to_wait_are_for_people(seconds: float, text: str) -> None:
-    assert replies.waiting(seconds) == text
-
-
 @pytest.mark.parametrize(("lang", "comment"), [("py", "#"), ("cu", "//")])
 def test_a_template_is_a_file_in_its_own_language(lang: str, comment: str) -> None:
     board = {"name": "b", "deadline": None, "devices": ["H100"]}

@@ -126,7 +126,9 @@ def live() -> Live:
 def test_a_submission_is_told_of_as_it_moves() -> None:
     each = live()
     line = each.jobs[1]
-    assert line.text() == "⏳ **H100**: 3rd in the queue, starts in about 40 s (2 jobs are \\*ahead\\*)"
+    assert (
+        line.text() == "⏳ **H100**: number 3 in the queue, starts in about 40 s \\(2 jobs are \\*ahead\\*\\)"
+    )
     said = []
     for kind, data in (
         ("waiting", {"1": {"position": 1, "starts_in_s": None, "reason": ""}}),
@@ -140,10 +142,10 @@ def test_a_submission_is_told_of_as_it_moves() -> None:
         each.apply(Happening(id=1, kind=kind, job=job_id, data=data))
         said.append(line.text())
     assert said == [
-        "⏳ **H100**: 1st in the queue",
+        "⏳ **H100**: number 1 in the queue",
         "🏃 **H100**: starting",
         "🏃 **H100**: testing, 3 of 12 cases",
-        "⏳ **H100**: in the queue (the machine was lost)",
+        "⏳ **H100**: waits \\(the machine was lost\\)",
         "🏃 **H100**: starting",
         "❌ **H100**: wrong answer",
     ]

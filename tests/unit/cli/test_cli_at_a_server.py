@@ -48,7 +48,7 @@ def check_implementation(user_output, reference_output) -> bool:
 def root(db: Database, ada: str, server: str, tmp_path: Path) -> str:
     """An admin who signed in to the server on this machine."""
     actor = make_actor(db, "root", role=Role.ADMIN)
-    _, secret = create_token(db, actor, name="test", scopes=scopes_of(Role.ADMIN), now=NOW)
+    secret = create_token(db, actor, name="test", scopes=scopes_of(Role.ADMIN), now=NOW).secret
     Credentials.load({"HOME": str(tmp_path)}).put(server, secret)
     return secret
 

@@ -9,11 +9,12 @@ import pytest
 from rich.console import Console
 
 from builders import NOW
-from kernelcup.cli.compete.follow import Follower, waiting_text
+from kernelcup.cli.compete.follow import Follower
 from kernelcup.cli.show.render import StageLines
 from kernelcup.client.core import StreamEvent
 from kernelcup.client.models import read_submission
 from kernelcup.reporting.results import Waiting
+from kernelcup.reporting.words import place_text
 
 WAITING = {"position": 3, "starts_in_s": 40.2, "runs_s": 12.0, "reason": "2 jobs are ahead"}
 JOB = {
@@ -133,4 +134,4 @@ def test_cases_are_counted_on_a_terminal() -> None:
 )
 def test_an_estimate_is_said_roughly(seconds: float, text: str) -> None:
     waiting = Waiting(position=None, starts_in_s=seconds, runs_s=None, reason="")
-    assert waiting_text(waiting) == f"waits, starts in about {text}"
+    assert place_text(waiting) == f"waits, starts in about {text}"

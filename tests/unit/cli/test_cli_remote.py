@@ -98,7 +98,7 @@ def ada(db: Database, server: str, home: Path, tmp_path: Path, monkeypatch: pyte
     """A creator who signed in to the server on this machine, which has no database of its own."""
     actor = make_actor(db, "ada", role=Role.CREATOR)
     scopes = frozenset({Scope.READ, Scope.SUBMIT, Scope.MANAGE})
-    _, secret = create_token(db, actor, name="test", scopes=scopes, now=NOW)
+    secret = create_token(db, actor, name="test", scopes=scopes, now=NOW).secret
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "KERNELCUP_HOME"):
         monkeypatch.delenv(name, raising=False)

@@ -48,7 +48,7 @@ def sign_in(db: Database, server: str, tmp_path: Path, monkeypatch: pytest.Monke
             scopes.discard(Scope.ADMIN)
         if role is Role.PARTICIPANT:
             scopes.discard(Scope.MANAGE)
-        _, secret = create_token(db, actor, name="test", scopes=frozenset(scopes), now=NOW)
+        secret = create_token(db, actor, name="test", scopes=frozenset(scopes), now=NOW).secret
         Credentials.load({"HOME": str(tmp_path)}).put(server, secret)
 
     return put

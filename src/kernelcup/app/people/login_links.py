@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -11,7 +11,7 @@ from urllib.parse import quote
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
-from kernelcup.app.access import Entry
+from kernelcup.app.access import HERE, Entry
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people import accounts, secret_values
 from kernelcup.app.people.queries import audit_log, one_time_codes, users
@@ -29,17 +29,14 @@ __all__ = [
     "STAFF_LASTS",
     "LoginLink",
     "OpenSignIn",
-    "SignInLink",
     "ensure_admin",
     "login_link_user",
     "make_admin_link",
     "make_links",
     "make_login_link",
     "make_own_link",
-    "new_links",
     "open_links",
     "revoke_links",
-    "url_of",
     "use_login_link",
 ]
 
@@ -54,42 +51,48 @@ MOST_LINKS = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoginLink:
-    """A new sign-in link."""
+    """A new sign-in link, which works once."""
 
     user: str
-    secret: str = field(repr=False)
-    """Shown once: only its hash is stored."""
+    url: str = field(repr=False)
+    """Shown once: only a hash of the secret in it is stored."""
     expires_at: datetime
     is_new_user: bool = False
 
 
+@operation("POST", "/sign-in-links", subject="users", status=201)
 def make_links(
     db: Database,
     actor: Actor,
-    names: Sequence[str],
+    names: Annotated[list[str], Given(least=1, most=MOST_LINKS, help="Names of the users.")],
     *,
-    create: bool = False,
+    create: Annotated[bool, Given(help="Whether names without an account become participants.")] = False,
+    hours: Annotated[
+        int,
+        Given(
+            least=1,
+            most=LONGEST // HOUR,
+            help="How long the links work; those of creators and admins work 15 minutes.",
+        ),
+    ] = LASTS // HOUR,
+    board: Annotated[str | None, Given(key=BOARD, help="Where a browser goes after signing in.")] = None,
+    entry: Entry = HERE,
     now: datetime,
-    lasts: timedelta = LASTS,
+    server: str = "",
 ) -> list[LoginLink]:
-    """Make a link for each of the named users, all of them or none; earlier links of these users end.
+    """Make a one-time sign-in link for each user; earlier links of these users end. For admins.
 
-    Args:
-        db: The database.
-        actor: An admin.
-        names: The users, at most 1,000; a name that occurs twice gets one link.
-        create: Whether names without an account become participants.
-        now: The time.
-        lasts: How long the links work, at most 72 hours; those of creators and admins work 15 minutes at most.
+    A name that occurs twice gets one link. If a name has no account and none is made, no link is made.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin.
+        SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin, or a token cannot do this.
         InvalidValue: There is no name or there are too many, a name has no account or cannot be one (the text
             has each of them), or the time is too long.
     """
+    access.check_settings(actor, entry)
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
-    if not timedelta(0) < lasts <= LONGEST:
-        raise InvalidValue(f"Sign-in links work for at most {LONGEST // timedelta(hours=1)} hours.")
+    if not timedelta(0) < hours * HOUR <= LONGEST:
+        raise InvalidValue(f"Sign-in links work for at most {LONGEST // HOUR} hours.")
     wanted: dict[str, str] = {}
     for each in map(str.strip, names):
         wanted.setdefault(name_key(each), each)
@@ -106,72 +109,28 @@ def make_links(
             except (InvalidValue, NotFound) as error:
                 problems.append(str(error))
                 continue
-            made.append(_link(session, actor, user, now, lasts, is_new=is_new))
+            link = _link(session, actor, user, now, hours * HOUR, server)
+            made.append(dataclasses.replace(link, url=link.url + _goal(board), is_new_user=is_new))
         if problems:
             raise InvalidValue("\n".join(problems))
     return made
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignInLink:
-    """A new sign-in link with its address."""
-
-    user: str
-    url: str = field(repr=False)
-    """Shown only once; it works once."""
-    expires_at: datetime
-    is_new_user: bool
-
-
-@operation("POST", "/sign-in-links", subject="users", status=201)
-def new_links(
-    db: Database,
-    actor: Actor,
-    names: Annotated[list[str], Given(least=1, most=MOST_LINKS, help="Names of the users.")],
-    *,
-    create: Annotated[bool, Given(help="Whether names without an account become participants.")] = False,
-    hours: Annotated[
-        int,
-        Given(
-            least=1,
-            most=LONGEST // HOUR,
-            help="How long the links work; those of creators and admins work 15 minutes.",
-        ),
-    ] = LASTS // HOUR,
-    board: Annotated[str | None, Given(key=BOARD, help="Where a browser goes after signing in.")] = None,
-    entry: Entry,
-    now: datetime,
-    server: str,
-) -> list[SignInLink]:
-    """Make a one-time sign-in link for each user; earlier links of these users end. For admins.
-
-    Raises like :func:`make_links`.
-    """
-    access.check_settings(actor, entry)
-    return [
-        SignInLink(
-            user=link.user,
-            url=url_of(server, link, board=board),
-            expires_at=link.expires_at,
-            is_new_user=link.is_new_user,
-        )
-        for link in make_links(db, actor, names, create=create, now=now, lasts=hours * HOUR)
-    ]
-
-
-def make_own_link(db: Database, actor: Actor, *, now: datetime) -> LoginLink:
+def make_own_link(
+    db: Database, actor: Actor, *, entry: Entry = HERE, now: datetime, server: str
+) -> LoginLink:
     """Return a link with which the actor signs in another browser within 15 minutes.
 
     Raises:
-        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or a token cannot do this.
         InvalidValue: The actor is not a user.
     """
-    access.require(actor, Scope.SUBMIT)
+    access.check_settings(actor, entry)
     with db.write() as session:
         user = users.get(session, actor.user_id) if actor.user_id is not None else None
         if user is None:
             raise InvalidValue("Only a user can sign in by a link; name the user.")
-        return _link(session, actor, user, now, STAFF_LASTS)
+        return _link(session, actor, user, now, STAFF_LASTS, server)
 
 
 @operation("GET", "/sign-in-links", "admin user links", subject="users")
@@ -203,21 +162,15 @@ def revoke_links(
         audit_log.record(session, actor, "user.link_revoke", f"user:{user.name}", {}, now)
 
 
-def url_of(server: str, link: LoginLink, *, board: str | None = None) -> str:
-    """Return the address of a link on a server; with a board, the browser goes there after signing in."""
-    goal = "" if board is None else f"?next={quote(f'/b/{quote(board)}', safe='')}"
-    return f"{server}/auth/link/{link.secret}{goal}"
-
-
 def make_login_link(db: Database, user_id: int, now: datetime) -> str:
     """Return the secret of a link that signs a user in once, within 15 minutes."""
     with db.write() as session:
         return _store(session, user_id, now, STAFF_LASTS)
 
 
-def make_admin_link(db: Database, now: datetime) -> LoginLink:
+def make_admin_link(db: Database, now: datetime, server: str = "") -> LoginLink:
     """Return a link that signs in as ``admin``, for the person who runs the service."""
-    return make_links(db, OPERATOR, [ensure_admin(db, now)], now=now)[0]
+    return make_links(db, OPERATOR, [ensure_admin(db, now)], now=now, server=server)[0]
 
 
 def ensure_admin(db: Database, now: datetime) -> str:
@@ -266,7 +219,7 @@ def _new_user(session: Session, actor: Actor, name: str, *, create: bool, now: d
 
 
 def _link(
-    session: Session, actor: Actor, user: User, now: datetime, lasts: timedelta, *, is_new: bool = False
+    session: Session, actor: Actor, user: User, now: datetime, lasts: timedelta, server: str
 ) -> LoginLink:
     """Make a link in place of the earlier ones of its user."""
     one_time_codes.remove_sign_ins(session, user.id, now=now)
@@ -275,7 +228,12 @@ def _link(
     secret = _store(session, user.id, now, lasts)
     detail = {"minutes": lasts // timedelta(minutes=1)}
     audit_log.record(session, actor, "user.link", f"user:{user.name}", detail, now)
-    return LoginLink(user=user.name, secret=secret, expires_at=now + lasts, is_new_user=is_new)
+    return LoginLink(user=user.name, url=f"{server}/auth/link/{secret}", expires_at=now + lasts)
+
+
+def _goal(board: str | None) -> str:
+    """Return the end of a link's address, by which a browser goes to a leaderboard after signing in."""
+    return "" if board is None else f"?next={quote(f'/b/{quote(board)}', safe='')}"
 
 
 def _store(session: Session, user_id: int, now: datetime, lasts: timedelta) -> str:

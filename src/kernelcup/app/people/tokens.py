@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -13,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
-from kernelcup.app.access import Entry
+from kernelcup.app.access import HERE, Entry
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.accounts import sign_in
@@ -40,7 +39,6 @@ __all__ = [
     "create_token",
     "list_tokens",
     "make_session",
-    "new_token",
     "revoke_current_token",
     "revoke_secret",
     "revoke_token",
@@ -50,6 +48,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 KINDS = ("api", "popcorn")
+USUAL = [Scope.READ, Scope.SUBMIT]
 LONGEST_NAME = 200
 MOST_TOKENS = 100
 """The number of tokens that one user may have at a time, without sessions."""
@@ -71,28 +70,33 @@ def scopes_of(role: Role) -> frozenset[Scope]:
     return _SCOPES[role]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecretToken(Token):
+    """A new token."""
+
+    secret: str = field(repr=False)
+    """Shown once: only its hash is stored."""
+
+
+@operation("POST", "/tokens", subject="account", status=201)
 def create_token(
     db: Database,
     actor: Actor,
     *,
-    name: str,
-    scopes: Iterable[Scope],
-    now: datetime,
+    name: Annotated[str, Given(help="What the token is for.", longest=LONGEST_NAME)],
+    scopes: Annotated[
+        list[Scope], Given(least=1, most=10, help="What it may do, of what its user and this token may.")
+    ] = USUAL,
+    kind: Annotated[str, Given(choices=KINDS, help="`popcorn` for the existing client.")] = KINDS[0],
+    days: Annotated[int, Given(least=1, most=3650, help="Number of days until the token expires.")] = 180,
+    for_user: Annotated[
+        str | None, Given(key="user", help="The token's user; for admins.", longest=100)
+    ] = None,
     expires_at: datetime | None = None,
-    kind: str = "api",
-    for_user: str | None = None,
-) -> tuple[Token, str]:
-    """Create a token and return it with its secret, which cannot be shown again.
-
-    Args:
-        db: The database.
-        actor: The actor who asks.
-        name: The purpose of the token.
-        scopes: The token's scopes; only those that its user's role allows and that the actor's token has.
-        now: The time.
-        expires_at: When it expires; None for never.
-        kind: ``api``, or ``popcorn`` for the existing client.
-        for_user: The token's user, by default the actor; only admins may name another user.
+    entry: Entry = HERE,
+    now: datetime,
+) -> SecretToken:
+    """Create a token. This needs a browser session or an admin's token: other tokens cannot create tokens.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not do this, or the role does not allow the scopes.
@@ -100,8 +104,9 @@ def create_token(
         NotFound: There is no user of that name.
         Conflict: The user has too many tokens.
     """
-    access.require(actor, Scope.READ)
+    access.check_settings(actor, entry)
     wanted = frozenset(scopes)
+    expires_at = expires_at or now + timedelta(days=days)
     shown = _check_form(name, wanted, kind, expires_at, now)
     with db.write() as session:
         user = _user_for(session, actor, for_user)
@@ -113,52 +118,8 @@ def create_token(
         )
         detail = {"token": token.id, "name": shown, "scopes": tokens.scope_text(wanted)}
         audit_log.record(session, actor, "token.create", f"user:{user.name}", detail, now)
-        return token, plain
-
-
-USUAL = [Scope.READ, Scope.SUBMIT]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SecretToken(Token):
-    """A new token."""
-
-    secret: str = field(repr=False)
-    """Shown once: only its hash is stored."""
-
-
-@operation("POST", "/tokens", subject="account", status=201)
-def new_token(
-    db: Database,
-    actor: Actor,
-    *,
-    name: Annotated[str, Given(help="What the token is for.", longest=LONGEST_NAME)],
-    scopes: Annotated[list[Scope], Given(least=1, most=10, help="What it may do.")] = USUAL,
-    kind: Annotated[str, Given(choices=KINDS, help="`popcorn` for the existing client.")] = KINDS[0],
-    days: Annotated[int, Given(least=1, most=3650, help="Number of days until the token expires.")] = 180,
-    for_user: Annotated[
-        str | None, Given(key="user", help="The token's user; for admins.", longest=100)
-    ] = None,
-    entry: Entry,
-    now: datetime,
-) -> SecretToken:
-    """Create a token. This needs a browser session or an admin's token: other tokens cannot create tokens.
-
-    Raises like :func:`create_token`.
-    """
-    access.check_settings(actor, entry)
-    token, secret = create_token(
-        db,
-        actor,
-        name=name,
-        scopes=scopes,
-        kind=kind,
-        now=now,
-        expires_at=now + timedelta(days=days),
-        for_user=for_user,
-    )
-    known = {each.name: getattr(token, each.name) for each in dataclasses.fields(Token)}
-    return SecretToken(**known, secret=secret)
+    known = {each.name: getattr(token, each.name) for each in dataclasses.fields(token)}
+    return SecretToken(**known, secret=plain)
 
 
 @operation("GET", "/tokens", subject="account")
@@ -316,9 +277,7 @@ def issue(
     return tokens.insert(session, new), plain
 
 
-def _check_form(
-    name: str, scopes: frozenset[Scope], kind: str, expires_at: datetime | None, now: datetime
-) -> str:
+def _check_form(name: str, scopes: frozenset[Scope], kind: str, expires_at: datetime, now: datetime) -> str:
     shown = name.strip()
     if not 1 <= len(shown) <= LONGEST_NAME or not shown.isprintable():
         raise InvalidValue(f"Name of a token: expected 1 to {LONGEST_NAME} printable characters.")
@@ -326,7 +285,7 @@ def _check_form(
         raise InvalidValue(f"A token needs at least one scope of {', '.join(Scope)}.")
     if kind not in KINDS:
         raise InvalidValue(f"Kind of a token: expected one of {', '.join(KINDS)}.")
-    if expires_at is not None and expires_at <= now:
+    if expires_at <= now:
         raise InvalidValue("The token would have expired already; give a later time.")
     return shown
 

@@ -23,6 +23,7 @@ from kernelcup.bot.messages.dialogs import Confirm
 from kernelcup.client.requests import path_of
 from kernelcup.domain import PauseScope
 from kernelcup.errors import InvalidValue
+from kernelcup.reporting.phrases import about
 
 Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
@@ -157,7 +158,7 @@ def plan_text(plan: RejudgePlan) -> str:
         if plan.other_version:
             lines.append(f"{plan.other_version} were judged with another version of the task.")
         if plan.estimated_gpu_s is not None:
-            lines.append(f"About {replies.waiting(plan.estimated_gpu_s)} of GPU time.")
+            lines.append(f"About {about(plan.estimated_gpu_s)} of GPU time.")
     lines += [f"- left out: {count} {texts.plain(reason)}" for reason, count in plan.left_out.items()]
     return "\n".join(lines)
 

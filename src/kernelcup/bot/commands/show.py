@@ -26,6 +26,7 @@ from kernelcup.client.requests import path_of
 from kernelcup.domain import RankedBy
 from kernelcup.errors import InvalidValue, NotFound, UserError
 from kernelcup.reporting.phrases import CORRECT, rank_text
+from kernelcup.reporting.words import verdict_text
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
@@ -289,7 +290,7 @@ def _personal_line(submission: dict[str, Any], job: dict[str, Any]) -> str:
     if job["verdict"] == "accepted" and job["score_s"] is not None:
         outcome = f"**{duration(job['score_s'])}**"
     else:
-        outcome = str(job["verdict"] or job["state"]).replace("_", " ")
+        outcome = verdict_text(job["verdict"] or job["state"])
     mode = MODES.get(submission["mode"], submission["mode"])
     when, name = boards_text.stamp(submission["created_at"]), texts.code(submission["file_name"], 40)
     return f"#{submission['id']} {mode} on {texts.plain(job['device'])}: {outcome} · {when} · {name}"

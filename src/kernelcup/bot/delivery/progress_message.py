@@ -8,8 +8,8 @@ from typing import Any
 
 from kernelcup.bot.api import Happening
 from kernelcup.bot.messages import texts
-from kernelcup.bot.messages.replies import waiting
-from kernelcup.reporting import phrases
+from kernelcup.reporting import phrases, words
+from kernelcup.reporting.results import Waiting
 
 MODES = {"leaderboard": "ranked"}
 STAGES = {
@@ -52,13 +52,11 @@ class JobLine:
                 return f"🔎 {device}: finished; a person rejected this result"
         if self.verdict == "accepted":
             return f"✅ {device}: {'success' if self.score_s is None else duration(self.score_s)}"
-        return f"❌ {device}: {(self.verdict or 'no result').replace('_', ' ')}"
+        return f"❌ {device}: {words.verdict_text(self.verdict or 'no result')}"
 
     def _waits(self) -> str:
-        place = f"{ordinal(self.position)} in the queue" if self.position is not None else "in the queue"
-        when = f", starts in about {waiting(self.starts_in_s)}" if self.starts_in_s is not None else ""
-        why = f" ({texts.plain(self.reason, 200)})" if self.reason else ""
-        return f"{place}{when}{why}"
+        place = Waiting(position=self.position, starts_in_s=self.starts_in_s, runs_s=None, reason=self.reason)
+        return texts.plain(words.place_text(place), 300)
 
     def _runs(self) -> str:
         if not self.stage:

@@ -162,14 +162,6 @@ def problems(error: InvalidTask) -> str:
     return "❌ The task has problems:\n" + texts.block("\n".join(shown)) + more
 
 
-def waiting(seconds: float) -> str:
-    """Return a waiting time in words."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 3 * size or (seconds >= size and seconds % size == 0):
-            return f"{round(seconds / size)} {unit}"
-    return f"{max(1, round(seconds))} s"
-
-
 def in_time(seconds: float) -> str:
     """Return a text in which Discord counts down the time."""
     return f"<t:{math.ceil(discord.utils.utcnow().timestamp() + seconds)}:R>"

@@ -18,7 +18,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.app.people.login_links import SignInLink
+    from kernelcup.app.people.login_links import LoginLink
     from kernelcup.client.api import Api
 
 
@@ -62,7 +62,7 @@ def link(
     if not wanted:
         wanted = [backend.ask(lambda db: login_links.ensure_admin(db, _now()), _refuse)]
     try:
-        made = backend.call(login_links.new_links, names=wanted, create=create, board=named, hours=hours)
+        made = backend.call(login_links.make_links, names=wanted, create=create, board=named, hours=hours)
     except InvalidValue as error:
         if not create and "There is no user" in str(error):
             error.add_note("correct the names, or make accounts for new ones with --create")
@@ -80,7 +80,7 @@ def _refuse(_: Api) -> str:
     raise InvalidValue("Name the users, or give a class list with --list FILE.")
 
 
-def _tell(made: list[SignInLink]) -> None:
+def _tell(made: list[LoginLink]) -> None:
     for each in made:
         typer.echo(plain(f"{each.user},{each.url}"))
     if new := [each.user for each in made if each.is_new_user]:
@@ -89,7 +89,7 @@ def _tell(made: list[SignInLink]) -> None:
     typer.echo(f"Each works once, until {last:%Y-%m-%d %H:%M} UTC at the latest.", err=True)
 
 
-def _object(each: SignInLink) -> dict[str, object]:
+def _object(each: LoginLink) -> dict[str, object]:
     return json_object(each, "user", "url", "expires_at", "is_new_user")
 
 

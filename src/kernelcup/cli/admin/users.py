@@ -71,7 +71,7 @@ def create_token(
     """Create a token for a user and print its secret, which is shown only once."""
     wanted = read_scopes(scope or usual_scopes(backend.call(accounts.get_user, name=name).role))
     made = backend.call(
-        tokens.new_token, name=label, scopes=wanted, kind=tokens.KINDS[0], days=days, for_user=name
+        tokens.create_token, name=label, scopes=wanted, kind=tokens.KINDS[0], days=days, for_user=name
     )
     if as_json:
         typer.echo(json.dumps({**token_object(made), "secret": made.secret}))

@@ -10,6 +10,7 @@ from kernelcup.cli.show.render import StageLines
 from kernelcup.client.core import StreamEvent
 from kernelcup.client.models import read
 from kernelcup.reporting.results import SubmissionInfo, Waiting
+from kernelcup.reporting.words import place_text
 from kernelcup_harness.protocol import Verdict
 
 
@@ -88,33 +89,13 @@ class Follower:
                 continue
 
     def _wait(self, job_id: int, waiting: Waiting) -> None:
-        text = f"{self._devices[job_id]}: {waiting_text(waiting)}"
+        text = f"{self._devices[job_id]}: {place_text(waiting)}"
         self._lines.show(text)
         # A changed estimate does not deserve a line.
         news = (waiting.position, waiting.reason)
         if self._told.get(job_id) != news:
             self._told[job_id] = news
             self._lines.say(text)
-
-
-def waiting_text(waiting: Waiting) -> str:
-    """Describe where a job waits, for how long and why."""
-    parts = ["waits" if waiting.position is None else f"number {waiting.position} in the queue"]
-    if waiting.starts_in_s is not None:
-        soon = waiting.starts_in_s < 1
-        parts.append("starts at once" if soon else f"starts in about {about(waiting.starts_in_s)}")
-    if waiting.runs_s is not None:
-        parts.append(f"runs about {about(waiting.runs_s)}")
-    return f"{', '.join(parts)}{f' ({waiting.reason})' if waiting.reason else ''}"
-
-
-def about(seconds: float) -> str:
-    """Return a rounded duration for people."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def _again(attempt: object) -> str:

@@ -205,12 +205,12 @@ def print_replay(out: Console, job: JobInfo) -> None:
 
 def state_text(job: JobInfo) -> str:
     """Describe the state of a job without a run."""
-    from kernelcup.cli.compete.follow import waiting_text
+    from kernelcup.reporting.words import place_text
 
     if job.state is JobState.CANCELLED and job.reason:
         return job.reason
     if job.waiting is not None:
-        return waiting_text(job.waiting)
+        return place_text(job.waiting)
     place = f", number {job.position} in its queue" if job.position is not None else ""
     reason = f" ({job.reason})" if job.reason else ""
     return f"{job.state.value}{place}{reason}"

@@ -118,11 +118,11 @@ def say_code_rule(board: BoardInfo) -> None:
 
 def say_queued(backend: Backend, submission_id: int) -> None:
     """Print a submission's place in the queue, and the command that follows it."""
-    from kernelcup.cli.compete.follow import waiting_text
+    from kernelcup.reporting.words import place_text
 
     for job in backend.submission(submission_id).jobs:
         if job.waiting is not None:
-            typer.echo(plain(f"{job.device}: {waiting_text(job.waiting)}"))
+            typer.echo(plain(f"{job.device}: {place_text(job.waiting)}"))
     who = "" if backend.server is not None else "   (it needs a running `kernelcup serve`)"
     typer.echo(f"Next: kernelcup watch {submission_id}{backend.option}{who}")
 

@@ -98,7 +98,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     platform = Platform(db=db, config=settings, secret=secrets.token_hex())
-    reader, token = tokens.create_token(
+    token = tokens.create_token(
         db,
         OPERATOR,
         name="demo site",
@@ -108,9 +108,9 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
     )
     try:
         every = list_submissions(db, limit=len(ENTRIES))
-        return write_site(platform, folder, token=token, also=[f"/s/{each.id}" for each in every])
+        return write_site(platform, folder, token=token.secret, also=[f"/s/{each.id}" for each in every])
     finally:
-        tokens.revoke_token(db, OPERATOR, reader.id, datetime.now(UTC))
+        tokens.revoke_token(db, OPERATOR, token.id, datetime.now(UTC))
 
 
 def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> None:

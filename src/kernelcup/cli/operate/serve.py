@@ -301,8 +301,8 @@ def offer_sign_in(settings: Config, db: Database, url: str) -> None:
     if not settings.server.is_loopback:
         typer.echo("sign in as admin: `kernelcup admin user link` on this machine prints a link")
         return
-    link = login_links.make_admin_link(db, now=datetime.now(UTC))
-    typer.echo(f"sign in as admin, once, within 15 minutes: {login_links.url_of(url, link)}")
+    link = login_links.make_admin_link(db, now=datetime.now(UTC), server=url)
+    typer.echo(f"sign in as admin, once, within 15 minutes: {link.url}")
 
 
 def step_logger(*, as_json: bool) -> Callable[[Progress], None]:

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.app import access
 from kernelcup.app.boards import membership
 from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, InvalidValue, NotFound, SignInNeeded, UserError
-from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, Number
+from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, Number, PlatformDep
 from kernelcup.http.pages import csrf
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
@@ -89,10 +88,13 @@ def make_link_code(request: Request, db: Db, actor: ActorDep, entry: EntryDep, n
 
 
 @router.post("/account/sign-in-link")
-def make_sign_in_link(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now) -> Response:
+def make_sign_in_link(
+    request: Request, platform: PlatformDep, actor: ActorDep, entry: EntryDep, now: Now
+) -> Response:
     """Show a link that signs in another browser of one's own, once."""
-    access.check_settings(actor, entry)
-    return account_page(request, actor, sign_in_link=login_links.make_own_link(db, actor, now=now))
+    server = platform.config.server.public_url
+    made = login_links.make_own_link(platform.db, actor, entry=entry, now=now, server=server)
+    return account_page(request, actor, sign_in_link=made)
 
 
 @router.post("/account/direct-messages")
@@ -145,7 +147,7 @@ def make_token(
 ) -> Response:
     """Make a token and show its secret, once."""
     try:
-        made = tokens.new_token(
+        made = tokens.create_token(
             db, actor, name=name, scopes=scope, kind=kind, days=days, for_user=None, entry=entry, now=now
         )
     except InvalidValue as error:

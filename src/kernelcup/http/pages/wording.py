@@ -18,7 +18,15 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.reporting.phrases import code_rule, cpu_rule, duel_remark, duel_sentence, remark, trust_text
+from kernelcup.reporting.phrases import (
+    about,
+    code_rule,
+    cpu_rule,
+    duel_remark,
+    duel_sentence,
+    remark,
+    trust_text,
+)
 from kernelcup.reporting.words import verdict_text
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
 
@@ -85,9 +93,7 @@ def wait_text(seconds: float | None) -> str:
         return "not known"
     if seconds < 1:
         return "none"
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+    return f"about {about(seconds)}"
 
 
 def phase(board: Leaderboard, now: datetime) -> str:

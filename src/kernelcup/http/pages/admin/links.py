@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.app import access
 from kernelcup.app.boards import boards, membership
 from kernelcup.app.people import login_links
-from kernelcup.app.people.login_links import SignInLink
+from kernelcup.app.people.login_links import LoginLink
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
@@ -71,15 +71,15 @@ def revoke_links(
     return RedirectResponse("/admin/links", 303)
 
 
-def _make(given: Provided, fields: FormData, sent: Mapping[str, str]) -> list[SignInLink]:
+def _make(given: Provided, fields: FormData, sent: Mapping[str, str]) -> list[LoginLink]:
     hours = text_of(fields, "hours") or str(HOURS[1])
     if hours not in map(str, HOURS):
         raise InvalidValue(f"Hours {hours!r}: expected one of {', '.join(map(str, HOURS))}.")
     if sent["board"]:
         boards.check_manages(given["db"], given["actor"], sent["board"])
     names = membership.names_in(sent["text"])
-    made: list[SignInLink] = perform(
-        login_links.new_links, fields, given, names=names, hours=int(hours), board=sent["board"] or None
+    made: list[LoginLink] = perform(
+        login_links.make_links, fields, given, names=names, hours=int(hours), board=sent["board"] or None
     )
     return made
 
