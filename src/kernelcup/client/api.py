@@ -22,7 +22,7 @@ from kernelcup.client.transport import Client
 from kernelcup.domain import Task
 from kernelcup.errors import RateLimited, ServerUnavailable
 from kernelcup.reporting.results import SubmissionInfo
-from kernelcup_harness.protocol import Mode, SourceTree, from_json
+from kernelcup_harness.protocol import Mode, SourceTree
 
 PAUSES_S = tuple(islice(pauses(0.5, 8.0), 7))
 """The pauses between attempts: a server that is restarted is back by then."""
@@ -91,12 +91,6 @@ class Api(Calls):
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports as the user may see them."""
         return self._submission(self._client.request("GET", f"/submissions/{submission_id}"))
-
-    def code(self, submission_id: int) -> SourceTree:
-        """Return a submission's files."""
-        with self._reading():
-            body = self._client.request("GET", f"/submissions/{submission_id}/code")
-            return from_json(SourceTree, {name: body[name] for name in ("entry", "files")})
 
     def artifact(self, run_id: int, name: str) -> bytes:
         """Return a file of a run."""

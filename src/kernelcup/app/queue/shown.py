@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from kernelcup.app.operation import BOARD, Before, Given, Limit, SubmissionId, operation
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.results.leader import Beside, beside
-from kernelcup.app.submissions.submissions import JobView, SubmissionView, list_views, show_submission
+from kernelcup.app.submissions.submissions import (
+    JobView,
+    SubmissionView,
+    get_code,
+    list_views,
+    show_submission,
+)
 from kernelcup.domain import Actor, DuelOutcome
 from kernelcup.engine.database import Database
 from kernelcup.reporting.results import JobInfo, SubmissionInfo, Waiting
+from kernelcup_harness.protocol import SourceTree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Code:
+    """The files of a submission."""
+
+    submission: int
+    entry: str
+    """The only file, or the one that has the kernel."""
+    files: dict[str, str]
+    """Texts by file name."""
+
+    @property
+    def tree(self) -> SourceTree:
+        """The same for the harness."""
+        return SourceTree(entry=self.entry, files=self.files)
 
 
 @operation("GET", "/submissions", subject="submissions", is_paged=True)
@@ -38,6 +62,13 @@ def show(db: Database, viewer: Actor, submission_id: SubmissionId, *, now: datet
     view = show_submission(db, submission_id, viewer=viewer)
     known = {} if view.ended else waiting_of(db, submission_id, now)
     return shown(view, beside(db, view, viewer=viewer), known)
+
+
+@operation("GET", "/submissions/{submission_id}/code", subject="submissions")
+def show_code(db: Database, viewer: Actor, submission_id: SubmissionId, *, now: datetime) -> Code:
+    """Show the code: your own, and others' if the leaderboard publishes it."""
+    code = get_code(db, submission_id, viewer=viewer, now=now)
+    return Code(submission=submission_id, entry=code.entry, files=code.in_order)
 
 
 def shown(

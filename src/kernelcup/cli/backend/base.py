@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kernelcup.domain import Task
-from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
+from kernelcup_harness.protocol import Mode, ProfileOptions
 
 if TYPE_CHECKING:
     from kernelcup.app.boards.changes import UpdatePreview
@@ -114,9 +114,6 @@ class Backend(Protocol):
 
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings. Only where :attr:`server` is None."""
-
-    def code(self, submission_id: int) -> SourceTree:
-        """Return a submission's text."""
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""

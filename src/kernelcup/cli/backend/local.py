@@ -27,7 +27,6 @@ from kernelcup.client.models import BoardInfo, TaskInfo
 from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.reporting.results import SubmissionInfo
-from kernelcup_harness.protocol import SourceTree
 
 if TYPE_CHECKING:
     from kernelcup.app.boards.changes import UpdatePreview
@@ -150,10 +149,6 @@ class LocalBackend:
     def screening(self, submission_id: int) -> Screening | None:
         """Return a second opinion's findings."""
         return service.screening_of(self._db, submission_id)
-
-    def code(self, submission_id: int) -> SourceTree:
-        """Return a submission's text."""
-        return service.get_code(self._db, submission_id)
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""

@@ -19,7 +19,7 @@ from kernelcup.client.models import BoardInfo, TaskInfo, moment
 from kernelcup.client.requests import reader
 from kernelcup.domain import MOMENTS, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
-from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
+from kernelcup_harness.protocol import ProfileOptions, to_json
 
 if TYPE_CHECKING:
     from kernelcup.app.boards.changes import UpdatePreview
@@ -114,10 +114,6 @@ class ServerBackend:
 
     def screening(self, submission_id: int) -> None:
         """Return None: the server does not reveal the screening."""
-
-    def code(self, submission_id: int) -> SourceTree:
-        """Return a submission's text."""
-        return self._api.code(submission_id)
 
     def boards(self) -> list[BoardInfo]:
         """Return the leaderboards that the user may see."""

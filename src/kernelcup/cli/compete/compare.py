@@ -130,6 +130,7 @@ def compare_stored(
     """Compare two submissions of this machine's database, without a queue."""
     from kernelcup.app.boards import boards
     from kernelcup.app.results import standings
+    from kernelcup.app.submissions.submissions import get_code
 
     views = [backend.submission(number) for number in (first, second)]
     names = {view.leaderboard for view in views}
@@ -143,7 +144,7 @@ def compare_stored(
         raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
     wanted = board.devices[0] if device is None else standings.board_device(board, device)
     chosen = check_device(wiring.pick_device(backend.config, wanted), backend.config)
-    codes = [backend.code(number) for number in (first, second)]
+    codes = [get_code(db, number) for number in (first, second)]
     found = boards.get_task(db, board.name)
     report = measure(found, codes[0], codes[1], chosen, settings=backend.config, quiet=as_json)
     show_report(report, chosen.name, (f"#{first}", f"#{second}"), (first, second), as_json=as_json)

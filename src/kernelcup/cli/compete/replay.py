@@ -17,6 +17,7 @@ from kernelcup_harness.protocol import JobSpec, RunReport, StageName, from_json,
 
 if TYPE_CHECKING:
     from kernelcup.app.results.replay import FoundRun
+    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.api import Api
 
 STAGES = ("test", "benchmark", "ranked")
@@ -77,7 +78,7 @@ def replay(
         open_backend(server, local, config) as backend,
         wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound),
     ):
-        found = backend.ask(lambda db: find_run(db, run_id), lambda api: find_there(api, run_id))
+        found = backend.ask(lambda db: find_run(db, run_id), lambda api: find_there(backend, api, run_id))
     known = {each.name for each in settings.devices}
     chosen = wiring.pick_device(settings, device or (found.device if found.device in known else None))
     spec = replay_job(
@@ -99,8 +100,9 @@ def replay(
     raise typer.Exit(exit_codes.VERDICTS[report.verdict])
 
 
-def find_there(api: Api, run_id: int) -> FoundRun:
+def find_there(backend: Backend, api: Api, run_id: int) -> FoundRun:
     """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
+    from kernelcup.app.queue import shown
     from kernelcup.app.results.replay import FoundRun
     from kernelcup.client.requests import path_of
 
@@ -127,7 +129,7 @@ def find_there(api: Api, run_id: int) -> FoundRun:
         submission_id=submission,
         device=device,
         task=api.whole_task(board.name),
-        code=api.code(submission),
+        code=backend.call(shown.show_code, submission_id=submission).tree,
     )
 
 

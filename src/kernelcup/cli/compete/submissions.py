@@ -12,7 +12,7 @@ from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.json_object import fields, json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.domain import JobState, RankingBy, Standing
 from kernelcup.errors import InvalidValue, NotFound
@@ -82,11 +82,12 @@ def show(
 
     Exit codes as for `kernelcup run`.
     """
+    from kernelcup.app.queue import shown
+
     with wiring.pointing_to(listing(backend), NotFound):
         if code:
-            found = backend.code(submission_id)
-            body = {"submission": submission_id, "entry": found.entry, "files": found.in_order}
-            typer.echo(json.dumps(body) if as_json else found.text, nl=as_json)
+            found = backend.call(shown.show_code, submission_id=submission_id)
+            typer.echo(json.dumps(fields(found)) if as_json else found.tree.text, nl=as_json)
             return
         finish(backend, submission_id, as_json=as_json, for_reviewers=True)
 

@@ -224,14 +224,13 @@ def standings(
     tables = {name: whole_table(backend, found.name, name, limit=limit) for name in devices}
     since = tables[devices[0]].frozen_since
     if as_json:
-        told: dict[str, object] = {"leaderboard": found.name}
-        told["waiting"] = {name: table.waiting for name, table in tables.items()}
-        told["frozen_since"] = None if since is None else since.isoformat()
-        told["standings"] = {
-            name: list(map(ranking.place_object, each.items)) for name, each in tables.items()
-        }
-        told["unranked"] = {
-            name: list(map(ranking.place_object, each.unranked)) for name, each in tables.items()
+        rows = ranking.place_object
+        told = {
+            "leaderboard": found.name,
+            "waiting": {name: table.waiting for name, table in tables.items()},
+            "frozen_since": None if since is None else since.isoformat(),
+            "standings": {name: [*map(rows, table.items)] for name, table in tables.items()},
+            "unranked": {name: [*map(rows, table.unranked)] for name, table in tables.items()},
         }
         typer.echo(json.dumps(told))
         return

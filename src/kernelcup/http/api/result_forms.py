@@ -5,39 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from kernelcup import scoring
 from kernelcup.app.results.runs import ShownRun
 from kernelcup.domain import DuelOutcome, Final, RankedBy, Standing
 from kernelcup.http.api.forms import Page, Shown
 from kernelcup.reporting.bottlenecks import explain
-from kernelcup.reporting.insights import as_objects
-from kernelcup.reporting.results import JobInfo, SubmissionInfo
+from kernelcup.reporting.insights import Best, as_objects
+from kernelcup.reporting.results import JobInfo, SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Mode, to_json
-
-
-class WaitingOut(Shown):
-    """Why a job waits, and for how long."""
-
-    position: int | None = Field(description="Place in the device's queue, 1 for the next job.")
-    starts_in_s: float | None = Field(description="Estimated wait, from the durations of earlier jobs.")
-    runs_s: float | None = Field(description="Estimated run time.")
-    reason: str
-
-
-class BestOut(Shown):
-    """The submission in first place."""
-
-    submission: int
-    score_s: float
-    cases_ns: dict[int, float] = Field(
-        description="Its times of public benchmarks, by index; empty for another version of the task."
-    )
 
 
 class ScoreOut(BaseModel):
     """A score with its uncertainty, in seconds."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     score_s: float | None = Field(description="Null for a run that earns no score.")
     low_s: float | None = Field(
@@ -59,14 +42,14 @@ class JobOut(ScoreOut):
     state: str
     attempt: int
     reason: str
-    waiting: WaitingOut | None = None
+    waiting: Waiting | None = None
     run: int | None = Field(default=None, description="The run that counts.")
     verdict: str | None = None
     trust: str | None = None
     host_class: str | None = Field(default=None, description="The class of the machine that judged it.")
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = Field(default="", description="Why it does not rank, or not by its score.")
-    best: BestOut | None = Field(
+    best: Best | None = Field(
         default=None, description="The current first place on the device, if it is another submission."
     )
     lessons: list[dict[str, Any]] = Field(

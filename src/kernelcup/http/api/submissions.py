@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse
 
 from kernelcup.app.queue.shown import shown
@@ -33,14 +32,6 @@ IdempotencyKey = Annotated[
         description="A repeated request with the same key has no further effect and returns the first answer.",
     ),
 ]
-
-
-class CodeOut(BaseModel):
-    """The files of a submission."""
-
-    submission: int
-    entry: str = Field(description="The only file, or the one that has the kernel.")
-    files: dict[str, str] = Field(description="Texts by file name.")
 
 
 @router.post("", status_code=201, response_model=SubmissionOut)
@@ -79,13 +70,6 @@ def create(
         headers={"Location": f"/api/v1/submissions/{submission.id}"},
         media_type="application/json",
     )
-
-
-@router.get("/{submission_id}/code")
-def show_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CodeOut:
-    """Show the code: your own, and others' if the leaderboard publishes it."""
-    code = service.get_code(db, submission_id, viewer=actor, now=now)
-    return CodeOut(submission=submission_id, entry=code.entry, files=code.in_order)
 
 
 @router.get("/{submission_id}/raw", response_class=Response, responses=TEXT)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
+from dataclasses import asdict
 from typing import Any
 
 from anyio import to_thread
@@ -16,7 +17,6 @@ from kernelcup.app.submissions.queries.events import Event
 from kernelcup.app.submissions.submissions import has_ended
 from kernelcup.errors import UserError
 from kernelcup.http.api.forms import EventOut
-from kernelcup.http.api.result_forms import WaitingOut
 from kernelcup.http.state import Platform
 
 PING_S = 15
@@ -115,7 +115,7 @@ async def _waiting(platform: Platform, submission_id: int) -> Message | None:
     found = await to_thread.run_sync(estimates.waiting_of, platform.db, submission_id, now)
     if not found:
         return None
-    jobs = {job_id: WaitingOut.of(each).model_dump() for job_id, each in found.items()}
+    jobs = {job_id: asdict(each) for job_id, each in found.items()}
     return {"event": "waiting", "data": json.dumps({"jobs": jobs})}
 
 
