@@ -258,16 +258,6 @@ def test_graphs_that_lie_too_deep_are_refused() -> None:
         decoding.decode(graph_data.encode(replace(capture(), graphs=(graph,))))
 
 
-@settings(max_examples=examples(400))
-@given(place=st.integers(0, 10_000), noise=st.binary(min_size=1, max_size=6), cut=st.booleans())
-def test_mutated_captures_raise_nothing_else(place: int, noise: bytes, cut: bool) -> None:
-    data = bytearray(graph_data.encode(capture(launch(), copy(9), memset(), Child(Graph((Empty(),), ())))))
-    place %= len(data)
-    data[place : place + len(noise)] = noise
-    with contextlib.suppress(BadGraph):
-        decoding.decode(bytes(data[:place] if cut else data))
-
-
 def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> None:
     chance = random.Random(21)
     attribute = (2, bytes([1]) + bytes(63))

@@ -99,3 +99,13 @@ def test_nobody_else_acts_for_others(client, person, db) -> None:
     assert client.get("/api/v1/me", headers={**person("eve").headers, **act}).status_code == 403
     assert client.get("/api/v1/me", headers={**root.headers, **act}).status_code == 403
     assert {user.name for user in accounts.list_users(db, OPERATOR)} == {"eve", "root"}
+
+
+def test_a_taken_name_leaves_the_role(client, person, db) -> None:
+    root = person("root", Role.ADMIN)
+    person("ada")
+    person("bob")
+    body = {"name": "ada", "role": "admin"}
+    answer = client.patch("/api/v1/users/bob", json=body, headers=root.headers)
+    assert answer.status_code == 409
+    assert accounts.get_user(db, OPERATOR, "bob").role is Role.PARTICIPANT

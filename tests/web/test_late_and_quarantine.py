@@ -113,6 +113,7 @@ def test_a_rejected_result_can_be_put_aside_again(client, people, signed_in, db)
     reviews.quarantine(db, OPERATOR, 1, reason="look", now=NOW)
     reviews.decide(db, OPERATOR, 1, decision="rejected", note="copied", now=NOW)
     assert "Put the result aside" in client.get("/s/1").text
+    assert post(client, "/admin/jobs/1/quarantine", reason=" ").status_code == 400
     again = post(client, "/admin/jobs/1/quarantine", reason="look again")
     assert again.headers["location"] == "/admin/reviews/2"
 

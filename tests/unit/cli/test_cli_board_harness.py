@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -86,16 +87,16 @@ def test_its_own_harness_is_asked_for_by_an_option_where_there_is_no_terminal(fo
 
 
 @pytest.mark.parametrize("answer", ["y\n", "n\n"])
-def test_a_terminal_is_asked(folder, capsys, monkeypatch, answer: str) -> None:
-    import io
-    import sys
-
-    (folder / "reference.py").write_text(OWN_ONLY)
+@pytest.mark.parametrize("about", ["its own harness", "the checker"])
+def test_a_terminal_is_asked(folder, capsys, monkeypatch, about: str, answer: str) -> None:
+    if about == "the checker":
+        monkeypatch.setattr(wiring, "make_trial", lambda *_: Doubting())
+    else:
+        (folder / "reference.py").write_text(OWN_ONLY)
     terminal = io.StringIO(answer)
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stdin", terminal)
-    code = execute(["board", "create", str(folder)])
-    assert (code == 0) is (answer == "y\n")
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert (execute(["board", "create", str(folder)]) == 0) is (answer == "y\n")
     capsys.readouterr()
     assert (execute(["board", "show", "shipped"]) == 0) is (answer == "y\n")
 
@@ -113,15 +114,3 @@ def test_a_checker_that_accepts_wrong_answers_is_confirmed(folder, capsys, monke
     assert execute(update) == 3
     assert "the checker ignores the answer" in capsys.readouterr().err
     assert execute([*update, "--force"]) == 0
-
-
-@pytest.mark.parametrize("answer", ["y\n", "n\n"])
-def test_a_terminal_is_asked_about_the_checker(folder, capsys, monkeypatch, answer: str) -> None:
-    import io
-    import sys
-
-    monkeypatch.setattr(wiring, "make_trial", lambda *_: Doubting())
-    terminal = io.StringIO(answer)
-    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stdin", terminal)
-    assert (execute(["board", "create", str(folder)]) == 0) is (answer == "y\n")

@@ -27,6 +27,7 @@ from kernelcup.reporting.report import blocks
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Difference,
+    Finding,
     HarnessKind,
     Mismatch,
     RunReport,
@@ -91,6 +92,18 @@ def test_a_ranked_run_shows_its_times_and_its_score() -> None:
     assert lines[2].split(maxsplit=3)[-1] == "time per call (95 %)  calls"
     assert lines[3].endswith("1.235 ms (1.235 to 1.235)     10")
     assert lines[-1] == "score 5 ns, 95 % interval 5 to 5 (last of the benchmarks, witnessed)"
+
+
+def test_a_report_teaches_what_is_left_to_gain() -> None:
+    finding = Finding(code="near_floor", text="Case 0 is within 10 % of what the device can do.")
+    audit = make_audit(10_000.0, findings=[finding])
+    timing = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[3e4], audit=audit)
+    case = make_case(timing=timing, work=Work(bytes=2e7), floor_ns=9_500.0, reference_ns=25_000.0)
+    best = Best(submission=7, score_s=8e-6, cases_ns={0: 8_000.0})
+    text = " ".join(shown(make_report(stages=[make_stage([case])]), best=best, width=200).split())
+    assert "time per call (95 %) raw calls of attainable reference best clock" in text
+    assert "10 µs (9.825 to 10.18) 12.4 µs 10 (+1 discarded) 95 % (2 TB/s) 2.5x 0.8x witnessed" in text
+    assert finding.text in text
 
 
 def test_a_mismatch_is_a_table_under_its_case() -> None:

@@ -13,7 +13,6 @@ from builders import make_device, make_report, make_spec
 from fakes import FakeGpuProbe
 from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
-from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_health.checks import Hygiene
 from kernelcup.launchers.gpu_health.probe import MIB, GpuProcess
 from kernelcup.launchers.local.gpu_locks import Slots
@@ -65,19 +64,6 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_report_comes_back_with_where_and_how_it_was_made(launch) -> None:
-    result = launch("finish()")
-    assert result.report == REPORT
-    assert result.harness_hash == harness_hash()
-    assert result.machine
-
-
-def test_events_come_while_the_harness_works(launch) -> None:
-    events = []
-    launch('say(event="stage", name="test"); say(event="case", index=0); finish()', on_event=events.append)
-    assert events == [{"event": "stage", "name": "test"}, {"event": "case", "index": 0}]
-
-
 def test_the_harness_is_given_the_whole_job(launch) -> None:
     events = []
     spec = make_spec(sources={"reference.py": "#" * 1_000_000})
@@ -120,9 +106,6 @@ def test_a_report_counts_even_if_the_harness_stumbles_on_its_way_out(launch) -> 
         ("say(hello=1)", "neither an event nor a report"),
         ("say(report={})", "cannot be read: RunReport.job_id: missing"),
         ("say(report=None)", "cannot be read: RunReport: expected an object"),
-        ("say(report=json.loads(report) | {'job_id': '1.0'})", "job_id is '1.0', not '1.1'"),
-        ("say(report=json.loads(report) | {'mode': 'leaderboard'})", "mode is"),
-        ("say(report=json.loads(report) | {'version': 99})", "RunReport.version: expected 1, got 99"),
     ],
 )
 def test_a_harness_that_makes_no_sense_is_a_failed_launch(launch, body: str, text: str) -> None:
