@@ -1,8 +1,8 @@
 """Operations: a use case is one typed function, and the route and the command that offer it follow from its signature.
 
-An operation takes ``db``, ``actor``, and if it needs them ``now`` and ``configured`` (the names of this machine's
-devices). A door provides these. What a person says are the parameters with a :class:`Given`: their types, bounds and
-defaults are checked at the door. Parameters without one are for other code.
+An operation takes ``db``, ``actor``, and if it needs them the others of :data:`PROVIDED`. A door provides these. What
+a person says are the parameters with a :class:`Given`: their types, bounds and defaults are checked at the door.
+Parameters without one are for other code.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROVIDED = ("db", "actor", "now", "configured")
-"""Parameters that a door provides."""
+PROVIDED = ("db", "actor", "now", "known_devices", "own_networks")
+"""Parameters that a door provides; the last ones are the configuration's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +93,7 @@ class Operation:
     """Type of what it returns."""
     provided: tuple[str, ...]
     is_paged: bool
-    """Whether it returns a part of a list, at most ``limit`` entries with an ``id``."""
+    """Whether it returns a part of a list, at most ``limit`` entries with an ``id``, if it takes that."""
     is_slow: bool
     """Whether a client should wait for minutes."""
 
@@ -136,7 +136,8 @@ def operation(
         subject: Under which the API's documentation lists the route.
         status: Of a good answer.
         personal: Whether it is about the actor's own account.
-        is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which.
+        is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which;
+            without these it is the whole list.
         is_slow: Whether a client should wait for minutes.
     """
 

@@ -266,6 +266,11 @@ class Config:
     def _devices(self) -> tuple[Device, ...]:
         return self.configured_devices or tuple(detect_devices(self._gpus))
 
+    @property
+    def for_operations(self) -> dict[str, Any]:
+        """What operations are told of the configuration."""
+        return {"known_devices": self.devices, "own_networks": self.webhook_networks}
+
     @cached_property
     def devices_here(self) -> tuple[Device, ...]:
         """The devices on which this machine judges."""

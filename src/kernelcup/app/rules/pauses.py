@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -18,7 +18,7 @@ from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.rules.queries import pauses
 from kernelcup.app.rules.queries.pauses import Pause
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, PauseScope, Role, Scope
+from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, PauseScope, Role, Scope
 from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidValue, NotFound, Paused
 
@@ -57,7 +57,7 @@ def pause(
     key: Key = "",
     reason: Reason = "",
     now: datetime,
-    configured: Collection[str] | None = None,
+    known_devices: Sequence[Device] | None = None,
 ) -> None:
     """Pause a `leaderboard` or a `device`. Submissions that already wait are judged.
 
@@ -68,7 +68,7 @@ def pause(
         key: Name of the leaderboard or device; empty for the service.
         reason: Shown to those who try to submit.
         now: When the pause begins.
-        configured: The configured devices. Any other device has to belong to a leaderboard or be served by a
+        known_devices: The configured devices. Any other device has to belong to a leaderboard or be served by a
             dispatcher. None accepts any name.
 
     Raises:
@@ -78,8 +78,8 @@ def pause(
         raise InvalidValue(f"The reason has {len(reason)} characters; {LONGEST_REASON} are allowed.")
     with db.write(durable=True) as session:
         kind, stored, shown = _target(session, actor, scope, key)
-        if kind is PauseScope.DEVICE and configured is not None:
-            shown = _known_device(session, key, configured, now)
+        if kind is PauseScope.DEVICE and known_devices is not None:
+            shown = _known_device(session, key, known_devices, now)
         pauses.put(session, Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name))
         audit_log.record(
             session,
@@ -167,11 +167,11 @@ def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -
     return kind, key.lower(), key
 
 
-def _known_device(session: Session, name: str, configured: Collection[str], now: datetime) -> str:
+def _known_device(session: Session, name: str, configured: Sequence[Device], now: datetime) -> str:
     """Return a device's name in its known spelling. Raise ``NotFound`` for an unknown device."""
     known = {each.lower(): each for board in boards.every(session) for each in board.devices}
     known |= {each.lower(): each for info in dispatchers.alive(session, now) for each in info.devices}
-    known |= {each.lower(): each for each in configured}
+    known |= {device.name.lower(): device.name for device in configured}
     if name.lower() not in known:
         raise NotFound(f"There is no device {name!r}; there are {', '.join(sorted(known.values()))}.")
     return known[name.lower()]

@@ -65,7 +65,7 @@ class LocalBackend:
             "db": self._db,
             "actor": self._actor(operation, as_user, now),
             "now": now,
-            "configured": [device.name for device in self._config.devices],
+            **self._config.for_operations,
         }
         answer: Any = operation.run(provided, values)
         return BoardInfo.of(answer) if isinstance(answer, Leaderboard) else answer  # type: ignore[return-value]

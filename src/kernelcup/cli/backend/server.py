@@ -256,15 +256,16 @@ def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
         if value is not None
     }
     path = path_of(*(values[names[part]] if part in names else part for part in parts))
-    if operation.is_paged:
+    if operation.is_paged and "limit" in said:
         (entry,) = get_args(operation.answer)
         limit, after = said.pop("limit"), said.pop("after", None)
         entries: Any = api.pages(reader(entry), path, said, limit=limit, after=after)
         return entries  # type: ignore[no-any-return]
     # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
     others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
+    read = others.get(operation.answer) or reader(operation.answer)
     answer: T = api.ask(
-        others.get(operation.answer) or reader(operation.answer),
+        (lambda body: read(body["items"])) if operation.is_paged else read,
         operation.method,
         path,
         json=said if operation.has_body else None,

@@ -53,8 +53,7 @@ def router_of(operations: list[Operation]) -> APIRouter:
 
 def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep) -> Mapping[str, Any]:
     """Return what the server provides to operations."""
-    configured = [device.name for device in platform.config.devices]
-    return {"db": db, "actor": actor, "now": now, "configured": configured}
+    return {"db": db, "actor": actor, "now": now, **platform.config.for_operations}
 
 
 Provided = Annotated[Mapping[str, Any], Depends(provided)]
@@ -74,8 +73,9 @@ def _route(operation: Operation) -> Any:
         )
         asked = {names[key]: value for key, value in said.items()}
         if operation.is_paged:  # one more tells whether there is a next page
-            limit = said["limit"]
-            found = operation.run(given, asked | {names["limit"]: limit + 1})
+            limit = said.get("limit", LARGEST_ID)
+            more_of_it = {names["limit"]: limit + 1} if "limit" in names else {}
+            found = operation.run(given, asked | more_of_it)
             more = found[limit - 1].id if len(found) > limit else None
             return Page(items=[_shown(entry) for entry in found[:limit]], next=more)
         answer = operation.run(given, asked)
