@@ -8,12 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from kernelcup.app.news import stream, webhooks
+from kernelcup.app.news import stream
 from kernelcup.app.news.stream import Addressed
 from kernelcup.domain import LARGEST_ID, NewsKind
-from kernelcup.http.api import forms
-from kernelcup.http.api.forms import Done, Page, Shown
-from kernelcup.http.dependencies import ActorDep, Db, Limit, Now, Number, PlatformDep
+from kernelcup.http.api.forms import Page, Shown
+from kernelcup.http.dependencies import ActorDep, Db, Limit
 from kernelcup.http.route import ApiRoute
 
 router = APIRouter(tags=["news"], route_class=ApiRoute)
@@ -59,33 +58,6 @@ class AddressedPageOut(BaseModel):
     newest: int = Field(description="Pass it as `after` in the next request.")
 
 
-class WebhookIn(forms.Form):
-    """A webhook to register."""
-
-    url: str = Field(min_length=1, max_length=webhooks.LONGEST_URL, examples=["https://example.org/hook"])
-
-
-class WebhookOut(Shown):
-    """A webhook of a leaderboard."""
-
-    id: int
-    leaderboard: str
-    url: str
-    created_by: str
-    created_at: datetime
-    failures: int = Field(description="Failed attempts since the last success.")
-    last_error: str
-    succeeded_at: datetime | None
-    disabled_at: datetime | None = Field(description="When it was disabled; null while it is in use.")
-    waiting: int = Field(description="Number of news not delivered yet.")
-
-
-class NewWebhookOut(WebhookOut):
-    """A newly registered webhook."""
-
-    secret: str = Field(description="Verifies messages; shown only once.")
-
-
 @router.get("/news")
 def show_news(
     db: Db,
@@ -118,32 +90,3 @@ def show_addressed(
     newest = stream.newest_id(db) if after is None else after
     found = stream.addressed(db, actor, provider=provider, after_id=newest, limit=limit)
     return AddressedPageOut(items=[AddressedOut.told(each) for each in found.items], newest=found.newest)
-
-
-@router.get("/leaderboards/{name}/webhooks")
-def list_webhooks(name: str, db: Db, actor: ActorDep) -> Page[WebhookOut]:
-    """List the webhooks of a leaderboard."""
-    return Page(items=[WebhookOut.of(each) for each in webhooks.list_webhooks(db, actor, name)])
-
-
-@router.post("/leaderboards/{name}/webhooks", status_code=201)
-def add_webhook(
-    name: str, body: WebhookIn, platform: PlatformDep, actor: ActorDep, now: Now
-) -> NewWebhookOut:
-    """Send a leaderboard's news to an https address."""
-    networks = platform.config.webhook_networks
-    made = webhooks.add_webhook(platform.db, actor, name, body.url, now=now, own_networks=networks)
-    return NewWebhookOut(**WebhookOut.of(made.webhook).model_dump(), secret=made.secret)
-
-
-@router.post("/leaderboards/{name}/webhooks/{webhook_id}/enable")
-def enable_webhook(name: str, webhook_id: Number, db: Db, actor: ActorDep, now: Now) -> WebhookOut:
-    """Enable a disabled webhook again; its waiting messages are sent."""
-    return WebhookOut.of(webhooks.enable_webhook(db, actor, name, webhook_id, now=now))
-
-
-@router.delete("/leaderboards/{name}/webhooks/{webhook_id}")
-def remove_webhook(name: str, webhook_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Remove a webhook and its waiting messages."""
-    webhooks.remove_webhook(db, actor, name, webhook_id, now=now)
-    return Done()
