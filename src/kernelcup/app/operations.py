@@ -5,13 +5,14 @@ from __future__ import annotations
 from kernelcup.app import stats
 from kernelcup.app.boards import class_list, late_exceptions, membership
 from kernelcup.app.machines import agreement, machines, reservations
-from kernelcup.app.news import webhooks
+from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
 from kernelcup.app.results import freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
+    stream,
     webhooks,
     tokens,
     accounts,
