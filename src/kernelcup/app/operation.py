@@ -1,8 +1,7 @@
 """Operations: a use case is one typed function, and the route and the command that offer it follow from its signature.
 
-An operation takes ``db``, ``actor``, and if it needs them the others of :data:`PROVIDED`. A door provides these. What
-a person says are the parameters with a :class:`Given`: their types, bounds and defaults are checked at the door.
-Parameters without one are for other code.
+An operation takes what it needs of :data:`PROVIDED`. A door provides these. What a person says are the parameters with
+a :class:`Given`: their types, bounds and defaults are checked at the door. Parameters without one are for other code.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROVIDED = ("db", "actor", "now", "known_devices", "own_networks")
-"""Parameters that a door provides; the last ones are the configuration's."""
+PROVIDED = ("db", "actor", "viewer", "now", "known_devices", "own_networks")
+"""Parameters that a door provides; ``viewer`` is an actor who only looks, the last ones are the configuration's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +46,7 @@ BOARD, BOARDS = "leaderboard", "leaderboards"
 """Keys of parameters that name leaderboards."""
 
 Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
+OnDevice = Annotated[str | None, Given(longest=100, help="Required if the leaderboard has several.")]
 Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
 
@@ -96,6 +96,8 @@ class Operation:
     """Whether it returns a part of a list, at most ``limit`` entries with an ``id``, if it takes that."""
     is_slow: bool
     """Whether a client should wait for minutes."""
+    location: str
+    """Address under whose ``id`` the answer is found later; empty for none."""
 
     @property
     def has_body(self) -> bool:
@@ -109,7 +111,8 @@ class Operation:
 
     def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         """Call it with what the door provides and what a person gave, by the parameters' names."""
-        return self.call(**{name: provided[name] for name in self.provided}, **values)
+        sources = {name: "actor" if name == "viewer" else name for name in self.provided}
+        return self.call(**{name: provided[source] for name, source in sources.items()}, **values)
 
 
 OPERATIONS: dict[Callable[..., Any], Operation] = {}
@@ -126,6 +129,7 @@ def operation(
     personal: bool = False,
     is_paged: bool = False,
     is_slow: bool = False,
+    location: str = "",
 ) -> Callable[[F], F]:
     """Offer a function at all doors.
 
@@ -139,6 +143,7 @@ def operation(
         is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which;
             without these it is the whole list.
         is_slow: Whether a client should wait for minutes.
+        location: Address below ``/api/v1`` under whose ``id`` the answer is found later.
     """
 
     def offer(call: F) -> F:
@@ -154,6 +159,7 @@ def operation(
             personal=personal,
             is_paged=is_paged,
             is_slow=is_slow,
+            location=location,
             parameters=tuple(
                 _parameter(name, hints[name], each.default, path, names=tuple(signature))
                 for name, each in signature.items()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from fastapi import APIRouter, Body, Depends, Path, Query
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 from pydantic import Field, create_model
 
 from kernelcup.app.machines.agreement import Comparison
@@ -64,7 +65,7 @@ def _route(operation: Operation) -> Any:
     names = {parameter.key: parameter.name for parameter in operation.parameters}
 
     def route(**values: Any) -> Any:
-        given = values.pop("provided")
+        given, response = values.pop("provided"), values.pop("response")
         body = values.pop("body", None)
         said = (
             values
@@ -81,6 +82,8 @@ def _route(operation: Operation) -> Any:
         answer = operation.run(given, asked)
         if operation.answer is NoneType:
             return Done()
+        if operation.location:
+            response.headers["Location"] = f"/api/v1{operation.location}/{answer.id}"
         return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
     outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
@@ -95,6 +98,7 @@ def _route(operation: Operation) -> Any:
         )
         signature.append(inspect.Parameter("body", KEYWORD, annotation=Annotated[model, Body()]))
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
+    signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
     route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return route
 
@@ -105,10 +109,16 @@ def _schema(operation: Operation) -> Any:
     if answer is NoneType:
         return Done
     if get_origin(answer) is not list:
-        return SHOWN.get(answer, answer)
-    (entry,) = get_args(answer)
-    schema = SHOWN.get(entry, entry)
+        return _described(answer)
+    schema = _described(*get_args(answer))
     return Page[schema] if operation.is_paged else list[schema]  # type: ignore[valid-type]
+
+
+def _described(answer: Any) -> Any:
+    """Return the schema of an answer; fields of a dataclass, and of those in it, are described as in the source."""
+    if is_dataclass(answer):
+        answer.__pydantic_config__ = {"use_attribute_docstrings": True}  # type: ignore[attr-defined]
+    return SHOWN.get(answer, answer)
 
 
 def _shown(value: Any) -> Any:
