@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import httpx
 
 from kernelcup.client import core
 from kernelcup.client.core import TIMEOUT_S, NotReached, Upload
+from kernelcup.client.requests import asking
 from kernelcup.errors import ServerUnavailable
 
 ACT_FOR = "X-KernelCup-Act-For"
 PATIENCE_S = 20.0
 """How long a request is retried while the server does not answer."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,27 @@ class Api:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+    async def call(
+        self, call: Callable[..., T], who: Who, /, *, patience_s: float = PATIENCE_S, **values: Any
+    ) -> T:
+        """Run an operation with values for its parameters, and return its answer. Raises like :meth:`send`."""
+        steps, body = asking(call, self.server, values), None
+        while True:
+            try:
+                request = steps.send(body)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            body = await self.send(
+                request.method,
+                request.path,
+                who,
+                json=request.json,
+                params=request.params,
+                patience_s=patience_s,
+                timeout_s=request.timeout_s,
+            )
 
     async def get(
         self, path: str, who: Who, *, patience_s: float = PATIENCE_S, **params: str | int | None

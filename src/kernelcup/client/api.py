@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kernelcup.client.calls import Calls
-from kernelcup.client.core import NotReached, StreamEvent, Upload, pauses
+from kernelcup.client.core import LONG_S, NotReached, StreamEvent, Upload, pauses
 from kernelcup.client.models import (
     BoardInfo,
     TaskInfo,
@@ -31,9 +31,6 @@ PAUSES_S = tuple(islice(pauses(0.5, 8.0), 7))
 """The pauses between attempts: a server that is restarted is back by then."""
 
 LONGEST_PAUSE_S = 60
-
-LONG_S = 600.0
-"""How long a server may take for a synchronous action, for example fetching a repository."""
 
 Settings = Mapping[str, Any]
 """The settings of a leaderboard, as JSON data."""

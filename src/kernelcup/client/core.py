@@ -23,6 +23,8 @@ from kernelcup.next_steps import NEXT_STEPS
 
 API = "/api/v1"
 TIMEOUT_S = 30.0
+LONG_S = 600.0
+"""How long a server may take for a synchronous action, for example fetching a repository."""
 SILENCE_S = 60.0
 """A stream that is silent for this long is dead: the server sends a sign of life every 15 s."""
 BUSY = (502, 503, 504)

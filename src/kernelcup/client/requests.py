@@ -1,18 +1,124 @@
-"""Parts of requests to a server, and readers of its answers."""
+"""Requests to a server and readers of its answers, for every client. No input or output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
+from kernelcup.client.core import LONG_S, TIMEOUT_S
+from kernelcup.client.models import read_board
+from kernelcup.domain import Leaderboard
+from kernelcup.errors import InvalidValue, ServerUnavailable
+from kernelcup_harness.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from kernelcup.app.operation import Operation
+
+PAGE = 200
+"""The largest page that the server returns."""
+
 T = TypeVar("T")
+Params = Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A request to a server."""
+
+    method: str
+    path: str
+    params: Params
+    json: Mapping[str, Any] | None
+    """The body."""
+    timeout_s: float
+    """How long the server may be silent."""
+
+
+def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Generator[Request, Any, T]:
+    """Yield the requests of an operation, take the body of each answer, and return the operation's answer.
+
+    Args:
+        call: The operation.
+        server: The server's address, for errors.
+        values: What is given, by the operation's parameters.
+
+    Raises:
+        InvalidValue: A value cannot be a name.
+        ServerUnavailable: An answer cannot be read.
+    """
+    from kernelcup.app.operation import OPERATIONS
+
+    operation = OPERATIONS[call]
+    path, said = _addressed(operation, values)
+    if operation.is_paged:
+        (entry,) = get_args(operation.answer)
+        limit, after = said.pop("limit", None), said.pop("after", None)
+        with reading(server):
+            read = reader(entry)
+            found = yield from asking_pages(path, said, limit=limit, after=after)
+            return [read(each) for each in found]  # type: ignore[return-value]
+    # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
+    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
+    body = yield Request(
+        method=operation.method,
+        path=path,
+        params={} if operation.has_body else said,
+        json=said if operation.has_body else None,
+        timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
+    )
+    with reading(server):
+        answer: T = (others.get(operation.answer) or reader(operation.answer))(body)
+        return answer
+
+
+def asking_pages(
+    path: str, params: Params, *, limit: int | None, after: int | None = None
+) -> Generator[Request, Any, list[Any]]:
+    """Yield the requests for a paged list, take the body of each answer, and return the entries."""
+    found: list[Any] = []
+    while limit is None or len(found) < limit:
+        left = PAGE if limit is None else min(limit - len(found), PAGE)
+        start = {} if after is None else {"after": after}
+        page = yield Request(
+            method="GET", path=path, params={**params, "limit": left, **start}, json=None, timeout_s=TIMEOUT_S
+        )
+        found += page["items"]
+        after = page["next"]
+        if after is None:
+            break
+    return found
+
+
+def _addressed(operation: Operation, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the path of an operation's request, and the rest of what is given by its names in requests."""
+    names = {each.in_path: each.name for each in operation.parameters if each.in_path}
+    parts = [part.strip("{}") for part in operation.path.split("/")[1:]]
+    rest = {each.key: values.get(each.name) for each in operation.parameters if not each.in_path}
+    said = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in rest.items()
+        if value is not None
+    }
+    return path_of(*(values[names[part]] if part in names else part for part in parts)), said
+
+
+@contextmanager
+def reading(server: str) -> Iterator[None]:
+    """Raise ``ServerUnavailable`` for an answer that cannot be read."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, ProtocolError) as error:
+        text = f"{server} answers in a form that this version does not know ({error}); is it a newer one?"
+        raise ServerUnavailable(text) from error
 
 
 def path_of(*parts: object) -> str:
     """Return a path of the API from its parts. Raise ``InvalidValue`` for a part that cannot be a name."""
-    from kernelcup.errors import InvalidValue
-
     for part in parts:
         # In a path these would lead to another resource.
         if str(part) in ("", ".", ".."):

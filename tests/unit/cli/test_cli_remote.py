@@ -41,7 +41,7 @@ from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import api as client_api
-from kernelcup.client import calls
+from kernelcup.client import requests
 from kernelcup.client import transport as client_module
 from kernelcup.client.api import Api
 from kernelcup.client.core import NotReached
@@ -299,7 +299,7 @@ def test_a_submission_is_listed_shown_cancelled_and_deleted(command, ada, board)
 
 
 def test_pages_of_a_long_list_are_put_together(command, ada, board, monkeypatch) -> None:
-    monkeypatch.setattr(calls, "PAGE", 2)
+    monkeypatch.setattr(requests, "PAGE", 2)
     for _ in range(5):
         command("submit", "kernel.py", "--board", board, "--no-wait")
     for limit, ids in ((20, [5, 4, 3, 2, 1]), (3, [5, 4, 3])):

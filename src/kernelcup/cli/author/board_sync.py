@@ -116,7 +116,7 @@ def work_sync(
     """Sync on this machine, or through the server. ``say`` is told what becomes of each problem here."""
     from kernelcup.app.boards.changes import Keep
     from kernelcup.app.boards.problem_sync import SyncResult, sync_problem_set
-    from kernelcup.client.api import LONG_S
+    from kernelcup.client.core import LONG_S
 
     def here(db: Database) -> SyncResult:
         options = dataclasses.replace(

@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from enum import Enum
-from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.api import LONG_S, Api
-from kernelcup.client.core import TIMEOUT_S
-from kernelcup.client.models import BoardInfo, TaskInfo, moment, read_board
+from kernelcup.client.api import Api
+from kernelcup.client.models import BoardInfo, TaskInfo, moment
 from kernelcup.client.requests import reader
-from kernelcup.domain import MOMENTS, Leaderboard, Standing, Task
+from kernelcup.domain import MOMENTS, Standing, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
 
@@ -59,7 +57,7 @@ class ServerBackend:
     def call(self, call: Callable[..., T], *, as_user: str | None = None, **values: Any) -> T:
         """Run an operation at the server, as the token's user."""
         refuse_user(as_user)
-        return ask_server(self._api, call, **values)
+        return self._api.call(call, **values)
 
     def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:  # noqa: ARG002 - the port's
         """Return the server's answer."""
@@ -239,40 +237,6 @@ class ServerBackend:
     def delete_board(self, name: str) -> None:
         """Delete a leaderboard for good."""
         self._api.delete_board(name)
-
-
-def ask_server(api: Api, call: Callable[..., T], **values: Any) -> T:
-    """Run an operation at a server with values for its parameters, and return the answer."""
-    from kernelcup.app.operation import OPERATIONS
-    from kernelcup.client.requests import path_of, reader
-
-    operation = OPERATIONS[call]
-    names = {each.in_path: each.name for each in operation.parameters if each.in_path}
-    parts = [part.strip("{}") for part in operation.path.split("/")[1:]]
-    rest = {each.key: values.get(each.name) for each in operation.parameters if not each.in_path}
-    said: dict[str, Any] = {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in rest.items()
-        if value is not None
-    }
-    path = path_of(*(values[names[part]] if part in names else part for part in parts))
-    if operation.is_paged and "limit" in said:
-        (entry,) = get_args(operation.answer)
-        limit, after = said.pop("limit"), said.pop("after", None)
-        entries: Any = api.pages(reader(entry), path, said, limit=limit, after=after)
-        return entries  # type: ignore[no-any-return]
-    # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
-    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
-    read = others.get(operation.answer) or reader(operation.answer)
-    answer: T = api.ask(
-        (lambda body: read(body["items"])) if operation.is_paged else read,
-        operation.method,
-        path,
-        json=said if operation.has_body else None,
-        params=None if operation.has_body else said,
-        timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
-    )
-    return answer
 
 
 def refuse_user(user: str | None) -> None:

@@ -133,14 +133,11 @@ def whoami(
 def budgets(client: Client, board: str) -> dict[str, list[Budget]]:
     """Return the remaining budget for a leaderboard, by device."""
     from kernelcup.app.rules import limits
-    from kernelcup.cli.backend.server import ask_server
     from kernelcup.client.api import Api
 
     api = Api(client)
     known = api.board(board)
-    return {
-        device: ask_server(api, limits.budget, board=known.name, device=device) for device in known.devices
-    }
+    return {device: api.call(limits.budget, board=known.name, device=device) for device in known.devices}
 
 
 def budget_text(found: Sequence[Budget]) -> str:
