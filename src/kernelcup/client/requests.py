@@ -55,9 +55,9 @@ def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Ge
 
     operation = OPERATIONS[call]
     path, said = _addressed(operation, values)
-    if operation.is_paged:
+    if operation.is_paged and "limit" in said:
         (entry,) = get_args(operation.answer)
-        limit, after = said.pop("limit", None), said.pop("after", None)
+        limit, after = said.pop("limit"), said.pop("after", None)
         with reading(server):
             read = reader(entry)
             found = yield from asking_pages(path, said, limit=limit, after=after)
@@ -72,7 +72,8 @@ def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Ge
         timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
     )
     with reading(server):
-        answer: T = (others.get(operation.answer) or reader(operation.answer))(body)
+        read_all = others.get(operation.answer) or reader(operation.answer)
+        answer: T = read_all(body["items"] if operation.is_paged else body)
         return answer
 
 
