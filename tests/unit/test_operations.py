@@ -34,7 +34,6 @@ FIXED = {
     ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
     ("http/pages/admin/devices.py", "unpause"): {"key"},
     ("http/popcorn/administration.py", "unpause"): {"key"},
-    ("http/api/leaderboards.py", "rejudge_board"): {"device", "only_best", "dry_run"},  # all, after an update
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
     ("http/pages/admin/devices.py", "change"): {"is_own", "price_per_hour"},  # its buttons drain and resume

@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PROVIDED = ("db", "actor", "viewer", "now", "known_devices", "own_networks")
+PROVIDED = ("db", "actor", "viewer", "now", "known_devices", "own_networks", "trial")
 """Parameters that a door provides; ``viewer`` is an actor who only looks, the last ones are the configuration's."""
 
 
@@ -40,6 +41,12 @@ class Given:
     """Whether the flag on the command line means no."""
     parse: Callable[[str, datetime], Any] | None = None
     """Reads a value as people write it; takes the text and the time."""
+    in_query: bool = False
+    """Whether it stands in the query also of a request that has a body."""
+    parts: tuple[Parameter, ...] = ()
+    """The keys of a mapping: the value has those that are given."""
+    is_upload: bool = False
+    """Whether it is a function that loads a task from the files that were sent, or from a path."""
 
 
 BOARD, BOARDS = "leaderboard", "leaderboards"
@@ -48,6 +55,9 @@ BOARD, BOARDS = "leaderboard", "leaderboards"
 Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
 OnDevice = Annotated[str | None, Given(longest=100, help="Required if the leaderboard has several.")]
 Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
+After = Annotated[
+    int | None, Given(key="after", help="`next` of the previous page; omit it for the first page.")
+]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
 
 
@@ -68,6 +78,11 @@ class Parameter:
     def is_required(self) -> bool:
         """Whether it has to be given."""
         return self.default is inspect.Parameter.empty
+
+    @property
+    def is_in_body(self) -> bool:
+        """Whether it stands in the body of a request that has one."""
+        return not self.in_path and not self.given.in_query
 
     @property
     def key(self) -> str:
@@ -102,7 +117,7 @@ class Operation:
     @property
     def has_body(self) -> bool:
         """Whether a request has its parameters as JSON rather than in the query."""
-        return self.method in ("POST", "PUT", "PATCH") and any(not each.in_path for each in self.parameters)
+        return self.method in ("POST", "PUT", "PATCH") and any(each.is_in_body for each in self.parameters)
 
     @property
     def summary(self) -> str:
@@ -111,7 +126,8 @@ class Operation:
 
     def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         """Call it with what the door provides and what a person gave, by the parameters' names."""
-        sources = {name: "actor" if name == "viewer" else name for name in self.provided}
+        wanted = [name for name in self.provided if name not in values]
+        sources = {name: "actor" if name == "viewer" else name for name in wanted}
         return self.call(**{name: provided[source] for name, source in sources.items()}, **values)
 
 
@@ -171,6 +187,14 @@ def operation(
         return call
 
     return offer
+
+
+def without_none(kind: Any) -> tuple[Any, bool]:
+    """Return a type without None, and whether None was in it."""
+    if get_origin(kind) not in (UnionType, Union) or NoneType not in get_args(kind):
+        return kind, False
+    (rest,) = (part for part in get_args(kind) if part is not NoneType)
+    return rest, True
 
 
 def _parameter(name: str, hint: Any, default: Any, path: str, *, names: tuple[str, ...]) -> Parameter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelcup.app import stats
-from kernelcup.app.boards import class_list, late_exceptions, membership
+from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership
 from kernelcup.app.machines import agreement, machines, reservations
 from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -12,6 +12,8 @@ from kernelcup.app.results import freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
 
 MODULES = (
+    boards,
+    managing,
     stream,
     webhooks,
     tokens,

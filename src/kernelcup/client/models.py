@@ -31,18 +31,20 @@ class BoardInfo(BoardSettings):
     """The bound of seeds if the task has none; None for 63 bits."""
     notice: str
     """Notices for participants about changes; empty if there are none."""
+    notes: tuple[str, ...] = ()
+    """Of a new one: how it is judged, and what its creator should know."""
     tells_review_tags: bool = False
     """A server does not reveal the review tags."""
 
     @classmethod
     def of(cls, board: Leaderboard) -> BoardInfo:
         """Build it from a leaderboard of this machine."""
-        own = {each.name for each in dataclasses.fields(cls)} - {"tells_review_tags"}
+        own = [each.name for each in dataclasses.fields(cls) if hasattr(board, each.name)]
         return cls(**{name: getattr(board, name) for name in own}, tells_review_tags=True)
 
     def as_object(self) -> dict[str, object]:
         """Return it as ``--json`` prints it."""
-        left_out = {"tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
+        left_out = {"notes", "tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
         names = (each.name for each in dataclasses.fields(self) if each.name not in left_out)
         return {name: _plain(getattr(self, name)) for name in names}
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
-from kernelcup.client.core import LONG_S, TIMEOUT_S
+from kernelcup.client.core import LONG_S, TIMEOUT_S, Upload
 from kernelcup.client.models import read_board
 from kernelcup.domain import Leaderboard
 from kernelcup.errors import InvalidValue, ServerUnavailable
@@ -35,6 +37,10 @@ class Request:
     params: Params
     json: Mapping[str, Any] | None
     """The body."""
+    form: Mapping[str, str] | None = None
+    """Fields of a form, instead of JSON."""
+    files: Sequence[Upload] = ()
+    """Files of a form."""
     timeout_s: float
     """How long the server may be silent."""
 
@@ -54,27 +60,38 @@ def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Ge
     from kernelcup.app.operation import OPERATIONS
 
     operation = OPERATIONS[call]
-    path, said = _addressed(operation, values)
+    path, said, params = _addressed(operation, values)
     if operation.is_paged and "limit" in said:
         (entry,) = get_args(operation.answer)
         limit, after = said.pop("limit"), said.pop("after", None)
         with reading(server):
-            read = reader(entry)
+            read = _reader(entry)
             found = yield from asking_pages(path, said, limit=limit, after=after)
             return [read(each) for each in found]  # type: ignore[return-value]
-    # A server says `done` where there is nothing to return, and shows a part of a leaderboard.
-    others: dict[Any, Callable[[Any], Any]] = {NoneType: lambda _: None, Leaderboard: read_board}
+    uploads = [values.get(each.name) for each in operation.parameters if each.given.is_upload]
     body = yield Request(
         method=operation.method,
         path=path,
-        params={} if operation.has_body else said,
-        json=said if operation.has_body else None,
+        params=params if operation.has_body else said | params,
+        json=said if operation.has_body and not uploads else None,
+        form={"settings": json.dumps(said)} if uploads else None,
+        files=[("files", each) for task in uploads if task is not None for each in task.files().items()],
         timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
     )
     with reading(server):
-        read_all = others.get(operation.answer) or reader(operation.answer)
+        read_all = _reader(operation.answer)
         answer: T = read_all(body["items"] if operation.is_paged else body)
         return answer
+
+
+def _reader(answer: Any) -> Callable[[Any], Any]:
+    """Return a reader: a server says `done` where there is nothing to return, and shows a part of a leaderboard."""
+    if answer is NoneType:
+        return lambda _: None
+    if isinstance(answer, type) and issubclass(answer, Leaderboard):
+        return read_board
+    read: Callable[[Any], Any] = reader(answer)
+    return read
 
 
 def asking_pages(
@@ -95,17 +112,30 @@ def asking_pages(
     return found
 
 
-def _addressed(operation: Operation, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the path of an operation's request, and the rest of what is given by its names in requests."""
+def _addressed(operation: Operation, values: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the path of an operation's request, what stands in its body if it has one, and in its query."""
     names = {each.in_path: each.name for each in operation.parameters if each.in_path}
     parts = [part.strip("{}") for part in operation.path.split("/")[1:]]
-    rest = {each.key: values.get(each.name) for each in operation.parameters if not each.in_path}
-    said = {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in rest.items()
-        if value is not None
-    }
-    return path_of(*(values[names[part]] if part in names else part for part in parts)), said
+    said: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    for each in operation.parameters:
+        value = values.get(each.name)
+        if each.in_path or each.given.is_upload or value is None:
+            continue
+        place = said if each.is_in_body else params
+        place |= (
+            {name: _sent(part) for name, part in value.items()}
+            if each.given.parts
+            else {each.key: _sent(value)}
+        )
+    return path_of(*(values[names[part]] if part in names else part for part in parts)), said, params
+
+
+def _sent(value: Any) -> Any:
+    """Return a value as a request has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.value if isinstance(value, Enum) else value
 
 
 @contextmanager

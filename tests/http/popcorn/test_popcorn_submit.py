@@ -293,7 +293,7 @@ def test_the_web_site_gets_the_only_status_that_it_takes_for_success(board, clie
 
 
 def test_a_leaderboard_that_is_deleted_meanwhile_ends_the_loop(db, board, waiting_cli) -> None:
-    cli = waiting_cli(lambda: delete_board(db, "double", now=NOW))
+    cli = waiting_cli(lambda: delete_board(db, "double", confirm="double", now=NOW))
     with pytest.raises(ApplicationError, match="404"):
         cli.submit("kernel.py", CODE, **SENT, mode="test")
 

@@ -8,7 +8,6 @@ from kernelcup.http.api import (
     agents,
     comparisons,
     finals,
-    leaderboards,
     linking,
     operations,
     queues,
@@ -20,7 +19,6 @@ from kernelcup.http.api import (
 )
 
 routers = [
-    leaderboards.router,
     tasks.router,
     tasks.shared,
     standings.router,

@@ -12,8 +12,9 @@ from kernelcup.app.news import webhooks
 from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
-from kernelcup.http.pages.admin.forms import Fields, Provided, perform
+from kernelcup.http.pages.admin.forms import Fields, perform
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
