@@ -7,6 +7,7 @@ a :class:`Given`: their types, bounds and defaults are checked at the door. Para
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -199,7 +200,7 @@ def without_none(kind: Any) -> tuple[Any, bool]:
 
 def _parameter(name: str, hint: Any, default: Any, path: str, *, names: tuple[str, ...]) -> Parameter:
     kind, given = get_args(hint)
-    in_path = name if f"{{{name}}}" in path else ""
+    in_path = name if re.search(rf"{{{name}(:path)?}}", path) else ""
     if name == "board" and "{name}" in path and "name" not in names:
         in_path = "name"
     return Parameter(name=name, kind=kind, given=given, default=default, in_path=in_path)

@@ -10,10 +10,12 @@ from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import accounts, audit_log, login_links, tokens
 from kernelcup.app.results import freezes, rejudge, reviews
 from kernelcup.app.rules import limits, pauses
+from kernelcup.app.submissions import handout
 
 MODULES = (
     boards,
     managing,
+    handout,
     stream,
     webhooks,
     tokens,

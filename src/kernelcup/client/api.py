@@ -13,9 +13,7 @@ from kernelcup.client.calls import Calls
 from kernelcup.client.core import NotReached, StreamEvent, pauses
 from kernelcup.client.models import (
     BoardInfo,
-    TaskInfo,
     moment,
-    read,
     read_board,
     read_standing,
     read_submission,
@@ -161,11 +159,6 @@ class Api(Calls):
         """Return a leaderboard."""
         with self._reading():
             return read_board(self._client.request("GET", _board(name)))
-
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task as the user may see it."""
-        with self._reading():
-            return read(TaskInfo, self._client.request("GET", f"{_board(board)}/task"))
 
     def task_object(self, board: str) -> dict[str, Any]:
         """Return a leaderboard's task with its texts, and the number of hidden cases."""

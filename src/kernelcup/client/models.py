@@ -10,9 +10,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from kernelcup.domain import BoardSettings, Leaderboard, RankingBy, StageLimits, Standing, Task
+from kernelcup.domain import BoardSettings, Leaderboard, Standing
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
-from kernelcup_harness.protocol import HarnessKind, Parameters, RunReport, from_json
+from kernelcup_harness.protocol import HarnessKind, RunReport, from_json
 
 T = TypeVar("T")
 
@@ -47,45 +47,6 @@ class BoardInfo(BoardSettings):
         left_out = {"notes", "tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
         names = (each.name for each in dataclasses.fields(self) if each.name not in left_out)
         return {name: _plain(getattr(self, name)) for name in names}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskInfo:
-    """A task as participants see it."""
-
-    name: str
-    content_hash: str
-    description: str
-    harness: HarnessKind
-    ranking_by: RankingBy
-    limits: StageLimits
-    tests: Sequence[Parameters]
-    benchmarks: Sequence[Parameters]
-    hidden_tests: int
-    hidden_benchmarks: int
-    files: Sequence[str]
-    templates: Sequence[str]
-    devices: Sequence[str] | None = None
-    """The proposed devices; None if a server does not reveal them."""
-
-    @classmethod
-    def of(cls, task: Task) -> TaskInfo:
-        """Build it from a task of this machine."""
-        return cls(
-            name=task.name,
-            content_hash=task.content_hash,
-            description=task.description,
-            harness=task.harness,
-            ranking_by=task.ranking_by,
-            limits=task.limits,
-            tests=task.tests,
-            benchmarks=task.benchmarks,
-            hidden_tests=len(task.hidden_tests),
-            hidden_benchmarks=len(task.hidden_benchmarks),
-            files=sorted(task.sources),
-            templates=list(task.templates),
-            devices=task.devices,
-        )
 
 
 def read(kind: type[T], body: Mapping[str, Any]) -> T:

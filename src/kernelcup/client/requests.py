@@ -115,7 +115,7 @@ def asking_pages(
 def _addressed(operation: Operation, values: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the path of an operation's request, what stands in its body if it has one, and in its query."""
     names = {each.in_path: each.name for each in operation.parameters if each.in_path}
-    parts = [part.strip("{}") for part in operation.path.split("/")[1:]]
+    parts = [part.strip("{}").removesuffix(":path") for part in operation.path.split("/")[1:]]
     said: dict[str, Any] = {}
     params: dict[str, Any] = {}
     for each in operation.parameters:

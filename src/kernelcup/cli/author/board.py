@@ -178,6 +178,7 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
 @with_backend
 def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
+    from kernelcup.app.submissions import handout
     from kernelcup.cli.author.final import find as find_final
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
@@ -192,7 +193,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
         told |= {"task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return
-    task = backend.task(name)
+    task = backend.call(handout.show_task, name=board.name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
     if board.notice:
         typer.echo(plain(f"Note: {board.notice}"))

@@ -12,7 +12,7 @@ from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
-    from kernelcup.client.models import BoardInfo, TaskInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
     from kernelcup.reporting.results import SubmissionInfo
@@ -112,9 +112,6 @@ class Backend(Protocol):
 
     def board(self, name: str) -> BoardInfo:
         """Return a leaderboard. Raise ``NotFound`` with what to do next."""
-
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task."""
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases, to be run here or written to a folder."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
-from kernelcup.client.models import BoardInfo, TaskInfo
+from kernelcup.client.models import BoardInfo
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.reporting.results import SubmissionInfo, Waiting
@@ -202,14 +201,6 @@ class LocalBackend:
         """Return a leaderboard. Raise ``NotFound`` with what to do next."""
         with wiring.pointing_to("kernelcup board list", NotFound):
             return BoardInfo.of(boards.get_board(self._db, name))
-
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task."""
-        from kernelcup.app.submissions.handout import templates_of
-
-        found = boards.visible_task(self._db, board)
-        languages = list(templates_of(found.board, found.task))
-        return dataclasses.replace(TaskInfo.of(found.task), harness=found.board.harness, templates=languages)
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""

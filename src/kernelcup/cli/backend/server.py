@@ -14,7 +14,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
-from kernelcup.client.models import BoardInfo, TaskInfo
+from kernelcup.client.models import BoardInfo
 from kernelcup.domain import Standing, Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, SourceTree, to_json
@@ -161,10 +161,6 @@ class ServerBackend:
         """Return a leaderboard. Raise ``NotFound`` with what to do next."""
         with wiring.pointing_to(f"kernelcup board list{self.option}", NotFound):
             return self._api.board(name)
-
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task."""
-        return self._api.task(board)
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""

@@ -21,10 +21,20 @@ from kernelcup.app.machines.reservations import Reservation
 from kernelcup.app.operation import Operation, Parameter, without_none
 from kernelcup.app.people.accounts import User
 from kernelcup.app.people.tokens import Token
+from kernelcup.app.submissions.handout import HandedOut
 from kernelcup.domain import LARGEST_ID, Leaderboard, Task
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.account_forms import TokenOut, UserOut
-from kernelcup.http.api.forms import CreatedOut, Done, Form, LeaderboardOut, Moment, Page, moment
+from kernelcup.http.api.forms import (
+    CreatedOut,
+    DefinitionOut,
+    Done,
+    Form,
+    LeaderboardOut,
+    Moment,
+    Page,
+    moment,
+)
 from kernelcup.http.api.machine_forms import ComparisonOut, ReservationOut
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
@@ -32,6 +42,7 @@ from kernelcup.http.route import ApiRoute
 SHOWN: Mapping[Any, Any] = {
     Leaderboard: LeaderboardOut,
     MadeBoard: CreatedOut,
+    HandedOut: DefinitionOut,
     User: UserOut,
     Token: TokenOut,
     Reservation: ReservationOut,

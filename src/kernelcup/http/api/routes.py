@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fastapi import APIRouter
+
 from kernelcup.app.operations import every
 from kernelcup.http.api import (
     administration,
@@ -18,9 +20,19 @@ from kernelcup.http.api import (
     trust,
 )
 
+
+def about(*subjects: str) -> APIRouter:
+    """Return the routes of the operations about some subjects."""
+    return operations.router_of([each for each in every() if each.subject in subjects])
+
+
+FIRST = ("leaderboards", "tasks")
+"""Subjects of operations that the documentation has before others."""
+
 routers = [
+    about("leaderboards"),
+    about("tasks"),
     tasks.router,
-    tasks.shared,
     standings.router,
     finals.router,
     submissions.router,
@@ -28,7 +40,7 @@ routers = [
     runs.router,
     queues.router,
     trust.router,
-    operations.router_of(every()),
+    about(*{each.subject for each in every()}.difference(FIRST)),
     administration.router,
     linking.router,
     agents.router,
