@@ -157,11 +157,6 @@ def path_of(*parts: object) -> str:
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
 
 
-def given(**params: str | None) -> dict[str, str]:
-    """Return the parameters of a request that are not None."""
-    return {name: value for name, value in params.items() if value is not None}
-
-
 def reader(kind: type[T]) -> Callable[[Any], T]:
     """Return a function that reads a server's JSON as a dataclass of a service, or a list of them."""
     from pydantic import TypeAdapter, ValidationError

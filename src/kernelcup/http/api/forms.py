@@ -327,21 +327,3 @@ class QueueOut(Shown):
     estimated_wait_s: float | None
     paused: str | None = Field(description="Why it is paused; null if it is not.")
     obstacle: str | None = Field(description="Why none of its jobs can start now; null if they can.")
-
-
-class Reason(Form):
-    """The reason for an action that affects others."""
-
-    reason: str = Field(min_length=1, max_length=500)
-
-
-class At(Form):
-    """A moment."""
-
-    at: Moment | None = Field(default=None, description="Null: now.")
-
-
-class Until(Form):
-    """The end of a period."""
-
-    until: Moment

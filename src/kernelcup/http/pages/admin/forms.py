@@ -140,7 +140,7 @@ def values_of_fields(fields: FormData) -> dict[str, Any]:
 NEW_VALUES: Mapping[str, Any] = {**_values(BoardSettings()), "devices": [], "harness": ""}
 
 
-def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None = None) -> BoardChanges:
     """Return settings from what a form says.
 
     Args:
@@ -162,7 +162,7 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
     if "review_tags" in given:
         given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
     try:
-        settings: dict[str, Any] = said_of(CHANGES, SETTINGS_FORM.model_validate(given))
+        settings: BoardChanges = said_of(CHANGES, SETTINGS_FORM.model_validate(given))
         return settings
     except ValidationError as error:
         told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
@@ -173,7 +173,7 @@ def changes_of(fields: FormData, board: Leaderboard) -> BoardChanges | None:
     """Return the changes of settings that a form asks for, None where it has no settings."""
     if not text_of(fields, "settings"):
         return None
-    return BoardChanges(**settings_of(values_of_fields(fields), besides=values_of_board(board)))
+    return settings_of(values_of_fields(fields), besides=values_of_board(board))
 
 
 def upload_of(fields: FormData) -> tuple[str, bytes] | None:

@@ -82,7 +82,7 @@ def make_shipped_board(
         task = load_shipped().get(chosen)
         if task is None:
             raise InvalidValue(f"No task {chosen!r} ships: expected one of {', '.join(load_shipped())}.")
-        given: dict[str, Any] = {"devices": judging_devices(platform, task)}
+        given = BoardChanges(devices=judging_devices(platform, task))
         if text_of(fields, "closed"):
             given["visibility"] = Visibility.CLOSED
         with platform.steps.of(actor):
@@ -183,7 +183,7 @@ def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> MadeBoa
 
 
 def _made(
-    platform: Platform, actor: Actor, task: Task, settings: Mapping[str, Any], now: datetime, fields: FormData
+    platform: Platform, actor: Actor, task: Task, settings: BoardChanges, now: datetime, fields: FormData
 ) -> MadeBoard:
     """Make a leaderboard of a task with these settings, and with what the form says beside them."""
     return managing.create(
@@ -191,7 +191,7 @@ def _made(
         actor,
         task=lambda: task,
         name=text_of(fields, "name") or None,
-        changes=BoardChanges(**settings),
+        changes=settings,
         run=True,
         force=bool(text_of(fields, "force")),
         now=now,
