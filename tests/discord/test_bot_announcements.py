@@ -14,7 +14,8 @@ from builders import make_device
 from fakes import FakeClock
 from final_duels import close, hold
 from hand_judging import Judging
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.news import moments
 from kernelcup.app.results import finals
 from kernelcup.app.results.freezes import freeze, unveil

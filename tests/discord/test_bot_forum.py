@@ -12,7 +12,8 @@ from stage import Stage, connected, staged
 
 from builders import NOW, make_device, make_task
 from kernelcup.app.boards.boards import delete_board
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.bot.delivery import forum
 from kernelcup.bot.messages import boards
 from kernelcup.domain import OPERATOR, Visibility

@@ -12,7 +12,8 @@ from stage import Stage, connected, staged
 
 from builders import make_actor, make_device, make_report, make_submission
 from final_duels import close, hold
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.domain import OPERATOR

@@ -19,7 +19,8 @@ from builders import (
     make_stage,
     make_submission,
 )
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.machines import dispatchers, machines
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.rules import pauses

@@ -10,7 +10,8 @@ import pytest
 import final_duels
 from builders import NOW, make_board, make_report, make_submission
 from database_kinds import DATABASES
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.news import stream
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals

@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.machines import dispatchers
 from kernelcup.app.news.queries import webhooks
 from kernelcup.domain import OPERATOR, Visibility

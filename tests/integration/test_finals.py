@@ -478,7 +478,7 @@ def test_a_leaderboard_is_deleted_with_its_finals(judging) -> None:
     ada, bob = enter(judging, 1000, 1010)
     start(judging)
     hold(judging, {ada.id: 1000, bob.id: 1010})
-    delete_board(judging.db, "double", now=judging.clock())
+    delete_board(judging.db, "double", confirm="double", now=judging.clock())
     with judging.db.read() as session:
         for row in (FinalRow, FinalDuelRow):
             assert session.execute(select(func.count()).select_from(row)).scalar_one() == 0

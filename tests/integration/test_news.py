@@ -9,7 +9,8 @@ import pytest
 from builders import NOW, make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
 from kernelcup.app.boards import membership
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.news import moments, stream
 from kernelcup.app.people import accounts
 from kernelcup.app.results import reviews
@@ -30,7 +31,7 @@ def judging(db, clock) -> Judging:
 
 def told(judging: Judging, viewer=NOBODY, **options) -> list[tuple[str, str, str]]:
     """Return kind, user and who held the place before of what somebody sees."""
-    return [(item.kind.value, item.user, item.other) for item in stream.items(judging.db, viewer, **options)]
+    return [(item.kind.value, item.user, item.before) for item in stream.items(judging.db, viewer, **options)]
 
 
 def texts(judging: Judging, viewer=NOBODY) -> list[str]:
@@ -40,8 +41,8 @@ def texts(judging: Judging, viewer=NOBODY) -> list[str]:
 def test_the_first_result_of_a_ranking_takes_the_first_place(judging) -> None:
     submission = judging.judge(2000)
     (item,) = stream.items(judging.db, NOBODY)
-    assert (item.kind, item.user, item.other) == (NewsKind.FIRST_PLACE, "ada", "")
-    assert (item.board, item.device, item.submission, item.at) == (
+    assert (item.kind, item.user, item.before) == (NewsKind.FIRST_PLACE, "ada", "")
+    assert (item.leaderboard, item.device, item.submission, item.at) == (
         "double",
         "H100",
         submission.id,
@@ -219,7 +220,7 @@ def test_an_opening_a_deadline_and_the_end_are_noted_when_they_come_and_once(db,
 
     def noted_at(moment) -> list[str]:
         clock.now = moment
-        before = stream.newest_id(db)
+        before = stream.addressed(db, OPERATOR).newest
         moments.note_due(db, clock())
         moments.note_due(db, clock())
         return [item.text for item in stream.items(db, NOBODY, after_id=before)]
@@ -271,15 +272,15 @@ def test_who_wants_no_direct_messages_is_not_addressed_and_not_told_later(judgin
 
     accounts.set_direct_messages(judging.db, reader, False)
     judging.judge(1000, "bob")
-    assert addressed().items == ()
+    assert addressed().items == []
     assert told(judging, reader)[-1] == ("overtaken", "bob", "ada")
     seen = addressed().newest
-    assert seen == stream.newest_id(judging.db)
+    assert seen == stream.addressed(judging.db, OPERATOR).newest
     accounts.set_direct_messages(judging.db, reader, True)
-    assert addressed(seen).items == ()
+    assert addressed(seen).items == []
     judging.judge(500)
     judging.judge(100, "eve")
-    assert [each.item.user for each in addressed(seen).items] == ["eve"]
+    assert [each.user for each in addressed(seen).items] == ["eve"]
 
 
 def test_the_operator_has_no_direct_messages_to_do_without(judging) -> None:

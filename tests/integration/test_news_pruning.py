@@ -103,7 +103,7 @@ def test_a_moment_whose_news_were_deleted_is_not_noted_again(db, clock) -> None:
     for days in range(12):
         clock.now = NOW + timedelta(days=days)
         moments.note_due(db, clock())
-    noted = stream.newest_id(db)
+    noted = stream.addressed(db, OPERATOR).newest
     assert noted == 12
     clock.now = NOW + timedelta(days=11) + OLD
     assert pruning.prune(db, clock()) == 4

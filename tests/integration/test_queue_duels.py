@@ -11,8 +11,9 @@ from builders import make_actor, make_board, make_case, make_report, make_stage,
 from fakes import FakeClock, FakeLauncher, work_off
 from hand_judging import Judging
 from kernelcup.app.boards.boards import delete_board, get_board
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.rank_changes import rank_changes
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue.attempt import Attempt
 from kernelcup.app.results import comparisons, duels, places, reviews
@@ -653,7 +654,7 @@ def test_a_submission_that_is_deleted_meanwhile_is_not_compared(judging, pair) -
 
 def test_a_leaderboard_with_comparisons_can_be_deleted(judging, pair) -> None:
     made = start(judging, *pair)
-    delete_board(judging.db, "double", now=judging.clock())
+    delete_board(judging.db, "double", confirm="double", now=judging.clock())
     with pytest.raises(NotFound):
         comparisons.show(judging.db, made.id, viewer=OPERATOR)
 

@@ -6,8 +6,9 @@ import pytest
 
 from builders import NOW, make_actor, make_board, make_report, make_submission, make_task
 from kernelcup.app.boards import boards
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.rank_changes import rank_changes
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.news import stream
 from kernelcup.app.people import audit_log
 from kernelcup.app.queue import lifecycle

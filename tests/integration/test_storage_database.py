@@ -155,7 +155,7 @@ def test_the_folder_of_a_new_database_is_made(tmp_path) -> None:
 
 def test_a_deleted_number_is_never_given_again(db) -> None:
     first = make_board(db)
-    delete_board(db, first.name, now=NOW)
+    delete_board(db, first.name, confirm=first.name, now=NOW)
     assert make_board(db).id > first.id
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
 from kernelcup import errors
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze

@@ -6,7 +6,8 @@ import pytest
 
 from builders import make_board, make_task
 from hand_judging import Judging
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import standings
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.rejudge import rejudge_board

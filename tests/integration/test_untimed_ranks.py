@@ -11,8 +11,9 @@ import ranking_model
 from builders import make_board, make_case, make_entry, make_report, make_stage, make_task, make_wall_report
 from hand_judging import Judging
 from kernelcup import scoring
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.rank_changes import rank_changes
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import finals, overview
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.standings import personal_best, standings

@@ -303,20 +303,20 @@ def test_who_manages_a_board_manages_its_webhooks_and_nobody_else(db) -> None:
     make_board(db, name="closed", visibility=Visibility.CLOSED)
     grace, eve = make_actor(db, "grace", role=Role.CREATOR), make_actor(db, "eve", role=Role.CREATOR)
     made = register(db, actor=grace)
-    assert made.webhook.created_by == "grace"
+    assert made.created_by == "grace"
     for refuse in (
         lambda: register(db, actor=eve),
         lambda: webhooks.list_webhooks(db, eve, "double"),
-        lambda: webhooks.remove_webhook(db, eve, "double", made.webhook.id, now=NOW),
-        lambda: webhooks.enable_webhook(db, eve, "double", made.webhook.id, now=NOW),
+        lambda: webhooks.remove_webhook(db, eve, "double", made.id, now=NOW),
+        lambda: webhooks.enable_webhook(db, eve, "double", made.id, now=NOW),
     ):
         with pytest.raises(Forbidden):
             refuse()
     with pytest.raises(NotFound):
         webhooks.list_webhooks(db, eve, "closed")
     with pytest.raises(NotFound):
-        webhooks.remove_webhook(db, OPERATOR, "closed", made.webhook.id, now=NOW)
-    webhooks.remove_webhook(db, grace, "double", made.webhook.id, now=NOW)
+        webhooks.remove_webhook(db, OPERATOR, "closed", made.id, now=NOW)
+    webhooks.remove_webhook(db, grace, "double", made.id, now=NOW)
     assert webhooks.list_webhooks(db, grace, "double") == []
     entries = [each for each in audit_log.entries(db, OPERATOR) if each.action.startswith("webhook.")]
     assert [each.action for each in entries] == ["webhook.remove", "webhook.add"]

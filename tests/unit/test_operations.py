@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import FormData
 from typer.testing import CliRunner
 
-from kernelcup.app.operation import BOARD, OPERATIONS, Board, Given, Operation, User, operation
+from kernelcup.app.operation import BOARD, OPERATIONS, Board, Given, Operation, Parameter, User, operation
 from kernelcup.app.operations import every
 from kernelcup.cli import operations as commands
 from kernelcup.cli.backend import opening
@@ -36,7 +36,6 @@ FIXED = {
     ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
     ("http/pages/admin/devices.py", "unpause"): {"key"},
     ("http/popcorn/administration.py", "unpause"): {"key"},
-    ("http/api/leaderboards.py", "rejudge_board"): {"device", "only_best", "dry_run"},  # all, after an update
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
     ("http/pages/admin/devices.py", "change"): {"is_own", "price_per_hour"},  # its buttons drain and resume
@@ -108,6 +107,43 @@ def test_a_route_hands_on_all_that_is_said(sample: tuple[Operation, list[dict[st
     (call,) = calls
     assert {name: call[name] for name in WANTED} == WANTED
     assert call["until"] == NOW
+
+
+PARTS = tuple(
+    Parameter(name=name, kind=kind, given=Given(help="It.", most=9), default=None, in_path="")
+    for name, kind in (("depth", int | None), ("width", int))
+)
+
+
+def test_a_route_takes_settings_beside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    @operation("PUT", "/samples/{name}", subject="samples")
+    def put_sample(
+        name: Annotated[str, Given(help="Which.")],
+        task: Annotated[Callable[[], Any], Given(is_upload=True, help="Its files.")],
+        changes: Annotated[dict[str, Any] | None, Given(parts=PARTS, help="Settings.")] = None,
+        force: Annotated[bool, Given(in_query=True, help="All the same.")] = False,
+    ) -> None:
+        """Put a sample."""
+        calls.append((name, changes, force, callable(task)))
+
+    made = OPERATIONS.pop(put_sample)
+    monkeypatch.setitem(OPERATIONS, put_sample, made)
+    app = FastAPI()
+    for route in routes.router_of([made]).routes:
+        app.add_api_route(route.path, route.endpoint, methods=["PUT"])  # type: ignore[attr-defined]
+    app.dependency_overrides[routes.provided] = lambda: {"db": None}
+    files = {"files": ("task.yml", b"lang: py")}
+    with TestClient(app) as client:
+        for settings in ({"settings": '{"depth": null}'}, {"settings": '{"width": 3}'}, {}):
+            assert client.put("/samples/a?force=true", data=settings, files=files).status_code == 200
+        for wrong in ('{"depth": 10}', '{"height": 1}', "[]"):
+            assert client.put("/samples/a", data={"settings": wrong}, files=files).status_code == 422
+        assert client.put("/samples/a", data={"settings": "{}"}).status_code == 422  # without a task
+        with pytest.raises(InvalidValue, match="width: null is not allowed"):
+            client.put("/samples/a", data={"settings": '{"width": null}'}, files=files)
+    assert calls == [("a", said, True, True) for said in ({"depth": None}, {"width": 3}, None)]
 
 
 class Here:

@@ -17,7 +17,8 @@ from looks import check_page
 
 from builders import NOW, make_board, make_device, make_task
 from hand_judging import Judging, judge_on_two_classes
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import comparisons, freezes
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live

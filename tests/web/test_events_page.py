@@ -10,7 +10,8 @@ from looks import check_page
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging, judge_on_two_classes
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.machines import machines
 from kernelcup.app.results.freezes import freeze
 from kernelcup.domain import OPERATOR, Role, Visibility

@@ -12,7 +12,8 @@ import pytest
 from builders import make_board, make_case, make_report, make_stage, make_wall_report
 from hand_judging import Judging
 from kernelcup.app.boards import membership
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.reporting.phrases import UNTIMED
 from kernelcup_harness.protocol import Backend, RunReport, Timing, TrustLevel

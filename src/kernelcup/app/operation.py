@@ -7,16 +7,18 @@ a :class:`Given`: their types, bounds and defaults are checked at the door. Para
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ACTORS = ("actor", "viewer", "by")
 """Names of the parameter for who asks: ``viewer`` only looks."""
-PROVIDED = ("db", *ACTORS, "now", "entry", "server", "known_devices", "own_networks")
+PROVIDED = ("db", *ACTORS, "now", "entry", "server", "known_devices", "own_networks", "trial")
 """Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open, the
 last ones are the configuration's."""
 
@@ -43,6 +45,12 @@ class Given:
     """Whether the flag on the command line means no."""
     parse: Callable[[str, datetime], Any] | None = None
     """Reads a value as people write it; takes the text and the time."""
+    in_query: bool = False
+    """Whether it stands in the query also of a request that has a body."""
+    parts: tuple[Parameter, ...] = ()
+    """The keys of a mapping: the value has those that are given."""
+    is_upload: bool = False
+    """Whether it is a function that loads a task from the files that were sent, or from a path."""
 
 
 BOARD, BOARDS = "leaderboard", "leaderboards"
@@ -52,7 +60,7 @@ Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", k
 OnDevice = Annotated[str | None, Given(longest=100, help="Required if the leaderboard has several.")]
 Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
 SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the submission.")]
-Before = Annotated[
+After = Annotated[
     int | None, Given(key="after", help="`next` of the previous page; omit it for the first page.")
 ]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
@@ -75,6 +83,11 @@ class Parameter:
     def is_required(self) -> bool:
         """Whether it has to be given."""
         return self.default is inspect.Parameter.empty
+
+    @property
+    def is_in_body(self) -> bool:
+        """Whether it stands in the body of a request that has one."""
+        return not self.in_path and not self.given.in_query
 
     @property
     def key(self) -> str:
@@ -109,7 +122,7 @@ class Operation:
     @property
     def has_body(self) -> bool:
         """Whether a request has its parameters as JSON rather than in the query."""
-        return self.method in ("POST", "PUT", "PATCH") and any(not each.in_path for each in self.parameters)
+        return self.method in ("POST", "PUT", "PATCH") and any(each.is_in_body for each in self.parameters)
 
     @property
     def summary(self) -> str:
@@ -118,7 +131,8 @@ class Operation:
 
     def run(self, provided: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         """Call it with what the door provides and what a person gave, by the parameters' names."""
-        sources = {name: "actor" if name in ACTORS else name for name in self.provided}
+        wanted = [name for name in self.provided if name not in values]
+        sources = {name: "actor" if name in ACTORS else name for name in wanted}
         return self.call(**{name: provided[source] for name, source in sources.items()}, **values)
 
 
@@ -180,9 +194,17 @@ def operation(
     return offer
 
 
+def without_none(kind: Any) -> tuple[Any, bool]:
+    """Return a type without None, and whether None was in it."""
+    if get_origin(kind) not in (UnionType, Union) or NoneType not in get_args(kind):
+        return kind, False
+    (rest,) = (part for part in get_args(kind) if part is not NoneType)
+    return rest, True
+
+
 def _parameter(name: str, hint: Any, default: Any, path: str, *, names: tuple[str, ...]) -> Parameter:
     kind, given = get_args(hint)
-    in_path = name if f"{{{name}}}" in path else ""
+    in_path = name if re.search(rf"{{{name}(:path)?}}", path) else ""
     if name == "board" and "{name}" in path and "name" not in names:
         in_path = "name"
     return Parameter(name=name, kind=kind, given=given, default=default, in_path=in_path)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from kernelcup.app import stats, status
-from kernelcup.app.boards import class_list, late_exceptions, membership
+from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership
 from kernelcup.app.machines import agreement, machines, outages, reservations
+from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews, table
 from kernelcup.app.rules import limits, pauses
-from kernelcup.app.submissions import withdrawal
+from kernelcup.app.submissions import handout, withdrawal
 
 MODULES = (
+    boards,
+    managing,
+    handout,
     shown,
     withdrawal,
     table,
@@ -22,6 +26,8 @@ MODULES = (
     status,
     outages,
     docket,
+    stream,
+    webhooks,
     accounts,
     tokens,
     account_linking,

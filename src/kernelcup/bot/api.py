@@ -103,6 +103,8 @@ class Api:
                 who,
                 json=request.json,
                 params=request.params,
+                data=request.form,
+                files=request.files or None,
                 patience_s=patience_s,
                 timeout_s=request.timeout_s,
             )

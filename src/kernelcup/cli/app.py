@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+import importlib
+from typing import Annotated, Any
 
 import typer
 
 from kernelcup.cli.admin import devices
-from kernelcup.cli.author import board, board_sync, board_update, final, task, webhooks
+from kernelcup.cli.author import board, board_sync, board_update, final, task
 from kernelcup.cli.compete import compare, joining, login, profile, replay, run, submissions, submit
 from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, LazyGroup, RootGroup
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runner, serve
@@ -44,23 +44,24 @@ def root(
     """Competitions for the fastest GPU kernel, with results that everyone can trust."""
 
 
-class AdminGroup(LazyGroup):
-    """``kernelcup admin``."""
+def lazy(module: str) -> type[LazyGroup]:
+    """Return a group whose commands a module returns when they are needed."""
 
-    finishers: ClassVar[list[Callable[[Any], None]]] = []
-
-    @staticmethod
     def load() -> dict[str, Any]:
-        """Import the commands."""
-        from kernelcup.cli.admin.tree import commands
+        commands: dict[str, Any] = importlib.import_module(f"kernelcup.cli.{module}").commands()
+        return commands
 
-        return commands()
+    return type("Commands", (LazyGroup,), {"load": staticmethod(load), "finishers": []})
 
 
 board.app.command("update")(board_update.update)
 board.app.command("sync")(board_sync.sync)
 board.app.command("final")(final.final)
-board.app.add_typer(webhooks.app, name="webhook", cls=HelpGroup)
+board.app.add_typer(
+    typer.Typer(help="Send a leaderboard's news to an https address.", no_args_is_help=True),
+    name="webhook",
+    cls=lazy("author.webhooks"),
+)
 app.command("run", rich_help_panel=COMPETE)(run.run)
 app.command("submit", rich_help_panel=COMPETE)(submit.submit)
 app.command("profile", rich_help_panel=COMPETE)(profile.profile)
@@ -80,7 +81,7 @@ app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(
     typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True),
     name="admin",
-    cls=AdminGroup,
+    cls=lazy("admin.tree"),
     rich_help_panel=ADMINISTER,
 )
 app.command("devices", rich_help_panel=ADMINISTER)(devices.devices)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
 from kernelcup.client.calls import Calls
-from kernelcup.client.core import LONG_S, NotReached, StreamEvent, Upload, pauses
+from kernelcup.client.core import NotReached, StreamEvent, pauses
 from kernelcup.client.models import (
     BoardInfo,
-    TaskInfo,
-    read,
     read_board,
     read_submission,
 )
@@ -134,11 +131,6 @@ class Api(Calls):
         with self._reading():
             return read_board(self._client.request("GET", _board(name)))
 
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task as the user may see it."""
-        with self._reading():
-            return read(TaskInfo, self._client.request("GET", f"{_board(board)}/task"))
-
     def task_object(self, board: str) -> dict[str, Any]:
         """Return a leaderboard's task with its texts, and the number of hidden cases."""
         with self._reading():
@@ -159,54 +151,6 @@ class Api(Calls):
         with self._reading():
             return Task.from_json(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
 
-    def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> tuple[BoardInfo, Sequence[str]]:
-        """Create a leaderboard from a task's files; return it with notes on how it is judged and why."""
-        form = {"settings": json.dumps(dict(settings))}
-        with self._reading():
-            # The server tries the task first.
-            body = self._client.request(
-                "POST", "/leaderboards", form=form, files=_parts(files), timeout_s=LONG_S
-            )
-            return read_board(body), list(map(str, body["notes"]))
-
-    def preview(self, board: str, settings: Settings, files: Mapping[str, bytes] | None) -> dict[str, Any]:
-        """Return a preview of an update."""
-        form = {"settings": json.dumps(dict(settings))}
-        parts = None if files is None else _parts(files)
-        with self._reading():
-            return dict(self._client.request("POST", f"{_board(board)}/preview", form=form, files=parts))
-
-    def replace_task(
-        self, board: str, files: Mapping[str, bytes], *, expected: str, force: bool
-    ) -> BoardInfo:
-        """Replace a leaderboard's task, if the leaderboard has not changed since the preview."""
-        with self._reading():
-            return read_board(
-                self._client.request(
-                    "PUT",
-                    f"{_board(board)}/task",
-                    params={"expected": expected, "force": force},
-                    files=_parts(files),
-                    timeout_s=LONG_S,
-                )
-            )
-
-    def change_board(self, board: str, settings: Settings, *, force: bool) -> BoardInfo:
-        """Change a leaderboard's settings."""
-        with self._reading():
-            return read_board(
-                self._client.request("PATCH", _board(board), params={"force": force}, json=dict(settings))
-            )
-
-    def rejudge(self, board: str) -> int:
-        """Judge a leaderboard's results again, and return the number of jobs."""
-        with self._reading():
-            return int(self._client.request("POST", f"{_board(board)}/rejudge", json={})["jobs"])
-
-    def delete_board(self, board: str) -> None:
-        """Delete a leaderboard for good."""
-        self._client.request("DELETE", _board(board), params={"confirm": board})
-
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():
             return read_submission(body)
@@ -214,7 +158,3 @@ class Api(Calls):
 
 def _board(name: str) -> str:
     return f"/leaderboards/{quote(name, safe='')}"
-
-
-def _parts(files: Mapping[str, bytes]) -> list[Upload]:
-    return [("files", (path, content)) for path, content in files.items()]

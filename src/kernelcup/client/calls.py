@@ -70,6 +70,8 @@ class Calls:
             request.path,
             json=request.json,
             params=request.params,
+            form=request.form,
+            files=request.files or None,
             timeout_s=request.timeout_s,
         )
 

@@ -10,9 +10,9 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from kernelcup.domain import BoardSettings, Leaderboard, RankingBy, StageLimits, Standing, Table, Task
+from kernelcup.domain import BoardSettings, Leaderboard, Standing, Table
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
-from kernelcup_harness.protocol import HarnessKind, Parameters, RunReport, from_json
+from kernelcup_harness.protocol import HarnessKind, RunReport, from_json
 
 T = TypeVar("T")
 
@@ -31,59 +31,22 @@ class BoardInfo(BoardSettings):
     """The bound of seeds if the task has none; None for 63 bits."""
     notice: str
     """Notices for participants about changes; empty if there are none."""
+    notes: tuple[str, ...] = ()
+    """Of a new one: how it is judged, and what its creator should know."""
     tells_review_tags: bool = False
     """A server does not reveal the review tags."""
 
     @classmethod
     def of(cls, board: Leaderboard) -> BoardInfo:
         """Build it from a leaderboard of this machine."""
-        own = {each.name for each in dataclasses.fields(cls)} - {"tells_review_tags"}
+        own = [each.name for each in dataclasses.fields(cls) if hasattr(board, each.name)]
         return cls(**{name: getattr(board, name) for name in own}, tells_review_tags=True)
 
     def as_object(self) -> dict[str, object]:
         """Return it as ``--json`` prints it."""
-        left_out = {"tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
+        left_out = {"notes", "tells_review_tags", *(() if self.tells_review_tags else ("review_tags",))}
         names = (each.name for each in dataclasses.fields(self) if each.name not in left_out)
         return {name: _plain(getattr(self, name)) for name in names}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskInfo:
-    """A task as participants see it."""
-
-    name: str
-    content_hash: str
-    description: str
-    harness: HarnessKind
-    ranking_by: RankingBy
-    limits: StageLimits
-    tests: Sequence[Parameters]
-    benchmarks: Sequence[Parameters]
-    hidden_tests: int
-    hidden_benchmarks: int
-    files: Sequence[str]
-    templates: Sequence[str]
-    devices: Sequence[str] | None = None
-    """The proposed devices; None if a server does not reveal them."""
-
-    @classmethod
-    def of(cls, task: Task) -> TaskInfo:
-        """Build it from a task of this machine."""
-        return cls(
-            name=task.name,
-            content_hash=task.content_hash,
-            description=task.description,
-            harness=task.harness,
-            ranking_by=task.ranking_by,
-            limits=task.limits,
-            tests=task.tests,
-            benchmarks=task.benchmarks,
-            hidden_tests=len(task.hidden_tests),
-            hidden_benchmarks=len(task.hidden_benchmarks),
-            files=sorted(task.sources),
-            templates=list(task.templates),
-            devices=task.devices,
-        )
 
 
 def read(kind: type[T], body: Mapping[str, Any]) -> T:

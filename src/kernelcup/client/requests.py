@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
-from kernelcup.client.core import LONG_S, TIMEOUT_S
-from kernelcup.client.models import READERS
+from kernelcup.client.core import LONG_S, TIMEOUT_S, Upload
+from kernelcup.client.models import READERS, read_board
+from kernelcup.domain import Leaderboard
 from kernelcup.errors import InvalidValue, ServerUnavailable
 from kernelcup_harness.protocol import ProtocolError
 
@@ -33,6 +36,10 @@ class Request:
     params: Params
     json: Mapping[str, Any] | None
     """The body."""
+    form: Mapping[str, str] | None = None
+    """Fields of a form, instead of JSON."""
+    files: Sequence[Upload] = ()
+    """Files of a form."""
     timeout_s: float
     """How long the server may be silent."""
 
@@ -52,25 +59,35 @@ def asking(call: Callable[..., T], server: str, values: Mapping[str, Any]) -> Ge
     from kernelcup.app.operation import OPERATIONS
 
     operation = OPERATIONS[call]
-    path, said = _addressed(operation, values)
+    path, said, params = _addressed(operation, values)
     if operation.is_paged and "limit" in said:
         (entry,) = get_args(operation.answer)
         limit, after = said.pop("limit"), said.pop("after", None)
         with reading(server):
-            read = READERS.get(entry) or reader(entry)
+            read = _reader(entry)
             found = yield from asking_pages(path, said, limit=limit, after=after)
             return [read(each) for each in found]  # type: ignore[return-value]
+    uploads = [values.get(each.name) for each in operation.parameters if each.given.is_upload]
     body = yield Request(
         method=operation.method,
         path=path,
-        params={} if operation.has_body else said,
-        json=said if operation.has_body else None,
+        params=params if operation.has_body else said | params,
+        json=said if operation.has_body and not uploads else None,
+        form={"settings": json.dumps(said)} if uploads else None,
+        files=[("files", each) for task in uploads if task is not None for each in task.files().items()],
         timeout_s=LONG_S if operation.is_slow else TIMEOUT_S,
     )
     with reading(server):
-        read_all = READERS.get(operation.answer) or reader(operation.answer)
+        read_all = _reader(operation.answer)
         answer: T = read_all(body["items"] if operation.is_paged else body)
         return answer
+
+
+def _reader(answer: Any) -> Callable[[Any], Any]:
+    """Return a reader of an answer; a server shows a part of a leaderboard."""
+    if isinstance(answer, type) and issubclass(answer, Leaderboard):
+        return read_board
+    return READERS.get(answer) or reader(answer)
 
 
 def asking_pages(
@@ -91,17 +108,30 @@ def asking_pages(
     return found
 
 
-def _addressed(operation: Operation, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the path of an operation's request, and the rest of what is given by its names in requests."""
+def _addressed(operation: Operation, values: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the path of an operation's request, what stands in its body if it has one, and in its query."""
     names = {each.in_path: each.name for each in operation.parameters if each.in_path}
-    parts = [part.strip("{}") for part in operation.path.split("/")[1:]]
-    rest = {each.key: values.get(each.name) for each in operation.parameters if not each.in_path}
-    said = {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in rest.items()
-        if value is not None
-    }
-    return path_of(*(values[names[part]] if part in names else part for part in parts)), said
+    parts = [part.strip("{}").removesuffix(":path") for part in operation.path.split("/")[1:]]
+    said: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    for each in operation.parameters:
+        value = values.get(each.name)
+        if each.in_path or each.given.is_upload or value is None:
+            continue
+        place = said if each.is_in_body else params
+        place |= (
+            {name: _sent(part) for name, part in value.items()}
+            if each.given.parts
+            else {each.key: _sent(value)}
+        )
+    return path_of(*(values[names[part]] if part in names else part for part in parts)), said, params
+
+
+def _sent(value: Any) -> Any:
+    """Return a value as a request has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.value if isinstance(value, Enum) else value
 
 
 @contextmanager
@@ -121,11 +151,6 @@ def path_of(*parts: object) -> str:
         if str(part) in ("", ".", ".."):
             raise InvalidValue(f"{part!r} is not a valid name.")
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
-
-
-def given(**params: str | None) -> dict[str, str]:
-    """Return the parameters of a request that are not None."""
-    return {name: value for name, value in params.items() if value is not None}
 
 
 def reader(kind: type[T]) -> Callable[[Any], T]:

@@ -32,6 +32,21 @@ class NotingTree:
         return self.tree.label(path)
 
 
+@dataclass(frozen=True, slots=True)
+class TaskAt:
+    """A task at a path: a function that loads it, and its files for upload."""
+
+    path: Path
+
+    def __call__(self) -> Task:
+        """Load it. Raise ``InvalidTask``."""
+        return load_task(self.path)
+
+    def files(self) -> dict[str, bytes]:
+        """Return its files for upload. Raises like :func:`pack`."""
+        return pack(self.path)[1]
+
+
 def pack(path: Path) -> tuple[Task, dict[str, bytes]]:
     """Return the task at ``path``, and its files for upload.
 

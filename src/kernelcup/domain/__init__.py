@@ -32,5 +32,6 @@ from kernelcup.domain.tasks import (
     StageLimits,
     Task,
     TaskForm,
+    TaskInfo,
 )
 from kernelcup_harness.protocol import RankingBy

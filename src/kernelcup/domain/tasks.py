@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from kernelcup_harness.protocol import (
     CudaBuild,
@@ -173,3 +174,39 @@ class Task:
     def from_json(cls, body: object) -> Task:
         """Build a task from :meth:`to_json`. Raise ``ProtocolError`` if it is not one."""
         return from_json(cls, body)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskInfo:
+    """A task as participants see it."""
+
+    name: str
+    content_hash: str
+    description: str
+    lang: Language
+    harness: HarnessKind
+    ranking_by: RankingBy
+    multi_gpu: bool
+    limits: StageLimits
+    tests: Sequence[Parameters]
+    benchmarks: Sequence[Parameters]
+    hidden_tests: int
+    hidden_benchmarks: int
+    hidden_cases: Sequence[Parameters] = ()
+    """The hidden cases themselves, for those who manage the task's leaderboard."""
+    files: Sequence[str]
+    templates: Sequence[str]
+    submission_name: str
+
+    @classmethod
+    def of(cls, task: Task) -> TaskInfo:
+        """Build it from a task."""
+        same = {each.name for each in fields(cls)} & {each.name for each in fields(task)}
+        listed: dict[str, Any] = {
+            "content_hash": task.content_hash,
+            "hidden_tests": len(task.hidden_tests),
+            "hidden_benchmarks": len(task.hidden_benchmarks),
+            "files": sorted(task.sources),
+            "templates": list(task.templates),
+        }
+        return cls(**{name: getattr(task, name) for name in same} | listed)

@@ -21,7 +21,8 @@ from builders import (
     make_task,
     make_wall_report,
 )
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, JobState, TrustRule

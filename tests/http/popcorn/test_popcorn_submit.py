@@ -273,7 +273,7 @@ def test_a_form_without_the_file_is_refused_with_a_text(board, cli) -> None:
 
 
 def test_a_leaderboard_that_is_deleted_meanwhile_ends_the_loop(db, board, waiting_cli) -> None:
-    cli = waiting_cli(lambda: delete_board(db, "double", now=NOW))
+    cli = waiting_cli(lambda: delete_board(db, "double", confirm="double", now=NOW))
     with pytest.raises(ApplicationError, match="404"):
         cli.submit("kernel.py", CODE, **SENT, mode="test")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from builders import NOW, make_wall_report
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.machines import machines
 from kernelcup.domain import OPERATOR, TrustRule
 from kernelcup.launchers.base import MachineReading

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, make_board, make_report, make_submission
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.machines import machines
 from kernelcup.app.machines.agreement import compare
 from kernelcup.app.machines.queries import agreements

@@ -13,7 +13,8 @@ from sqlalchemy import func, select
 
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission, make_task
 from kernelcup.app.boards import boards
-from kernelcup.app.boards.changes import BoardChanges, preview_update, update_board
+from kernelcup.app.boards.changes import preview_update, update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import job_durations, jobs
 from kernelcup.app.submissions import events

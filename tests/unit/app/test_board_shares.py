@@ -9,7 +9,8 @@ import pytest
 from builders import make_actor, make_board, make_device, make_submission
 from fake_fleet import FakeEngine, FakeFleet
 from kernelcup.app.boards.boards import get_board
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.domain import OPERATOR, Job, Role

@@ -8,7 +8,8 @@ from sqlalchemy import event, func, select
 
 from builders import NOW, make_actor, make_board, make_device, make_submission, make_task
 from kernelcup.app.boards import boards
-from kernelcup.app.boards.changes import BoardChanges, update_board
+from kernelcup.app.boards.changes import update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.domain import (
     NOBODY,
     OPERATOR,
@@ -118,7 +119,7 @@ def test_the_harness_of_a_cuda_task_is_its_file_with_main(db) -> None:
 def test_deleting_a_board_leaves_nothing_but_people_and_the_log(db) -> None:
     make_board(db)
     make_submission(db)
-    boards.delete_board(db, "DOUBLE", now=NOW)
+    boards.delete_board(db, "DOUBLE", confirm="double", now=NOW)
     left = {table.name for table in Base.metadata.sorted_tables if count(db, table)}
     assert left == {UserRow.__tablename__, AuditRow.__tablename__}
 
@@ -128,15 +129,15 @@ def test_deleting_a_board_spares_what_another_one_uses(db) -> None:
     make_board(db, name="other")
     make_submission(db, board="double")
     kept = make_submission(db, board="other")
-    boards.delete_board(db, "double", now=NOW)
+    boards.delete_board(db, "double", confirm="double", now=NOW)
     assert boards.get_task(db, "other") == make_task()
     assert kept.leaderboard == "other"
     with pytest.raises(NotFound):
-        boards.delete_board(db, "double", now=NOW)
+        boards.delete_board(db, "double", confirm="double", now=NOW)
 
 
-@pytest.mark.parametrize("confirm", [None, "", "Double", "doubl", " double"])
-def test_a_person_deletes_a_board_only_with_its_very_name(db, confirm: str | None) -> None:
+@pytest.mark.parametrize("confirm", ["", "Double", "doubl", " double"])
+def test_a_person_deletes_a_board_only_with_its_very_name(db, confirm: str) -> None:
     make_board(db)
     admin = make_actor(db, "root", Role.ADMIN)
     with pytest.raises(InvalidValue, match="Nothing was deleted"):

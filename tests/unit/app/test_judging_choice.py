@@ -45,7 +45,7 @@ def made(db, task: Task, **overrides: Any) -> MadeBoard:
 def test_the_standard_harness_is_taken_where_the_tasks_own_solutions_pass(db) -> None:
     trial = FakeTrial()
     found = made(db, make_task(**OWN_MAIN), trial=trial)
-    assert found.board.harness is HarnessKind.STANDARD
+    assert found.harness is HarnessKind.STANDARD
     assert trial.asked == [(["H100"], True)]
     (note,) = found.notes
     assert note.startswith(
@@ -64,7 +64,7 @@ def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> No
         made(db, task, trial=trial)
     assert raised.value.code == "own_harness_needed"
     asked = made(db, task, trial=trial, harness=HarnessKind.OWN)
-    assert asked.board.harness is HarnessKind.OWN
+    assert asked.harness is HarnessKind.OWN
     assert asked.notes == ("judged by its own harness (eval.py), as asked; results are marked self-measured",)
 
 
@@ -140,7 +140,7 @@ def test_what_was_not_tried_to_the_end_is_a_note(db) -> None:
 @pytest.mark.parametrize("as_actor", [True, False])
 def test_an_operator_and_a_creator_get_the_same_harness(db, as_actor: bool) -> None:
     creator = make_actor(db, "grace", Role.CREATOR) if as_actor else "grace"
-    assert made(db, make_task(**OWN_MAIN), creator=creator).board.harness is HarnessKind.STANDARD
+    assert made(db, make_task(**OWN_MAIN), creator=creator).harness is HarnessKind.STANDARD
     only_own = make_task(**OWN_MAIN, sources={"eval.py": "", "other.py": ""})
     with pytest.raises(OwnHarnessNeeded):
         made(db, only_own, creator=creator, name="other")
@@ -162,18 +162,18 @@ def test_where_nothing_can_be_tried_that_is_said(db) -> None:
 def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
     task = make_task()
     found = made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24, seeds_why="tests.0: one value")))
-    assert found.board.seeds_below == boards.get_board(db, "double").seeds_below == 1 << 24
+    assert found.seeds_below == boards.get_board(db, "double").seeds_below == 1 << 24
     assert (
         "seeds are drawn below 16777216, larger ones make poorer inputs (tests.0: one value)"
         in found.notes[1]
     )
     # The task version is what the folder is.
-    assert found.board.task_hash == task.content_hash
+    assert found.task_hash == task.content_hash
 
 
 def test_the_bound_of_the_task_goes_before_a_proposal(db) -> None:
     task = make_task(seeds_below=1 << 30)
-    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).board.seeds_below is None
+    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).seeds_below is None
 
 
 def test_an_update_tries_the_new_version(db) -> None:

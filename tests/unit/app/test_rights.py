@@ -11,7 +11,8 @@ import pytest
 from builders import NOW, SUBMISSION, make_actor, make_board, make_submission, make_task
 from hand_judging import Judging
 from kernelcup.app.boards.boards import delete_board, get_board, get_task
-from kernelcup.app.boards.changes import BoardChanges, preview_update, update_board
+from kernelcup.app.boards.changes import preview_update, update_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people import accounts, audit_log, tokens
 from kernelcup.app.results import reviews
 from kernelcup.app.results.runs import show_run

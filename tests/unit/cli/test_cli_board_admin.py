@@ -164,6 +164,6 @@ def test_figures_are_shown(command: Command, board: str) -> None:
 
 
 def test_every_setting_has_an_option_and_a_field_on_the_page() -> None:
-    assert {setting for _, setting, _ in OPTIONS.values()} == set(SETTING_TYPES)
+    assert {setting.name for setting in OPTIONS} == set(SETTING_TYPES)
     page = (files("kernelcup.http.pages") / "templates/admin/forms.html").read_text()
     assert [name for name in SETTING_TYPES if f"values.{name}" not in page] == []

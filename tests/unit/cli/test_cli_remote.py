@@ -50,7 +50,7 @@ from kernelcup.client.transport import Client
 from kernelcup.config.settings import Config
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.engine.database import Database
-from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
+from kernelcup.errors import InvalidTask, NotFound, Paused, ServerUnavailable
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform
 from kernelcup.tables import LeaderboardRow, UserRow
@@ -476,20 +476,6 @@ def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> 
     assert "Frozen since 2026-06-01 12:00:00 UTC; yours is not shown until the end." in ended.out
     assert "rank 1" not in ended.out
     assert "frozen since 2026-06-01 12:00:00 UTC" in command("board", "show", board).out
-
-
-def test_an_update_that_is_done_by_half_says_so(
-    command, ada, db, task_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise Conflict("changed meanwhile")
-
-    command("board", "create", str(task_folder), "--device", "H100")
-    (task_folder / "reference.py").write_text(make_task().sources["reference.py"] + "# new\n")
-    monkeypatch.setattr(Api, "change_board", refuse)
-    ended = command("board", "update", "mine", str(task_folder), "--closed", "--yes")
-    assert ended.code == 3
-    assert "Next: the task is changed, the settings are not" in ended.err
 
 
 def test_a_task_with_faults_is_not_sent(command, ada, db, task_folder: Path) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy.orm import Session
 
@@ -17,6 +17,7 @@ from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import MadeBoard, choose_judging, counters_notes
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.boards.trial import TaskTrial
+from kernelcup.app.operation import After, Board, Given, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.user_names import check_user_name
 from kernelcup.app.submissions.queries import submissions
@@ -43,61 +44,19 @@ MOST_REVIEW_TAGS = 50
 
 # First path segments of the web site's addresses: the existing client puts leaderboard names there too.
 RESERVED_NAMES = frozenset(
-    {
-        "account",
-        "admin",
-        "api",
-        "assets",
-        "auth",
-        "b",
-        "boards",
-        "device",
-        "docket",
-        "docs",
-        "e",
-        "events",
-        "favicon.ico",
-        "feed.atom",
-        "gpus",
-        "health",
-        "healthz",
-        "invites",
-        "jobs",
-        "join",
-        "leaderboards",
-        "livez",
-        "login",
-        "logout",
-        "mcp",
-        "metrics",
-        "new",
-        "openapi.json",
-        "profile",
-        "queue",
-        "readyz",
-        "redoc",
-        "robots.txt",
-        "s",
-        "signin",
-        "signout",
-        "start",
-        "static",
-        "status",
-        "submission",
-        "submission_count",
-        "submissions",
-        "tokens",
-        "u",
-        "user",
-        "users",
-    }
+    (
+        "account admin api assets auth b boards device docket docs e events favicon.ico feed.atom gpus health "
+        "healthz invites jobs join leaderboards livez login logout mcp metrics new openapi.json profile queue "
+        "readyz redoc robots.txt s signin signout start static status submission submission_count submissions "
+        "tokens u user users "
+    ).split()
 )
 
 
 def create_board(db: Database, **given: Any) -> Leaderboard:
     """Create a leaderboard as :func:`make_board` does, with its settings among the arguments, and return it."""
     settings = BoardSettings(**{name: given.pop(name) for name in SETTING_TYPES if name in given})
-    return make_board(db, settings=settings, **given).board
+    return get_board(db, make_board(db, settings=settings, **given).name)
 
 
 def make_board(
@@ -163,13 +122,24 @@ def make_board(
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
         audit_log.record(session, actor, "board.create", f"board:{name}", detail, now)
         about = counters_notes(session, chosen, judged.harness)
-        return MadeBoard(board=find_board(session, name), notes=(*judged.notes, *about))
+        return MadeBoard.of(find_board(session, name), (*judged.notes, *about))
 
 
 def notes_of(db: Database, board: Leaderboard) -> tuple[str, ...]:
     """Return what a leaderboard's creator should know of the machines that judge it."""
     with db.read() as session:
         return counters_notes(session, board.devices, board.harness)
+
+
+@operation("GET", "/leaderboards", subject="leaderboards", is_paged=True)
+def show_boards(
+    db: Database,
+    viewer: Actor,
+    after_id: After = None,
+    limit: Annotated[int, Given(least=1, most=200, help="Number of entries at most.")] = 100,
+) -> list[Leaderboard]:
+    """List the leaderboards that you may see, oldest first."""
+    return list_boards(db, viewer, after_id=after_id, limit=limit)
 
 
 def list_boards(
@@ -180,8 +150,9 @@ def list_boards(
         return access.visible_boards(session, viewer, after_id=after_id, limit=limit)
 
 
-def get_board(db: Database, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
-    """Return a leaderboard. Raise ``NotFound`` if none of that name exists for the viewer."""
+@operation("GET", "/leaderboards/{name}", subject="leaderboards")
+def get_board(db: Database, name: Board, viewer: Actor = OPERATOR) -> Leaderboard:
+    """Show one leaderboard."""
     with db.read() as session:
         return find_board(session, name, viewer)
 
@@ -219,14 +190,16 @@ def visible_task(db: Database, name: str, viewer: Actor = OPERATOR) -> VisibleTa
     )
 
 
+@operation("DELETE", "/leaderboards/{name}", subject="leaderboards")
 def delete_board(
-    db: Database, name: str, actor: Actor = OPERATOR, *, now: datetime, confirm: str | None = None
+    db: Database,
+    name: Board,
+    actor: Actor = OPERATOR,
+    *,
+    confirm: Annotated[str, Given(help="The leaderboard's name, as confirmation.")],
+    now: datetime,
 ) -> None:
-    """Delete a leaderboard for good, with its submissions and their runs.
-
-    Args:
-        confirm: The leaderboard's exact name; only the operator's command line, which asks for
-            confirmation itself, may leave it out.
+    """Delete a leaderboard permanently, including its submissions and their history.
 
     Raises:
         InvalidValue: The name was not confirmed; nothing was deleted.
@@ -234,8 +207,8 @@ def delete_board(
     with db.write(durable=True) as session:
         boards.lock_with_jobs(session, name)
         board = find_managed(session, name, actor)
-        if confirm != board.name and not (confirm is None and access.is_operator(actor)):
-            given = "nothing" if confirm is None else repr(confirm)
+        if confirm != board.name:
+            given = repr(confirm) if confirm else "nothing"
             raise InvalidValue(
                 f"To delete it for good, confirm with its name {board.name!r}; {given} was given. "
                 "Nothing was deleted."

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from operator import attrgetter
-from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -18,6 +17,7 @@ from kernelcup.app.boards.board_events import check_event
 from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import check_answers, check_harness, trial_notes, try_version
 from kernelcup.app.boards.queries import boards, task_versions
+from kernelcup.app.boards.settings import TYPES, BoardChanges
 from kernelcup.app.boards.task_diff import CaseChange, FileChange, TaskChanges, compare
 from kernelcup.app.boards.trial import TaskTrial, Tried
 from kernelcup.app.people.queries import audit_log
@@ -26,33 +26,10 @@ from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.rejudge import RejudgePlan, rejudge_board
 from kernelcup.app.submissions.queries import events
-from kernelcup.domain import SETTING_TYPES, Actor, Device, Leaderboard, Role, Scope, Task
+from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Task
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup_harness.protocol import Mode, canonical_hash
-
-
-class Keep(Enum):
-    """Marks a setting that stays as it is; None would remove it."""
-
-    KEEP = "keep"
-
-
-KEEP = Keep.KEEP
-
-
-SETTINGS = ("devices", "harness", *SETTING_TYPES)
-"""What can be changed beside the task."""
-
-
-class BoardChanges(dict[str, Any]):
-    """New values of settings by name; None removes an optional one. Raise ``TypeError`` for an unknown name."""
-
-    def __init__(self, **values: Any) -> None:
-        if unknown := values.keys() - set(SETTINGS):
-            raise TypeError(f"no settings: {', '.join(sorted(unknown))}")
-        super().__init__({name: value for name, value in values.items() if value is not KEEP})
-
 
 RANKS_BY = ("trust", "duel", "cpu_times", "judging")
 """The settings of a leaderboard that decide about ranks."""
@@ -222,7 +199,7 @@ def plan_changes(
     difference = compare(old_task, new_task)
     settings = {
         name: (getattr(board, name), getattr(changed, name))
-        for name in SETTINGS
+        for name in TYPES
         if getattr(board, name) != getattr(changed, name)
     }
     preview = _preview(session, board, changed, settings, difference)
@@ -308,7 +285,7 @@ def _reveals(session: Session, board: Leaderboard, changed: Leaderboard) -> tupl
 
 def fingerprint(board: Leaderboard) -> str:
     """Return a hash that changes whenever the leaderboard does."""
-    state = {name: as_json(getattr(board, name)) for name in SETTINGS}
+    state = {name: as_json(getattr(board, name)) for name in TYPES}
     return canonical_hash({**state, "id": board.id, "task": board.task_hash})
 
 

@@ -7,7 +7,7 @@ on request. Every entry point that creates a leaderboard includes the notes in i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from sqlalchemy.orm import Session
 
@@ -34,11 +34,16 @@ class Judging:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MadeBoard:
-    """A new leaderboard, and notes for its creator."""
+class MadeBoard(Leaderboard):
+    """A new leaderboard."""
 
-    board: Leaderboard
     notes: tuple[str, ...]
+    """How it is judged, and what its creator should know."""
+
+    @classmethod
+    def of(cls, board: Leaderboard, notes: tuple[str, ...]) -> MadeBoard:
+        """Return a leaderboard with notes."""
+        return cls(**{each.name: getattr(board, each.name) for each in fields(board)}, notes=notes)
 
 
 def choose_judging(

@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from kernelcup import scoring
 from kernelcup.app.boards import boards as board_rules
-from kernelcup.app.boards.changes import RANKS_BY, BoardChanges, apply_plan, plan_changes
+from kernelcup.app.boards.changes import RANKS_BY, apply_plan, plan_changes
 from kernelcup.app.boards.queries import boards
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people.queries import users
 from kernelcup.app.results.queries import standings
 from kernelcup.domain import Actor, Device, Leaderboard, Task

@@ -158,17 +158,17 @@ class Deliveries:
 
 def body_of(item: Item, public_url: str) -> bytes:
     """Return the message about a news item, as JSON."""
-    page = f"/b/{item.board}" if item.submission is None else f"/s/{item.submission}"
+    page = f"/b/{item.leaderboard}" if item.submission is None else f"/s/{item.submission}"
     data: dict[str, Any] = {
         "id": item.id,
-        "leaderboard": item.board,
+        "leaderboard": item.leaderboard,
         "device": item.device or None,
         "submission": item.submission,
         "user": item.user or None,
         "score_s": item.score_s,
         "tied": item.tied,
-        "before": item.other or None,
-        "deadline": None if item.moment is None else item.moment.isoformat(),
+        "before": item.before or None,
+        "deadline": None if item.deadline is None else item.deadline.isoformat(),
         "text": item.text,
         "url": f"{public_url}{page}",
     }

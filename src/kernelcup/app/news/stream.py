@@ -8,8 +8,9 @@ waits for a review or was rejected does not appear.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Annotated
 
 from sqlalchemy.orm import Session
 
@@ -19,6 +20,7 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import News
+from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import identities, users
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, NewsKind, Role, Scope
 from kernelcup.engine.database import Database
@@ -32,37 +34,65 @@ class Item:
     id: int
     kind: NewsKind
     at: datetime
-    board: str
+    leaderboard: str
     device: str
     submission: int | None
     user: str
     """The submission's author; empty if the item is not about a submission."""
     score_s: float | None
     tied: bool
-    other: str
+    """Whether others share the first place."""
+    before: str
     """The previous holder of the place; empty if there was none."""
     personal: bool
     """Whether it is addressed to one user."""
-    moment: datetime | None
+    deadline: datetime | None
     text: str
     """One sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Addressed:
-    """A news item for one person, and their account at a sign-in provider."""
+class Addressed(Item):
+    """A news item for one person, with their account at a sign-in provider."""
 
-    item: Item
     subject: str
+    """The account's number at the provider."""
     login: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AddressedPage:
-    """News for individual people, and the number up to which the news were searched."""
+class NewsPage:
+    """A part of the news."""
 
-    items: tuple[Addressed, ...]
+    items: list[Item]
+    next: int | None
+    """The number after which the next page begins; None at the end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddressedPage:
+    """News for individual people."""
+
+    items: list[Addressed]
     newest: int
+    """The number up to which the news were searched: ``after`` of the next request."""
+
+
+@operation("GET", "/news", subject="news")
+def show_news(
+    db: Database,
+    actor: Actor,
+    board: Annotated[str | None, Given(key=BOARD, help="Only of this leaderboard.")] = None,
+    after_id: Annotated[
+        int | None, Given(key="after", help="Only news after this number; default: the newest.")
+    ] = None,
+    limit: Limit = 50,
+) -> NewsPage:
+    """Show news of the leaderboards that you may see, oldest first."""
+    found = items(db, actor, board=board, after_id=after_id, limit=limit + 1)
+    if after_id is None:
+        return NewsPage(items=found[-limit:], next=None)
+    return NewsPage(items=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
 
 def items(
@@ -95,8 +125,15 @@ def items(
         return _shown(session, found, seen, viewer)
 
 
-def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit: int = 50) -> AddressedPage:
-    """Return news that are addressed to one person each, with their account at a provider.
+@operation("GET", "/news/addressed", subject="news")
+def addressed(
+    db: Database,
+    actor: Actor,
+    after_id: Annotated[int | None, Given(key="after", help="None: return only the newest number.")] = None,
+    provider: Annotated[str, Given(longest=50, help="The sign-in provider.")] = "discord",
+    limit: Limit = 50,
+) -> AddressedPage:
+    """Show news addressed to single persons, for a bot that delivers them.
 
     People without an account there, who want no direct messages, or who no longer see the leaderboard, are left
     out.
@@ -106,6 +143,7 @@ def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit
     """
     access.require(actor, Scope.ACT, role=Role.ADMIN)
     with db.read() as session:
+        after_id = news.newest_id(session) if after_id is None else after_id
         found = news.addressed(session, after_id=after_id, limit=limit)
         recipients = {each.recipient_id or 0 for each in found}
         known = identities.of_users(session, recipients)
@@ -117,18 +155,12 @@ def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit
             person = _member(each.recipient_id)
             shown = _shown(session, [each], _seen_of(session, person, each.board_id), person)
             told += [
-                Addressed(item=item, subject=account.subject, login=account.login)
+                Addressed(**asdict(item), subject=account.subject, login=account.login)
                 for item in shown
                 for account in known[each.recipient_id or 0]
                 if account.provider == provider
             ]
-        return AddressedPage(items=tuple(told), newest=found[-1].id if found else after_id)
-
-
-def newest_id(db: Database) -> int:
-    """Return the number of the newest news item, visible or not; 0 if there is none."""
-    with db.read() as session:
-        return news.newest_id(session)
+        return AddressedPage(items=told, newest=found[-1].id if found else after_id)
 
 
 def for_webhook(session: Session, news_id: int) -> Item | None:
@@ -175,15 +207,15 @@ def _item(found: News, names: dict[tuple[int, int], str], viewer: Actor) -> Item
         id=found.id,
         kind=found.kind,
         at=found.at,
-        board=found.board,
+        leaderboard=found.board,
         device=found.device,
         submission=found.submission_id,
         user=user,
         score_s=found.score_s,
         tied=found.tied,
-        other=other,
+        before=other,
         personal=found.recipient_id is not None,
-        moment=found.moment,
+        deadline=found.moment,
         text=_sentence(found, user, "Your" if is_own else f"{other}'s"),
     )
 

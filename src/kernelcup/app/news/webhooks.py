@@ -6,9 +6,10 @@ import base64
 import secrets
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from ipaddress import ip_address
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
 from sqlalchemy.orm import Session
@@ -17,6 +18,7 @@ from kernelcup.app.boards.boards import check_manages, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.news.queries import webhooks
 from kernelcup.app.news.queries.webhooks import Webhook
+from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.outgoing import Network, Resolve, addresses_of, is_inside
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, Leaderboard
@@ -30,25 +32,38 @@ SECRET_BYTES = 32
 PORTS = {"https": 443, "http": 80}
 
 
+Number = Annotated[int, Given(metavar="ID", least=1, help="As `list` shows it.")]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NewWebhook:
-    """A new webhook, with its secret, which is shown only once."""
+class NewWebhook(Webhook):
+    """A new webhook."""
 
-    webhook: Webhook
     secret: str
+    """It verifies messages, and is shown only once."""
 
 
+@operation("GET", "/leaderboards/{name}/webhooks", "board webhook list", subject="news", is_paged=True)
+def list_webhooks(db: Database, actor: Actor, board: Board) -> list[Webhook]:
+    """List the webhooks of a leaderboard, and whether they work."""
+    with db.read() as session:
+        return webhooks.of_board(session, find_managed(session, board, actor).id)
+
+
+@operation("POST", "/leaderboards/{name}/webhooks", "board webhook add", subject="news", status=201)
 def add_webhook(
     db: Database,
     actor: Actor,
-    board: str,
-    url: str,
+    board: Board,
+    url: Annotated[
+        str, Given(metavar="URL", longest=LONGEST_URL, help="An https address of the public internet.")
+    ],
     *,
     now: datetime,
     own_networks: Sequence[Network] = (),
     resolve: Resolve = socket.getaddrinfo,
 ) -> NewWebhook:
-    """Register a URL that a leaderboard's news are sent to.
+    """Register a webhook. The secret that verifies its messages is shown only once.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
@@ -70,32 +85,30 @@ def add_webhook(
             session, board_id=found.id, url=url, secret=secret, created_by=actor.name, now=now
         )
         _record(session, actor, found, "add", number, url, now)
-        return NewWebhook(webhook=_find(session, found, number), secret=secret)
+        return NewWebhook(**asdict(_find(session, found, number)), secret=secret)
 
 
-def list_webhooks(db: Database, actor: Actor, board: str) -> list[Webhook]:
-    """Return the webhooks of a leaderboard. Raise like :func:`add_webhook` unless the actor manages it."""
-    with db.read() as session:
-        return webhooks.of_board(session, find_managed(session, board, actor).id)
-
-
-def remove_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, now: datetime) -> None:
-    """Remove a webhook. Raise ``NotFound`` if the leaderboard does not have it."""
-    with db.write(durable=True) as session:
-        found = find_managed(session, board, actor)
-        old = _find(session, found, webhook_id)
-        webhooks.remove(session, webhook_id)
-        _record(session, actor, found, "remove", webhook_id, old.url, now)
-
-
-def enable_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, now: datetime) -> Webhook:
-    """Enable a disabled webhook, and send it the news that still wait for it. Raise ``NotFound``."""
+@operation(
+    "POST", "/leaderboards/{name}/webhooks/{webhook_id}/enable", "board webhook enable", subject="news"
+)
+def enable_webhook(db: Database, actor: Actor, board: Board, webhook_id: Number, *, now: datetime) -> Webhook:
+    """Enable a disabled webhook again. Its waiting messages are sent."""
     with db.write(durable=True) as session:
         found = find_managed(session, board, actor)
         old = _find(session, found, webhook_id)
         webhooks.enable(session, webhook_id, now)
         _record(session, actor, found, "enable", webhook_id, old.url, now)
         return _find(session, found, webhook_id)
+
+
+@operation("DELETE", "/leaderboards/{name}/webhooks/{webhook_id}", "board webhook remove", subject="news")
+def remove_webhook(db: Database, actor: Actor, board: Board, webhook_id: Number, *, now: datetime) -> None:
+    """Remove a webhook and its waiting messages."""
+    with db.write(durable=True) as session:
+        found = find_managed(session, board, actor)
+        old = _find(session, found, webhook_id)
+        webhooks.remove(session, webhook_id)
+        _record(session, actor, found, "remove", webhook_id, old.url, now)
 
 
 def check_address(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
-from kernelcup.app.boards.boards import visible_task
+from kernelcup.app.boards.boards import get_task, visible_task
+from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.submissions.directives import write_directives
-from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task
+from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task, TaskInfo
 from kernelcup.engine.database import Database
-from kernelcup.tasks.starter import all_templates
+from kernelcup.errors import NotFound
+from kernelcup.tasks.public_code import judging_code, our_code
+from kernelcup.tasks.starter import all_templates, find_template
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,11 +27,32 @@ class HandedOut:
     hidden_benchmarks: int
 
 
-def hand_out(db: Database, name: str, viewer: Actor = OPERATOR) -> HandedOut:
-    """Return a leaderboard's task without hidden cases, for every viewer.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A text file."""
 
-    Raise ``NotFound`` if the leaderboard does not exist for the viewer.
-    """
+    name: str
+    text: str
+
+
+@operation("GET", "/leaderboards/{name}/task", subject="tasks")
+def show_task(db: Database, name: Board, viewer: Actor = OPERATOR) -> TaskInfo:
+    """Show a leaderboard's task: statement, cases, limits. Hidden cases are counted."""
+    found = visible_task(db, name, viewer)
+    return dataclasses.replace(
+        TaskInfo.of(found.task),
+        content_hash=found.board.task_hash,
+        harness=found.board.harness,
+        hidden_tests=found.hidden_tests,
+        hidden_benchmarks=found.hidden_benchmarks,
+        hidden_cases=[*found.task.hidden_tests, *found.task.hidden_benchmarks],
+        templates=list(templates_of(found.board, found.task)),
+    )
+
+
+@operation("GET", "/leaderboards/{name}/task/definition", subject="tasks")
+def hand_out(db: Database, name: Board, viewer: Actor = OPERATOR) -> HandedOut:
+    """Show the whole task, as `kernelcup board get` writes it to a folder. Hidden cases are left out."""
     visible = visible_task(db, name, viewer)
     task = dataclasses.replace(
         visible.task,
@@ -40,6 +66,52 @@ def hand_out(db: Database, name: str, viewer: Actor = OPERATOR) -> HandedOut:
     return HandedOut(
         task=task, hidden_tests=visible.hidden_tests, hidden_benchmarks=visible.hidden_benchmarks
     )
+
+
+@operation("GET", "/leaderboards/{name}/task/files/{file:path}", subject="tasks")
+def show_file(
+    db: Database, name: Board, file: Annotated[str, Given(help="Its name.")], viewer: Actor
+) -> File:
+    """Show one of the task's files, for example its reference."""
+    task = get_task(db, name, viewer)
+    if file not in task.sources:
+        raise NotFound(f"{task.name} has no file {file!r}; it has {', '.join(sorted(task.sources))}.")
+    return File(name=file, text=task.sources[file])
+
+
+@operation("GET", "/leaderboards/{name}/templates/{language}", subject="tasks")
+def show_template(
+    db: Database, name: Board, language: Annotated[str, Given(help="Python, Triton, cu, ...")], viewer: Actor
+) -> File:
+    """Show a starting point for a submission, with the leaderboard's directives."""
+    task = hand_out(db, name, viewer).task
+    wanted = find_template(task, task.templates, language)
+    if wanted is None:
+        raise NotFound(
+            f"{task.name} has no template for {language!r}; it has {', '.join(task.templates) or 'none'}."
+        )
+    return File(name=wanted, text=task.templates[wanted])
+
+
+@operation("GET", "/leaderboards/{name}/harness", subject="tasks")
+def show_harness(db: Database, name: Board, viewer: Actor) -> list[File]:
+    """Show the judging code: ours, or the task's own. No part of the evaluation is hidden."""
+    found = visible_task(db, name, viewer)
+    return _files(judging_code(found.task, found.board.harness))
+
+
+@operation("GET", "/harness", subject="tasks")
+def show_our_harness(
+    language: Annotated[
+        Language, Given(help="Of the submissions that the overview is for.")
+    ] = Language.PYTHON,
+) -> list[File]:
+    """Show the standard harness. The first file is an overview for submissions in `language`."""
+    return _files(our_code(language))
+
+
+def _files(texts: Mapping[str, str]) -> list[File]:
+    return [File(name=name, text=text) for name, text in texts.items()]
 
 
 def templates_of(board: Leaderboard, task: Task) -> dict[str, str]:

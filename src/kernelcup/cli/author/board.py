@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli import options
+from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.cli import options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.task import describe, pick_template, print_sources
-from kernelcup.cli.backend.base import Backend, NewBoard
+from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.backend.server import refuse_user
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import no_board, rules_text, times
 from kernelcup.cli.show.plain_text import plain
@@ -25,7 +27,9 @@ from kernelcup.errors import BrokenChecker, InvalidValue, OwnHarnessNeeded
 from kernelcup_harness.protocol import HarnessKind
 
 if TYPE_CHECKING:
+    from kernelcup.app.boards.local_trial import LocalTrial
     from kernelcup.client.models import BoardInfo
+    from kernelcup.client.task_upload import TaskAt
 
 app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
 
@@ -47,7 +51,7 @@ def create(
         ),
     ] = None,
     *,
-    given: dict[str, Any],
+    given: BoardChanges,
     harness: BoardHarnessOption = None,
     run: Annotated[
         bool, typer.Option("--run/--no-run", help="Whether the task is tried first, a few seconds.")
@@ -59,17 +63,27 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Create a leaderboard from a task. A date without a time, as the deadline, means the end of that day."""
+    from kernelcup.app.boards import managing
     from kernelcup.reporting.phrases import code_rule
 
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    wanted = NewBoard(
-        task=task, name=name, devices=device or (), settings=given, user=user, run=run, force=force
+    if device or backend.server is None:
+        given["devices"] = device or [backend.config.devices[0].name]
+    call = functools.partial(
+        backend.call,
+        managing.create,
+        task=task_at(task),
+        name=name,
+        changes=given,
+        run=run,
+        force=force,
+        creator=creator_of(backend, user),
     )
-    board, notes = make(backend, wanted, as_json=as_json)
+    board = make(backend, task, call, given, run=run, as_json=as_json)
     if as_json:
-        typer.echo(json.dumps({**board.as_object(), "notes": list(notes)}))
+        typer.echo(json.dumps({**board.as_object(), "notes": list(board.notes)}))
         return
     accepted = ", ".join(board.devices)
     typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
@@ -77,37 +91,72 @@ def create(
         typer.echo(plain(f"Its owner is {board.creator}; choose another owner with --user NAME."))
     keep = " --code never keeps it to its authors." if board.publishes_code else ""
     typer.echo(f"{code_rule(board)}{keep}")
-    for note in notes:
+    for note in board.notes:
         typer.echo(plain(note))
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")
 
 
-def make(backend: Backend, wanted: NewBoard, *, as_json: bool) -> tuple[BoardInfo, Sequence[str]]:
+def creator_of(backend: Backend, user: str | None) -> str | None:
+    """Return the owner of a new leaderboard in this machine's database, None at a server."""
+    if backend.server is not None:
+        refuse_user(user)
+        return None
+    return backend.ask(lambda db: wiring.creator_name(db, user), lambda _: None)
+
+
+def make(
+    backend: Backend,
+    task: str,
+    call: Callable[..., Any],
+    settings: BoardChanges,
+    *,
+    run: bool,
+    as_json: bool,
+) -> BoardInfo:
     """Create a leaderboard; ask first where only the task's own harness can judge it, or its checker is broken.
 
     Raise ``OwnHarnessNeeded`` or ``BrokenChecker`` without a terminal to ask on, or for JSON.
     """
     from kernelcup.cli.show.working import working
 
+    def create(about: str, *, quiet: bool = False, **confirmed: bool) -> BoardInfo:
+        with working(about, quiet=quiet, has_steps=True) as say:
+            made: BoardInfo = call(trial=trial_of(backend, task, say) if run else None, **confirmed)
+            return made
+
     try:
-        about = f"trying {wanted.task} before its leaderboard is created"
-        with working(about, quiet=as_json, has_steps=True) as say:
-            return backend.create_board(wanted, say)
+        return create(f"trying {task} before its leaderboard is created", quiet=as_json)
     except (OwnHarnessNeeded, BrokenChecker) as error:
         is_broken = isinstance(error, BrokenChecker)
         if as_json or not sys.stdin.isatty():
             option = "--force" if is_broken else "--harness own"
-            error.add_note(f"kernelcup board create {shlex.quote(wanted.task)} {option}{backend.option}")
+            error.add_note(f"kernelcup board create {shlex.quote(task)} {option}{backend.option}")
             raise
         typer.echo(plain(str(error)))
         typer.confirm(
             "Create it with this checker?" if is_broken else "Create it with the task's own harness?",
             abort=True,
         )
-        own = wanted.settings if is_broken else {**wanted.settings, "harness": HarnessKind.OWN}
-        wanted = dataclasses.replace(wanted, settings=own, force=wanted.force or is_broken)
-    with working(f"creating the leaderboard of {wanted.task}", has_steps=True) as say:
-        return backend.create_board(wanted, say)
+    about = f"creating the leaderboard of {task}"
+    if is_broken:
+        return create(about, force=True)
+    settings["harness"] = HarnessKind.OWN
+    return create(about)
+
+
+def task_at(text: str) -> TaskAt:
+    """Return the task of a TASK argument, to be loaded here or sent. Raise ``NotFound``."""
+    from kernelcup.client.task_upload import TaskAt
+
+    return TaskAt(wiring.task_path(text))
+
+
+def trial_of(backend: Backend, task: str, say: Callable[[str], None]) -> LocalTrial | None:
+    """Return what tries a task on this machine; say that a server tries it, if one does."""
+    if backend.server is None:
+        return wiring.make_trial(backend.config, say)
+    say(f"{task}: {backend.server} tries the task")
+    return None
 
 
 @app.command("list")
@@ -129,6 +178,7 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
 @with_backend
 def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
+    from kernelcup.app.submissions import handout
     from kernelcup.cli.author.final import find as find_final
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.finals import print_final
@@ -143,7 +193,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
         told |= {"task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return
-    task = backend.task(name)
+    task = backend.call(handout.show_task, name=board.name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
     if board.notice:
         typer.echo(plain(f"Note: {board.notice}"))
@@ -217,13 +267,15 @@ def delete(
 
     Their history is deleted too, permanently.
     """
+    from kernelcup.app.boards import boards
+
     board = backend.board(name)
     if confirm is None and (as_json or not sys.stdin.isatty()):
         raise InvalidValue(f"not a terminal: confirm with --confirm {board.name}")
     typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it permanently")
     if typed != board.name:
         raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
-    backend.delete_board(name)
+    backend.call(boards.delete_board, name=board.name, confirm=board.name)
     if as_json:
         typer.echo(json.dumps({"deleted": board.name}))
     else:

@@ -45,7 +45,10 @@ def sync(
     deadline: Annotated[
         str | None, typer.Option("--deadline", help="Replaces each problem's own deadline; none removes it.")
     ] = None,
-    closed: settings_of.ClosedOption = None,
+    closed: Annotated[
+        bool | None,
+        typer.Option("--closed/--public", help="Whether only members and managers see the leaderboard."),
+    ] = None,
     harness: BoardHarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
@@ -68,9 +71,9 @@ def sync(
     own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
-    from kernelcup.app.boards.changes import KEEP
     from kernelcup.app.boards.deadlines import parse_deadline
     from kernelcup.app.boards.problem_sync import SyncOptions
+    from kernelcup.app.boards.settings import KEEP
     from kernelcup.cli.show.working import working
 
     kind = options.read_harness(harness)
@@ -114,8 +117,8 @@ def work_sync(
     say: Callable[[str], None],
 ) -> SyncResult:
     """Sync on this machine, or through the server. ``say`` is told what becomes of each problem here."""
-    from kernelcup.app.boards.changes import Keep
     from kernelcup.app.boards.problem_sync import SyncResult, sync_problem_set
+    from kernelcup.app.boards.settings import Keep
     from kernelcup.client.core import LONG_S
 
     def here(db: Database) -> SyncResult:

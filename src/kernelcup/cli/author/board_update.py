@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.cli import options
 from kernelcup.cli.author import board_settings as settings_of
-from kernelcup.cli.backend.base import Backend, Update
+from kernelcup.cli.author.board import task_at, trial_of
+from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, HarnessOption, JsonOption
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.plain_text import plain, shortened
+from kernelcup.domain import MOMENTS
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ def update(
     ] = None,
     device: settings_of.DeviceOption = None,
     *,
-    given: dict[str, Any],
+    given: BoardChanges,
     harness: HarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
@@ -64,13 +68,16 @@ def update(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    wanted = Update(board=name, task=task, settings=given)
-    change(backend, wanted, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
+    change(
+        backend, name, task, given, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json
+    )
 
 
 def change(
     backend: Backend,
-    wanted: Update,
+    name: str,
+    task: str | None,
+    settings: BoardChanges,
     *,
     preview: bool,
     rejudge: bool,
@@ -79,10 +86,12 @@ def change(
     as_json: bool,
 ) -> None:
     """Show what changes, ask, and do it."""
-    from kernelcup.cli.show.working import working
+    from kernelcup.app.boards import managing
+    from kernelcup.app.results.rejudge import rejudge_board
 
-    backend.board(wanted.board)
-    seen = backend.preview(wanted)
+    board = backend.board(name).name
+    new = None if task is None else task_at(task)
+    seen = with_moments(backend.call(managing.preview, board=board, task=new, changes=settings))
     if not as_json:
         show_preview(seen)
     if preview or not seen.changes_anything:
@@ -93,18 +102,49 @@ def change(
         if as_json or not sys.stdin.isatty():
             raise InvalidValue("not a terminal: inspect with --preview, confirm with --yes")
         typer.confirm(f"Change {seen.board}?", abort=True)
-    about = f"trying {wanted.task} before {wanted.board} is changed"
-    with working(about, quiet=as_json or wanted.task is None, has_steps=True) as say:
-        done = backend.update(wanted, seen, say, rejudge=rejudge, force=force)
+    call = functools.partial(
+        backend.call, board=board, changes=settings, expected=seen.fingerprint, force=force
+    )
+    carry_out(backend, board, task, call, quiet=as_json)
+    jobs = None
+    if rejudge and seen.needs_rejudge:
+        jobs = backend.call(rejudge_board, board=board, device=None, only_best=False, dry_run=False).jobs
     if as_json:
-        jobs = done.rejudged_jobs or 0
-        typer.echo(json.dumps({**preview_object(seen), "updated": True, "rejudged_jobs": jobs}))
+        typer.echo(json.dumps({**preview_object(seen), "updated": True, "rejudged_jobs": jobs or 0}))
         return
-    typer.echo(f"leaderboard {done.board} is changed")
-    if done.rejudged_jobs is not None:
-        typer.echo(f"{done.rejudged_jobs} ranked results are judged again")
+    typer.echo(f"leaderboard {board} is changed")
+    if jobs is not None:
+        typer.echo(f"{jobs} ranked results are judged again")
     elif seen.needs_rejudge:
-        typer.echo(left_standings([done.board], backend.option))
+        typer.echo(left_standings([board], backend.option))
+
+
+def carry_out(
+    backend: Backend, board: str, task: str | None, call: Callable[..., object], *, quiet: bool
+) -> None:
+    """Change the settings, with a new task after its trial."""
+    from kernelcup.app.boards import managing
+    from kernelcup.cli.show.working import working
+
+    if task is None:
+        call(managing.change)
+        return
+    with working(f"trying {task} before {board} is changed", quiet=quiet, has_steps=True) as say:
+        trial = trial_of(backend, task, say)
+        call(managing.replace_task, task=task_at(task), trial=trial, rejudge=False)
+
+
+def with_moments(seen: UpdatePreview) -> UpdatePreview:
+    """Return a preview with the moments that a server sends as texts."""
+    settings = {
+        name: (_moment(old), _moment(new)) if name in MOMENTS else (old, new)
+        for name, (old, new) in seen.settings.items()
+    }
+    return dataclasses.replace(seen, settings=settings)
+
+
+def _moment(value: object) -> object:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def left_standings(names: Sequence[str], option: str) -> str:

@@ -21,7 +21,7 @@ from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import HarnessKind, Work
 
 if TYPE_CHECKING:
-    from kernelcup.client.models import TaskInfo
+    from kernelcup.domain import TaskInfo
 
 FORM = (
     "in the form of the reference's (lengths, keys, nesting, shapes, devices; a list may be a tuple, a record a dict, "
@@ -124,7 +124,7 @@ def show(
 
     Hidden cases are counted, not shown. With --file or --harness, --json prints the texts by name.
     """
-    from kernelcup.client.models import TaskInfo
+    from kernelcup.domain import TaskInfo
     from kernelcup.tasks.public_code import judging_code
 
     task = find_task(path, Where(server=server, local=local, config=config))
@@ -135,7 +135,7 @@ def show(
     elif as_json:
         typer.echo(json.dumps(without_hidden(task)))
     else:
-        describe(TaskInfo.of(task), task.work, answers=answers_text(task))
+        describe(TaskInfo.of(task), task.work, devices=task.devices, answers=answers_text(task))
 
 
 @app.command()
@@ -184,7 +184,9 @@ def print_sources(texts: dict[str, str], *, as_json: bool) -> None:
         typer.echo(text, nl=len(texts) > 1)
 
 
-def describe(task: TaskInfo, work: Sequence[Work] = (), *, answers: str = "") -> None:
+def describe(
+    task: TaskInfo, work: Sequence[Work] = (), *, devices: Sequence[str] | None = None, answers: str = ""
+) -> None:
     """Print a task for participants; ``work`` is the least work of each benchmark, ``answers`` their form."""
     from rich.markdown import Markdown
     from rich.text import Text
@@ -203,7 +205,7 @@ def describe(task: TaskInfo, work: Sequence[Work] = (), *, answers: str = "") ->
         "judged by": f"{task.harness.value} harness",
         "files": ", ".join(task.files),
         "templates": ", ".join(task.templates) or "none",
-        **({} if task.devices is None else {"proposed devices": ", ".join(task.devices) or "none"}),
+        **({} if devices is None else {"proposed devices": ", ".join(devices) or "none"}),
         "ranking by": task.ranking_by.value,
         **({"answers": answers} if answers else {}),
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",

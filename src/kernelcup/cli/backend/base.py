@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -10,9 +10,8 @@ from kernelcup.domain import Task
 from kernelcup_harness.protocol import Mode, ProfileOptions
 
 if TYPE_CHECKING:
-    from kernelcup.app.boards.changes import UpdatePreview
     from kernelcup.client.api import Api
-    from kernelcup.client.models import BoardInfo, TaskInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
     from kernelcup.reporting.results import SubmissionInfo
@@ -33,43 +32,6 @@ class Ask:
     user: str | None
     profile: ProfileOptions | None = None
     """What to profile."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewBoard:
-    """A leaderboard to create."""
-
-    task: str
-    """As typed: folder, zip, file or name."""
-    name: str | None
-    """None for the task's name."""
-    devices: Sequence[str]
-    settings: Mapping[str, Any]
-    user: str | None
-    """The creator, for this machine's database."""
-    run: bool = True
-    """Whether the task is tried first."""
-    force: bool = False
-    """Whether a checker that accepts wrong answers is confirmed."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Update:
-    """Changes to a leaderboard."""
-
-    board: str
-    task: str | None
-    """As typed: folder, zip, file or name; None keeps the current task."""
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Changed:
-    """The outcome of an update."""
-
-    board: str
-    rejudged_jobs: int | None
-    """None if nothing is judged again."""
 
 
 class Backend(Protocol):
@@ -121,28 +83,8 @@ class Backend(Protocol):
     def board(self, name: str) -> BoardInfo:
         """Return a leaderboard. Raise ``NotFound`` with what to do next."""
 
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task."""
-
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases, to be run here or written to a folder."""
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
-
-    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
-        """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``.
-
-        ``say`` is told each step of the task's trial, if that runs here.
-        """
-
-    def preview(self, update: Update) -> UpdatePreview:
-        """Return the changes that an update would make."""
-
-    def update(
-        self, update: Update, seen: UpdatePreview, say: Callable[[str], None], *, rejudge: bool, force: bool
-    ) -> Changed:
-        """Change a leaderboard as previewed. ``say`` is told each step of a new version's trial, if that runs here."""
-
-    def delete_board(self, name: str) -> None:
-        """Delete a leaderboard permanently."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,16 +19,15 @@ from kernelcup.app.queue import shown
 from kernelcup.app.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.app.submissions import submissions as service
 from kernelcup.cli import wiring
-from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
+from kernelcup.cli.backend.base import Ask
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
-from kernelcup.client.models import BoardInfo, TaskInfo
-from kernelcup.domain import OPERATOR, Actor, BoardSettings, Leaderboard, Task
+from kernelcup.client.models import BoardInfo
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.reporting.results import SubmissionInfo
 
 if TYPE_CHECKING:
-    from kernelcup.app.boards.changes import UpdatePreview
     from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
@@ -159,14 +157,6 @@ class LocalBackend:
         with wiring.pointing_to("kernelcup board list", NotFound):
             return BoardInfo.of(boards.get_board(self._db, name))
 
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task."""
-        from kernelcup.app.submissions.handout import templates_of
-
-        found = boards.visible_task(self._db, board)
-        languages = list(templates_of(found.board, found.task))
-        return dataclasses.replace(TaskInfo.of(found.task), harness=found.board.harness, templates=languages)
-
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""
         from kernelcup.app.submissions.handout import hand_out
@@ -183,63 +173,6 @@ class LocalBackend:
             "harness": found.board.harness.value,
             "templates": templates_of(found.board, found.task),
         }
-
-    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
-        """Create a leaderboard; return it, and how its harness was chosen."""
-        found = wiring.find_task(wanted.task)
-        settings = dict(wanted.settings)
-        made = boards.make_board(
-            self._db,
-            name=found.name if wanted.name is None else wanted.name,
-            task=found,
-            devices=wanted.devices or [self._config.devices[0].name],
-            creator=wiring.creator_name(self._db, wanted.user),
-            now=datetime.now(UTC),
-            known_devices=self._config.devices,
-            trial=wiring.make_trial(self._config, say) if wanted.run else None,
-            force=wanted.force,
-            harness=settings.pop("harness", None),
-            settings=BoardSettings(**settings),
-        )
-        return BoardInfo.of(made.board), made.notes
-
-    def preview(self, update: Update) -> UpdatePreview:
-        """Return the changes that an update would make."""
-        from kernelcup.app.boards import changes
-
-        return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
-
-    def update(
-        self, update: Update, seen: UpdatePreview, say: Callable[[str], None], *, rejudge: bool, force: bool
-    ) -> Changed:
-        """Change a leaderboard as previewed."""
-        from kernelcup.app.boards import changes
-
-        done = changes.update_board(
-            self._db,
-            OPERATOR,
-            update.board,
-            expected=seen.fingerprint,
-            rejudge=rejudge,
-            force=force,
-            trial=wiring.make_trial(self._config, say) if update.task is not None else None,
-            **self._arguments(update),
-        )
-        return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)
-
-    def _arguments(self, update: Update) -> dict[str, Any]:
-        from kernelcup.app.boards import changes
-
-        return {
-            "task": None if update.task is None else wiring.find_task(update.task),
-            "changes": changes.BoardChanges(**update.settings),
-            "known_devices": self._config.devices,
-            "now": datetime.now(UTC),
-        }
-
-    def delete_board(self, name: str) -> None:
-        """Delete a leaderboard permanently."""
-        boards.delete_board(self._db, name, now=datetime.now(UTC))
 
 
 def progress_text(view: SubmissionInfo) -> str:

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from datetime import datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from kernelcup.cli import wiring
-from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
+from kernelcup.cli.backend.base import Ask
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
-from kernelcup.client.models import BoardInfo, TaskInfo, moment
-from kernelcup.client.requests import reader
-from kernelcup.domain import MOMENTS, Task
+from kernelcup.client.models import BoardInfo
+from kernelcup.domain import Task
 from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, to_json
 
 if TYPE_CHECKING:
-    from kernelcup.app.boards.changes import UpdatePreview
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
@@ -124,10 +120,6 @@ class ServerBackend:
         with wiring.pointing_to(f"kernelcup board list{self.option}", NotFound):
             return self._api.board(name)
 
-    def task(self, board: str) -> TaskInfo:
-        """Return a leaderboard's task."""
-        return self._api.task(board)
-
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases."""
         from kernelcup.app.boards.boards import check_board_name
@@ -140,63 +132,6 @@ class ServerBackend:
         """Return a leaderboard's task as ``--json`` prints it."""
         return self._api.task_object(board)
 
-    def create_board(self, wanted: NewBoard, say: Callable[[str], None]) -> tuple[BoardInfo, Sequence[str]]:
-        """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
-        from kernelcup.client.task_upload import pack
-
-        refuse_user(wanted.user)
-        found, files = pack(wiring.task_path(wanted.task))
-        name = found.name if wanted.name is None else wanted.name
-        devices = {"devices": list(wanted.devices)} if wanted.devices else {}
-        settings = {"name": name, **settings_object(wanted.settings), **devices}
-        if wanted.run:
-            say(f"{found.name}: {self.server} tries the task")
-        told = {} if wanted.run else {"run": False}
-        return self._api.create_board(settings | told | ({"force": True} if wanted.force else {}), files)
-
-    def preview(self, update: Update) -> UpdatePreview:
-        """Return the changes that an update would make."""
-        from kernelcup.client.task_upload import pack
-
-        files = None if update.task is None else pack(wiring.task_path(update.task))[1]
-        body = self._api.preview(update.board, settings_object(update.settings), files)
-        try:
-            return read_preview(body)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ServerUnavailable(f"{self.server} sent an answer that this version cannot read") from error
-
-    def update(
-        self,
-        update: Update,
-        seen: UpdatePreview,
-        say: Callable[[str], None],
-        *,
-        rejudge: bool,
-        force: bool,
-    ) -> Changed:
-        """Change the task as previewed, then the settings, then judge results again."""
-        from kernelcup.client.task_upload import pack
-
-        if update.task is not None:
-            found, files = pack(wiring.task_path(update.task))
-            say(f"{found.name}: {self.server} tries the task")
-            self._api.replace_task(update.board, files, expected=seen.fingerprint, force=force)
-        if update.settings:
-            try:
-                self._api.change_board(update.board, settings_object(update.settings), force=force)
-            except BaseException as error:
-                if update.task is not None:
-                    error.add_note(
-                        "the task is changed, the settings are not; run the command again for them"
-                    )
-                raise
-        jobs = self._api.rejudge(update.board) if rejudge and seen.needs_rejudge else None
-        return Changed(board=seen.board, rejudged_jobs=jobs)
-
-    def delete_board(self, name: str) -> None:
-        """Delete a leaderboard for good."""
-        self._api.delete_board(name)
-
 
 def refuse_user(user: str | None) -> None:
     """Raise ``InvalidValue`` for a user name: a server identifies the user by the token."""
@@ -206,28 +141,6 @@ def refuse_user(user: str | None) -> None:
         )
 
 
-def settings_object(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a leaderboard as the server reads them."""
-    return {name: _value(value) for name, value in settings.items()}
-
-
-def _value(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return value.value if isinstance(value, Enum) else value
-
-
 def asked(options: ProfileOptions) -> dict[str, Any]:
     """Return what to profile as the server reads it."""
     return {name: value for name, value in to_json(options).items() if name != "way"}
-
-
-def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
-    """Read a preview from the server's form."""
-    from kernelcup.app.boards.changes import UpdatePreview
-
-    settings = {
-        name: tuple(moment(each) if name in MOMENTS else each for each in pair)
-        for name, pair in body["settings"].items()
-    }
-    return reader(UpdatePreview)({**body, "settings": settings})

@@ -138,6 +138,7 @@ def finish(
 
     With the local database, a second opinion's findings are shown too; a server does not reveal them.
     """
+    from kernelcup.app.submissions import handout
     from kernelcup.cli.show import screening, terminal
 
     view = backend.submission(submission_id)
@@ -149,7 +150,8 @@ def finish(
         typer.echo(json.dumps(body))
     elif not silent:
         out = terminal.console()
-        print_view(out, view, backend.task(view.leaderboard).ranking_by, about=board_command(backend, view))
+        task = backend.call(handout.show_task, name=view.leaderboard)
+        print_view(out, view, task.ranking_by, about=board_command(backend, view))
         for job in view.jobs if is_local else ():
             print_replay(out, job)
         print_places(out, backend, view)

@@ -6,12 +6,12 @@ import dataclasses
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from kernelcup.app.boards.changes import KEEP
+from kernelcup.app.boards.deadlines import parse_end
 from kernelcup.app.boards.problem_sync import SyncOptions
-from kernelcup.http.api.forms import Form
-from kernelcup.http.api.leaderboards import Ending
+from kernelcup.app.boards.settings import KEEP
+from kernelcup.http.api.forms import Form, Moment, moment
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.syncing import sync_aside
@@ -35,7 +35,7 @@ class SyncIn(Form):
     devices: list[Annotated[str, Field(max_length=100)]] = Field(
         default=[], max_length=50, description="Replaces the devices that each problem names."
     )
-    deadline: Ending | None = Field(
+    deadline: Annotated[Moment, BeforeValidator(moment(parse_end))] | None = Field(
         default=None,
         description="Replaces each problem's own deadline; null removes it; if omitted, each keeps its own.",
     )

@@ -17,14 +17,13 @@ from pydantic import (
     model_validator,
 )
 
-from kernelcup.app.boards.boards import VisibleTask
-from kernelcup.app.submissions.handout import HandedOut, templates_of
+from kernelcup.app.submissions.handout import HandedOut
 from kernelcup.app.submissions.queries.events import Event
 from kernelcup.domain import SETTING_TYPES
 from kernelcup.errors import InvalidFiles, InvalidValue
 from kernelcup.http.api.profile_form import ProfileIn
 from kernelcup.tasks.sources.submitted import ZIP_NAME, pack_texts
-from kernelcup_harness.protocol import HarnessKind, Mode, to_json
+from kernelcup_harness.protocol import HarnessKind, Mode
 
 T = TypeVar("T")
 
@@ -231,50 +230,6 @@ class CreatedOut(LeaderboardOut):
     notes: list[str] = Field(description="How it is judged, and what its creator should know.")
 
 
-class TaskOut(BaseModel):
-    """A task; hidden cases are shown to those who manage its leaderboard."""
-
-    name: str
-    content_hash: str
-    description: str
-    lang: str
-    harness: HarnessKind
-    ranking_by: str
-    multi_gpu: bool
-    tests: list[dict[str, Any]]
-    benchmarks: list[dict[str, Any]]
-    hidden_tests: int
-    hidden_benchmarks: int
-    hidden_cases: list[dict[str, Any]]
-    limits: dict[str, float]
-    files: list[str]
-    templates: list[str]
-    submission_name: str
-
-    @classmethod
-    def of(cls, visible: VisibleTask) -> TaskOut:
-        """Show a task, as far as the viewer may see it."""
-        task = visible.task
-        return cls(
-            name=task.name,
-            content_hash=visible.board.task_hash,
-            description=task.description,
-            lang=task.lang.value,
-            harness=visible.board.harness,
-            ranking_by=task.ranking_by.value,
-            multi_gpu=task.multi_gpu,
-            tests=[dict(case) for case in task.tests],
-            benchmarks=[dict(case) for case in task.benchmarks],
-            hidden_tests=visible.hidden_tests,
-            hidden_benchmarks=visible.hidden_benchmarks,
-            hidden_cases=[dict(case) for case in (*task.hidden_tests, *task.hidden_benchmarks)],
-            limits={name: float(value) for name, value in to_json(task.limits).items()},
-            files=sorted(task.sources),
-            templates=list(templates_of(visible.board, task)),
-            submission_name=task.submission_name,
-        )
-
-
 class DefinitionOut(BaseModel):
     """A leaderboard's task, complete enough to write as a folder."""
 
@@ -292,13 +247,6 @@ class DefinitionOut(BaseModel):
             hidden_tests=handed.hidden_tests,
             hidden_benchmarks=handed.hidden_benchmarks,
         )
-
-
-class FileOut(BaseModel):
-    """A text file."""
-
-    name: str
-    text: str
 
 
 class SubmissionIn(Form):
@@ -367,21 +315,3 @@ class EventOut(BaseModel):
     def of(cls, event: Event) -> EventOut:
         """Show an event."""
         return cls(id=event.id, job=event.job_id, at=event.at, kind=event.kind, data=dict(event.data))
-
-
-class Reason(Form):
-    """The reason for an action that affects others."""
-
-    reason: str = Field(min_length=1, max_length=500)
-
-
-class At(Form):
-    """A moment."""
-
-    at: Moment | None = Field(default=None, description="Null: now.")
-
-
-class Until(Form):
-    """The end of a period."""
-
-    until: Moment

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
-from datetime import datetime
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from datetime import UTC, datetime
+from functools import partial
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Response
-from pydantic import Field, create_model
+from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
+from fastapi import Form as FormField
+from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 
+from kernelcup.app.boards.judging import MadeBoard
+from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.machines.agreement import Comparison
 from kernelcup.app.machines.reservations import Reservation
-from kernelcup.app.operation import Operation, Parameter
+from kernelcup.app.operation import Operation, Parameter, without_none
 from kernelcup.app.people.accounts import Me, User
 from kernelcup.app.people.tokens import SecretToken, Token
 from kernelcup.app.results.table import Record
-from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table
+from kernelcup.app.submissions.handout import HandedOut
+from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table, Task
+from kernelcup.errors import InvalidValue
 from kernelcup.http.api.account_forms import MeOut, SecretTokenOut, TokenOut, UserOut
-from kernelcup.http.api.forms import Done, Form, LeaderboardOut, Moment, Page
+from kernelcup.http.api.forms import (
+    CreatedOut,
+    DefinitionOut,
+    Done,
+    Form,
+    LeaderboardOut,
+    Moment,
+    Page,
+    moment,
+)
 from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, ReservationOut
 from kernelcup.http.api.result_forms import RecordOut, StandingOut, SubmissionOut, TableOut
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
@@ -29,6 +44,8 @@ from kernelcup.reporting.results import SubmissionInfo
 
 SHOWN: Mapping[Any, Any] = {
     Leaderboard: LeaderboardOut,
+    MadeBoard: CreatedOut,
+    HandedOut: DefinitionOut,
     Device: DeviceOut,
     User: UserOut,
     Me: MeOut,
@@ -64,13 +81,13 @@ def router_of(operations: list[Operation]) -> APIRouter:
 
 def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: EntryDep) -> Mapping[str, Any]:
     """Return what the server provides to operations."""
-    server = platform.config.server.public_url
     return {
         "db": db,
         "actor": actor,
         "now": now,
         "entry": entry,
-        "server": server,
+        "server": platform.config.server.public_url,
+        "trial": platform.trial,
         **platform.config.for_operations,
     }
 
@@ -80,13 +97,17 @@ Provided = Annotated[Mapping[str, Any], Depends(provided)]
 
 def _route(operation: Operation) -> Any:
     """Return the function of a route, with the parameters that FastAPI reads."""
-    outside = [each for each in operation.parameters if each.in_path or not operation.has_body]
-    inside = [each for each in operation.parameters if each not in outside]
+    outside = [each for each in operation.parameters if not (operation.has_body and each.is_in_body)]
+    inside = [each for each in operation.parameters if each not in outside and not each.given.is_upload]
 
     def route(**values: Any) -> Any:
         given, response = values.pop("provided"), values.pop("response")
-        body = values.pop("body", None)
-        asked = values if body is None else values | {each.name: getattr(body, each.key) for each in inside}
+        body, files = values.pop("body", None), values.pop("files", None)
+        asked = values if body is None else values | {each.name: said_of(each, body) for each in inside}
+        if files:
+            asked |= {
+                each.name: partial(_load, files) for each in operation.parameters if each.given.is_upload
+            }
         if operation.is_paged:  # one more tells whether there is a next page
             limit = asked.get("limit", LARGEST_ID)
             more_of_it = {"limit": limit + 1} if "limit" in asked else {}
@@ -101,21 +122,69 @@ def _route(operation: Operation) -> Any:
         return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
     signature = [_in_address(parameter) for parameter in outside]
-    if operation.has_body:
-        fields: dict[str, Any] = {each.key: (_bounded(each), _field(each)) for each in inside}
-        model = create_model(
-            f"{operation.call.__name__.title().replace('_', '')}In",
-            __base__=Form,
-            **fields,
-        )
-        # A request that says nothing needs no body.
-        default = inspect.Parameter.empty if any(each.is_required for each in inside) else model()
-        body = inspect.Parameter("body", KEYWORD, default=default, annotation=Annotated[model, Body()])
-        signature.append(body)
+    signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
     route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return route
+
+
+def _in_body(operation: Operation, inside: Sequence[Parameter]) -> list[inspect.Parameter]:
+    """Return the parameters of the body: JSON, or, beside an upload, a field of a form with JSON."""
+    model = body_of(f"{operation.call.__name__.title().replace('_', '')}In", inside)
+    upload = next((each for each in operation.parameters if each.given.is_upload), None)
+    if upload is None:
+        # A request that says nothing needs no body.
+        default = inspect.Parameter.empty if any(each.is_required for each in inside) else model()
+        return [inspect.Parameter("body", KEYWORD, default=default, annotation=Annotated[model, Body()])]
+    files: Any = list[UploadFile] if upload.is_required else list[UploadFile] | None
+    settings: Any = Json[model] | None  # type: ignore[misc, valid-type]
+    text = FormField(alias="settings", description="JSON: devices, deadline, ...")
+    return [
+        inspect.Parameter(
+            "files",
+            KEYWORD,
+            default=inspect.Parameter.empty if upload.is_required else None,
+            annotation=Annotated[files, File(description=upload.given.help)],
+        ),
+        inspect.Parameter("body", KEYWORD, default=None, annotation=Annotated[settings, text]),
+    ]
+
+
+def body_of(name: str, parameters: Sequence[Parameter]) -> type[Form]:
+    """Return the form of a body with these parameters; a mapping's keys stand among them."""
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        for part in parameter.given.parts:
+            fields[part.key] = (_as_people_write(part), Field(default=None, description=part.given.help))
+        if not parameter.given.parts:
+            fields[parameter.key] = (_bounded(parameter), _field(parameter))
+    return create_model(name, __base__=Form, **fields)
+
+
+def _as_people_write(part: Parameter) -> Any:
+    parse, kind = part.given.parse, _bounded(part) | None
+    if parse is None:
+        return kind
+    return Annotated[kind, BeforeValidator(moment(lambda text: parse(text, datetime.now(UTC))))]
+
+
+def said_of(parameter: Parameter, body: BaseModel) -> Any:
+    """Return the value of a parameter; of a mapping those keys that are there. Raise ``InvalidValue``."""
+    if not parameter.given.parts:
+        return getattr(body, parameter.key)
+    kind, _ = without_none(parameter.kind)
+    given = {
+        part: getattr(body, part.key) for part in parameter.given.parts if part.key in body.model_fields_set
+    }
+    for part, value in given.items():
+        if value is None and not without_none(part.kind)[1]:
+            raise InvalidValue(f"{part.key}: null is not allowed; omit the key to keep the value.")
+    return kind(**{part.name: value for part, value in given.items()})
+
+
+def _load(files: Sequence[UploadFile]) -> Task:
+    return load_upload({each.filename or "": each.file.read() for each in files})
 
 
 def _schema(operation: Operation) -> Any:
@@ -171,16 +240,8 @@ def _bounded(parameter: Parameter) -> Any:
     elif kind is str:
         shortest = 0 if parameter.default == "" or parameter.in_path else 1
         kind = Annotated[str, Field(min_length=shortest, max_length=longest)]
-    elif get_origin(kind) is list:
+    elif get_origin(kind) in (list, Sequence):
         (part,) = get_args(kind)
         entry: Any = Annotated[str, Field(min_length=1, max_length=longest)] if part is str else part
         kind = Annotated[list[entry], Field(min_length=least or 0, max_length=most)]
     return kind | None if is_optional else kind
-
-
-def without_none(kind: Any) -> tuple[Any, bool]:
-    """Return a type without None, and whether None was in it."""
-    if get_origin(kind) not in (UnionType, Union) or NoneType not in get_args(kind):
-        return kind, False
-    (rest,) = (part for part in get_args(kind) if part is not NoneType)
-    return rest, True

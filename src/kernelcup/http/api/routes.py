@@ -5,17 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kernelcup.app.operations import every
-from kernelcup.http.api import (
-    administration,
-    agents,
-    leaderboards,
-    linking,
-    news,
-    operations,
-    runs,
-    submissions,
-    tasks,
-)
+from kernelcup.http.api import administration, agents, linking, operations, runs, submissions, tasks
 
 
 def about(*subjects: str) -> APIRouter:
@@ -24,14 +14,24 @@ def about(*subjects: str) -> APIRouter:
 
 
 PEOPLE = ("account", "users")
-FIRST = (*PEOPLE, "standings", "finals", "submissions", "comparisons", "queue", "trust")
+FIRST = (
+    *PEOPLE,
+    "leaderboards",
+    "tasks",
+    "standings",
+    "finals",
+    "submissions",
+    "comparisons",
+    "queue",
+    "trust",
+)
 """Subjects of operations that the documentation has before others."""
 
 routers = [
     about(*PEOPLE),
-    leaderboards.router,
+    about("leaderboards"),
+    about("tasks"),
     tasks.router,
-    tasks.shared,
     about("standings"),
     about("finals"),
     about("submissions"),
@@ -40,7 +40,6 @@ routers = [
     runs.router,
     about("queue"),
     about("trust"),
-    news.router,
     about(*{each.subject for each in every()}.difference(FIRST)),
     administration.router,
     linking.router,

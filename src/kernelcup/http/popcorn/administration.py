@@ -12,7 +12,7 @@ from pydantic import Field
 from kernelcup.app import stats
 from kernelcup.app.boards import boards
 from kernelcup.app.boards import changes as board_changes
-from kernelcup.app.boards.changes import BoardChanges
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.rules.queries.limits import Limit

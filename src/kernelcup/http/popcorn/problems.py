@@ -12,9 +12,9 @@ from pydantic import Field
 
 from kernelcup.app.boards import boards
 from kernelcup.app.boards import changes as board_changes
-from kernelcup.app.boards.changes import BoardChanges
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.problem_sync import SyncOptions
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.domain import Actor, BoardSettings, Task, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.forms import Body
@@ -59,8 +59,8 @@ def create(body: FolderIn, platform: PlatformDep, admin: Admin, now: Now) -> dic
     if not task.devices:
         raise InvalidValue(f"{body.directory}: its task.yml has no `gpus`; name the devices there.")
     made = _put(platform, admin, f"{folder.name}{ENDING}", task, body, now)
-    harness = made.board.harness.value
-    return {"status": "ok", "leaderboard": made.board.name, "harness": harness, "notes": list(made.notes)}
+    harness = made.harness.value
+    return {"status": "ok", "leaderboard": made.name, "harness": harness, "notes": list(made.notes)}
 
 
 @router.post("/update-problems")
@@ -128,7 +128,7 @@ def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn
         known_devices=known,
         trial=platform.trial,
     )
-    return MadeBoard(board=updated.board, notes=updated.notes)
+    return MadeBoard.of(updated.board, updated.notes)
 
 
 def _folder(root: Path | None, directory: str) -> Path:

@@ -13,14 +13,13 @@ from fastapi import Depends, Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
-from kernelcup.app.boards.changes import BoardChanges
-from kernelcup.app.boards.deadlines import parse_opening
+from kernelcup.app.boards import managing
+from kernelcup.app.boards.settings import TYPES, BoardChanges
 from kernelcup.app.boards.upload import load_upload
-from kernelcup.app.operation import OPERATIONS, Parameter
+from kernelcup.app.operation import OPERATIONS, Parameter, without_none
 from kernelcup.domain import SETTING_TYPES, BoardSettings, Leaderboard, Task
 from kernelcup.errors import InvalidValue
-from kernelcup.http.api.leaderboards import MAY_BE_ABSENT, SettingsIn
-from kernelcup.http.api.operations import Provided
+from kernelcup.http.api.operations import Provided, body_of, said_of
 from kernelcup_harness.protocol import HarnessKind
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -28,6 +27,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     for name, kind in {"harness": HarnessKind, **SETTING_TYPES}.items()
     if isinstance(kind, type) and issubclass(kind, Enum)
 }
+(CHANGES,) = (each for each in OPERATIONS[managing.change].parameters if each.given.parts)
+SETTINGS_FORM = body_of("SettingsIn", [CHANGES])
 LARGEST_LIST = 1_000_000
 """Bytes of a class list."""
 MOST_CARRIED = 700_000
@@ -139,7 +140,7 @@ def values_of_fields(fields: FormData) -> dict[str, Any]:
 NEW_VALUES: Mapping[str, Any] = {**_values(BoardSettings()), "devices": [], "harness": ""}
 
 
-def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None = None) -> BoardChanges:
     """Return settings from what a form says.
 
     Args:
@@ -152,19 +153,17 @@ def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None 
     """
     said = {name: value for name, value in values.items() if besides is None or value != besides[name]}
     given: dict[str, Any] = {
-        name: value or None if name in MAY_BE_ABSENT else value
+        name: value or None if without_none(TYPES[name])[1] else value
         for name, value in said.items()
         if value or besides is not None
     }
     if besides is not None and {*given.get("devices", ())} == {*besides["devices"]}:
         given.pop("devices", None)
-    if given.get("freeze_at"):
-        given["freeze_at"] = parse_opening(given["freeze_at"])
     if "review_tags" in given:
         given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
     try:
-        settings: SettingsIn = SettingsIn.model_validate(given)
-        return settings.given()
+        settings: BoardChanges = said_of(CHANGES, SETTINGS_FORM.model_validate(given))
+        return settings
     except ValidationError as error:
         told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         raise InvalidValue("; ".join(told)) from error
@@ -174,7 +173,7 @@ def changes_of(fields: FormData, board: Leaderboard) -> BoardChanges | None:
     """Return the changes of settings that a form asks for, None where it has no settings."""
     if not text_of(fields, "settings"):
         return None
-    return BoardChanges(**settings_of(values_of_fields(fields), besides=values_of_board(board)))
+    return settings_of(values_of_fields(fields), besides=values_of_board(board))
 
 
 def upload_of(fields: FormData) -> tuple[str, bytes] | None:

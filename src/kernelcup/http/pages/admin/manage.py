@@ -15,6 +15,7 @@ from kernelcup.app.boards import boards, changes
 from kernelcup.app.boards.changes import UpdatePreview, as_json
 from kernelcup.app.boards.rank_changes import RankChanges, rank_changes
 from kernelcup.app.boards.renaming import rename_board
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import finals, freezes, rejudge
 from kernelcup.app.rules import pauses
 from kernelcup.domain import Actor, Leaderboard, PauseScope, Scope
@@ -174,7 +175,7 @@ def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
 def close(name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now) -> Response:
     """Let the deadline be now."""
     board = _managed(platform, actor, name)
-    changed = changes.BoardChanges(deadline=now)
+    changed = BoardChanges(deadline=now)
     try:
         changes.update_board(platform.db, actor, board.name, changes=changed, now=now)
     except (InvalidValue, Conflict) as error:

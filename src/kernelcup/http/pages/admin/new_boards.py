@@ -12,14 +12,14 @@ from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
 from kernelcup.app import access
-from kernelcup.app.boards.changes import KEEP, Keep
+from kernelcup.app.boards import managing
 from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.judgeable import lacks_environment, why_not
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.problem_sync import SyncOptions
+from kernelcup.app.boards.settings import KEEP, BoardChanges, Keep
 from kernelcup.domain import Actor, Role, Scope, Task, Visibility
 from kernelcup.errors import BrokenChecker, InvalidTask, InvalidValue, NotFound, UserError
-from kernelcup.http.api import leaderboards
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
 from kernelcup.http.pages.admin.forms import (
     CHOICES,
@@ -68,7 +68,7 @@ def make_board(
             with suppress(InvalidValue):  # a large one has to be sent again
                 told["hidden"] = list(carried(upload_of(fields)).items())
         return _page(request, platform, actor, 400, problem="" if problems else error, **told)
-    return done_page(request, platform, actor, made.board.name, made.notes)
+    return done_page(request, platform, actor, made.name, made.notes)
 
 
 @router.post("/boards/new/shipped")
@@ -82,15 +82,14 @@ def make_shipped_board(
         task = load_shipped().get(chosen)
         if task is None:
             raise InvalidValue(f"No task {chosen!r} ships: expected one of {', '.join(load_shipped())}.")
-        given: dict[str, Any] = {"devices": judging_devices(platform, task)}
+        given = BoardChanges(devices=judging_devices(platform, task))
         if text_of(fields, "closed"):
             given["visibility"] = Visibility.CLOSED
-        given["force"] = bool(text_of(fields, "force"))
         with platform.steps.of(actor):
-            made = leaderboards.make_board(platform, actor, task, given, now)
+            made = _made(platform, actor, task, given, now, fields)
     except UserError as error:
         return _page(request, platform, actor, 400, shipped_problem=error, shipped_usual=chosen)
-    return done_page(request, platform, actor, made.board.name, made.notes)
+    return done_page(request, platform, actor, made.name, made.notes)
 
 
 @router.post("/problem-sets/sync")
@@ -179,10 +178,26 @@ def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> MadeBoa
     upload = upload_of(fields)
     if upload is None:
         raise InvalidValue("Choose the task: a .zip of its folder, or one old-style .py.")
-    task = task_of(upload)
     settings = settings_of(values_of_fields(fields))
-    given = settings | {"name": text_of(fields, "name"), "force": bool(text_of(fields, "force"))}
-    return leaderboards.make_board(platform, actor, task, given, now)
+    return _made(platform, actor, task_of(upload), settings, now, fields)
+
+
+def _made(
+    platform: Platform, actor: Actor, task: Task, settings: BoardChanges, now: datetime, fields: FormData
+) -> MadeBoard:
+    """Make a leaderboard of a task with these settings, and with what the form says beside them."""
+    return managing.create(
+        platform.db,
+        actor,
+        task=lambda: task,
+        name=text_of(fields, "name") or None,
+        changes=settings,
+        run=True,
+        force=bool(text_of(fields, "force")),
+        now=now,
+        known_devices=platform.config.devices,
+        trial=platform.trial,
+    )
 
 
 def _page(request: Request, platform: Platform, actor: Actor, status: int = 200, **told: Any) -> Response:

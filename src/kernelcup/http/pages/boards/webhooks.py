@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import boards
@@ -12,7 +12,9 @@ from kernelcup.app.news import webhooks
 from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue
-from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.api.operations import Provided
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number
+from kernelcup.http.pages.admin.forms import Fields, perform
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 
@@ -48,18 +50,17 @@ def show_webhooks(name: str, request: Request, db: Db, actor: ActorDep) -> Respo
 def add_webhook(
     name: str,
     request: Request,
-    platform: PlatformDep,
+    db: Db,
     actor: ActorDep,
-    now: Now,
-    url: Annotated[str, Form(max_length=webhooks.LONGEST_URL)],
+    fields: Fields,
+    given: Provided,
 ) -> Response:
     """Register a webhook and show its secret this once."""
-    networks = platform.config.webhook_networks
     try:
-        made = webhooks.add_webhook(platform.db, actor, name, url.strip(), now=now, own_networks=networks)
+        made = perform(webhooks.add_webhook, fields, given, board=name)
     except (InvalidValue, Conflict) as error:
-        return webhooks_page(request, platform.db, actor, name, 400, problem=str(error))
-    return webhooks_page(request, platform.db, actor, name, made=made)
+        return webhooks_page(request, db, actor, name, 400, problem=str(error))
+    return webhooks_page(request, db, actor, name, made=made)
 
 
 @router.post("/b/{name}/webhooks/{number}/enable")
