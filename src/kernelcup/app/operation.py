@@ -49,11 +49,11 @@ BOARD, BOARDS = "leaderboard", "leaderboards"
 
 Board = Annotated[str, Given(metavar="BOARD", help="Name of the leaderboard.", key=BOARD)]
 OnDevice = Annotated[str | None, Given(longest=100, help="Required if the leaderboard has several.")]
-Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
-SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the submission.")]
-Before = Annotated[
+After = Annotated[
     int | None, Given(key="after", help="`next` of the previous page; omit it for the first page.")
 ]
+Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
+SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the submission.")]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
 
 
