@@ -7,7 +7,6 @@ import pytest
 from builders import NOW, make_board, make_report, make_submission
 from final_duels import close, hold
 from kernelcup.app.queue import lifecycle
-from kernelcup.app.results import finals
 from kernelcup.client.requests import reader
 from kernelcup.domain import Final, Role
 
@@ -68,11 +67,3 @@ def test_an_open_leaderboard_is_a_conflict_with_a_code_of_its_own(client, grace,
     error = answer.json()["error"]
     assert error["code"] == "leaderboard_open"
     assert error["next"][0].startswith("kernelcup board update double --deadline DATE")
-
-
-@pytest.mark.parametrize("body", [{"top": 1}, {"top": 31}, {"now": True}])
-def test_what_no_final_has_is_refused(client, db, grace, entered, body) -> None:
-    close(db, "double", NOW)
-    answer = client.post(PATH, json=body, headers=grace.headers)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_request")
-    assert finals.show(db, "double", now=NOW) is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from kernelcup.app.operation import BOARD, Before, Given, Limit, SubmissionId, operation
+from kernelcup.app.operation import BOARD, After, Given, Limit, SubmissionId, operation
 from kernelcup.app.queue.estimates import waiting_of
 from kernelcup.app.results.leader import Beside, beside
 from kernelcup.app.submissions.submissions import (
@@ -47,7 +47,7 @@ def newest(
     board: Annotated[str | None, Given(key=BOARD, help="Only submissions to this leaderboard.")] = None,
     user: Annotated[str | None, Given(longest=100, help="`me` for your own.")] = None,
     tag: Annotated[str | None, Given(longest=100, help="A tag of a second opinion; for managers.")] = None,
-    before_id: Before = None,
+    before_id: After = None,
     limit: Limit = 50,
 ) -> list[SubmissionInfo]:
     """List submissions, newest first: your own, and others' ranked ones."""

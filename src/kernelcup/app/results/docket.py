@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
-from kernelcup.app.operation import BOARD, Before, Given, Limit, operation
+from kernelcup.app.operation import BOARD, After, Given, Limit, operation
 from kernelcup.app.results.queries import docket
 from kernelcup.app.results.queries.docket import Reviewed
 from kernelcup.app.results.reviews import RULE
@@ -70,7 +70,7 @@ def entries(
     viewer: Actor,
     *,
     board: Annotated[str | None, Given(key=BOARD, help="Only of this leaderboard.")] = None,
-    before_id: Before = None,
+    before_id: After = None,
     limit: Limit = 50,
 ) -> list[Entry]:
     """List the flagged or reviewed results of the leaderboards that you may see, newest first.

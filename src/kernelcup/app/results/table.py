@@ -8,7 +8,7 @@ from typing import Annotated
 
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
-from kernelcup.app.operation import Before, Board, Given, Limit, operation
+from kernelcup.app.operation import After, Board, Given, Limit, operation
 from kernelcup.app.results import finals, freezes, standings
 from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.queries.standings import Record
@@ -31,9 +31,7 @@ def show(
     host_class: Annotated[
         str | None, Given(key="class", longest=1000, help="Only the ranking of one of `classes`.")
     ] = None,
-    after: Annotated[
-        int | None, Given(help="`next` of the previous page; omit it for the first page.")
-    ] = None,
+    after: After = None,
     limit: Limit = 100,
     now: datetime,
 ) -> Table:
@@ -67,7 +65,7 @@ def history(
     *,
     viewer: Actor = OPERATOR,
     user: Annotated[str | None, Given(longest=100, help="Only this user's results.")] = None,
-    before_id: Before = None,
+    before_id: After = None,
     limit: Limit = 100,
 ) -> list[Record]:
     """Show how users' bests improved, newest first.
