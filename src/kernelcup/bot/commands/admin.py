@@ -183,15 +183,11 @@ def _pause(parts: Parts, name: str) -> Command:
         gpu: str | None = None,
     ) -> None:
         await begin(parts, interaction)
-        scope, key = _paused(leaderboard_name, gpu)
-        who = replies.who(interaction)
-        if scope is PauseScope.SERVICE:
-            await parts.api.call(pauses.pause_service, who, reason=reason)
-        else:
-            await parts.api.call(pauses.pause, who, scope=scope, key=key, reason=reason)
+        what, where = _paused(leaderboard_name, gpu)
+        operation = pauses.pause if where else pauses.pause_service
+        await parts.api.call(operation, replies.who(interaction), **where, reason=reason)
         await replies.answer(
-            interaction,
-            f"⏸️ {_subject(scope, key)} accepts no submissions. Earlier submissions are still judged.",
+            interaction, f"⏸️ {what} accepts no submissions. Earlier submissions are still judged."
         )
 
     return pause
@@ -205,30 +201,23 @@ def _start(parts: Parts) -> Command:
         interaction: discord.Interaction, leaderboard_name: str | None = None, gpu: str | None = None
     ) -> None:
         await begin(parts, interaction)
-        scope, key = _paused(leaderboard_name, gpu)
-        who = replies.who(interaction)
-        if scope is PauseScope.SERVICE:
-            await parts.api.call(pauses.start_service, who)
-        else:
-            await parts.api.call(pauses.unpause, who, scope=scope, key=key)
-        await replies.answer(interaction, f"▶️ {_subject(scope, key)} accepts submissions again.")
+        what, where = _paused(leaderboard_name, gpu)
+        operation = pauses.unpause if where else pauses.start_service
+        await parts.api.call(operation, replies.who(interaction), **where)
+        await replies.answer(interaction, f"▶️ {what} accepts submissions again.")
 
     return start
 
 
-def _paused(board: str | None, gpu: str | None) -> tuple[PauseScope, str]:
+def _paused(board: str | None, gpu: str | None) -> tuple[str, dict[str, Any]]:
+    """Return what is paused, at the beginning of a sentence, and where; empty for the whole service."""
     if board is not None and gpu is not None:
         raise InvalidValue("Give a leaderboard or a GPU, not both.")
     if board is not None:
-        return PauseScope.LEADERBOARD, board
-    return (PauseScope.DEVICE, gpu) if gpu is not None else (PauseScope.SERVICE, "")
-
-
-def _subject(scope: PauseScope, key: str) -> str:
-    """Return what is paused, at the beginning of a sentence."""
-    if scope is PauseScope.SERVICE:
-        return "The service"
-    return f"{'Leaderboard' if scope is PauseScope.LEADERBOARD else 'GPU'} {texts.code(key)}"
+        return f"Leaderboard {texts.code(board)}", {"scope": PauseScope.LEADERBOARD, "key": board}
+    if gpu is not None:
+        return f"GPU {texts.code(gpu)}", {"scope": PauseScope.DEVICE, "key": gpu}
+    return "The service", {}
 
 
 # ---- figures
