@@ -63,8 +63,6 @@ SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the s
 After = Annotated[
     int | None, Given(key="after", help="`next` of the previous page; omit it for the first page.")
 ]
-Limit = Annotated[int, Given(options=("--limit",), least=1, most=200, help="Number of entries at most.")]
-SubmissionId = Annotated[int, Given(metavar="ID", least=1, help="Number of the submission.")]
 User = Annotated[str, Given(metavar="USER", help="Name of the user.")]
 
 
