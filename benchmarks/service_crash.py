@@ -36,6 +36,7 @@ from http_client import Connection
 from results import ROOT, machine_facts, publish
 
 from builders import make_board, make_task
+from kernelcup.app.access import HERE
 from kernelcup.app.people.accounts import make_user
 from kernelcup.app.people.tokens import create_token
 from kernelcup.domain import OPERATOR, Role, Scope
@@ -113,7 +114,9 @@ def prepare(db: Database) -> list[str]:
     for number in range(USERS):
         make_user(db, OPERATOR, f"user-{number}", role=Role.PARTICIPANT, now=now)
     return [
-        create_token(db, OPERATOR, name="crash", scopes=scopes, now=now, for_user=f"user-{number}")[1]
+        create_token(
+            db, OPERATOR, name="crash", scopes=scopes, entry=HERE, now=now, for_user=f"user-{number}"
+        )[1]
         for number in range(USERS)
     ]
 

@@ -35,6 +35,7 @@ from http_client import Connection, events
 from results import ROOT, machine_facts, percentile, processor_s, publish
 
 from builders import make_report
+from kernelcup.app.access import HERE
 from kernelcup.app.people.tokens import create_token
 from kernelcup.app.queue import lifecycle
 from kernelcup.domain import OPERATOR, Scope
@@ -79,7 +80,9 @@ def make_tokens(db: Database) -> list[str]:
     now = datetime.now(UTC)
     scopes = frozenset({Scope.READ, Scope.SUBMIT})
     return [
-        create_token(db, OPERATOR, name="load", scopes=scopes, now=now, for_user=f"user-{number + 10}")[1]
+        create_token(
+            db, OPERATOR, name="load", scopes=scopes, entry=HERE, now=now, for_user=f"user-{number + 10}"
+        )[1]
         for number in range(USERS)
     ]
 

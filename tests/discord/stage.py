@@ -18,6 +18,7 @@ from typing import Any
 from discord_loopback import Channel, GuildDriver, LoopbackDiscord, Member, Message
 
 from builders import make_actor, make_board
+from kernelcup.app.access import HERE
 from kernelcup.app.people.accounts import sign_in
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.tokens import create_token
@@ -130,7 +131,9 @@ async def staged(
         platform = Platform(db=db, config=config, clock=discord.clock.now, secret=SECRET)
         with served(platform) as url:
             service = make_actor(db, "kernelcup-bot", role=Role.ADMIN)
-            token = create_token(db, service, name="bot", scopes=SCOPES, now=discord.clock.now()).secret
+            token = create_token(
+                db, service, name="bot", scopes=SCOPES, entry=HERE, now=discord.clock.now()
+            ).secret
             bot_config = BotConfig(
                 token=discord.token,
                 service_token=token,

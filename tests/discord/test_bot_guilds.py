@@ -11,6 +11,7 @@ from discord_loopback import LoopbackDiscord, Permission
 from stage import Stage, connected, staged
 
 from builders import make_device
+from kernelcup.app.access import HERE
 from kernelcup.app.people import accounts
 from kernelcup.bot import guild_roles, self_check
 from kernelcup.domain import OPERATOR, Role
@@ -89,7 +90,7 @@ async def test_a_role_of_the_guild_is_a_role_of_the_platform_as_long_as_it_is_th
 async def test_a_role_that_the_platform_gave_is_not_taken(stage: Stage) -> None:
     ada = stage.guild.add_member("ada")
     await manage(stage, ada)
-    accounts.change(stage.db, OPERATOR, "ada", role=Role.CREATOR, now=stage.discord.clock.now())
+    accounts.change(stage.db, OPERATOR, "ada", role=Role.CREATOR, entry=HERE, now=stage.discord.clock.now())
     stage.guild.give(ada, "Leaderboard Admin")
     await manage(stage, ada)
     assert await role_of(stage, "ada") is Role.ADMIN

@@ -11,6 +11,7 @@ from discord_loopback import Interaction, LoopbackDiscord, Member
 from stage import Stage, staged
 
 from builders import SUBMISSION, make_actor, make_board, make_device, make_report, make_submission, make_task
+from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze
@@ -216,7 +217,7 @@ async def test_accounts_are_joined_by_a_code_and_parted_again(stage: Stage, ada:
     assert actor.user_id is not None
     user = accounts.get_user(stage.db, OPERATOR, "lovelace")
     assert user.id == web
-    made = account_linking.make_link_code(stage.db, _actor(user), now=now)
+    made = account_linking.make_link_code(stage.db, _actor(user), entry=HERE, now=now)
     wrong = await ask(stage, ada, "link", code="BBBB-BBBB")
     await wrong.wait_text("unknown, expired or used")
     asked = await ask(stage, ada, "link", code=made.code.lower())

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW
+from kernelcup.app.access import HERE
 from kernelcup.app.people import accounts
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.http.auth import COOKIE
@@ -80,7 +81,7 @@ def test_a_bot_acts_for_a_person(client, person, db) -> None:
     headers = {**bot.headers, "X-KernelCup-Act-For": "discord:42:ada%20l"}
     me = client.get("/api/v1/me", headers=headers).json()
     assert (me["name"], me["scopes"]) == ("ada-l", ["read", "submit"])
-    accounts.change(db, OPERATOR, "ada-l", role=Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "ada-l", role=Role.ADMIN, entry=HERE, now=NOW)
     answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
     assert answer.json()["error"]["code"] == "scope_missing"
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, make_actor
+from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts, login_links
 from kernelcup.app.people.queries.identities import Identity
 from kernelcup.app.people.tokens import make_session
@@ -33,7 +34,7 @@ def bot(person):
 def code(db):
     """A code of somebody who signs in with GitHub."""
     accounts.sign_in(db, provider="github", subject="1", login="lovelace", now=NOW)
-    return account_linking.make_link_code(db, actor_of(db, "lovelace"), now=NOW).code
+    return account_linking.make_link_code(db, actor_of(db, "lovelace"), entry=HERE, now=NOW).code
 
 
 def actor_of(db, name):
@@ -100,7 +101,7 @@ def test_a_joined_account_can_be_parted_again(client, bot, code) -> None:
 def test_an_account_that_is_reached_by_a_token_can_be_parted(db, person) -> None:
     ada = person("ada").actor
     identity = Identity(provider="discord", subject="7", login="ada")
-    code = account_linking.make_link_code(db, ada, now=NOW).code
+    code = account_linking.make_link_code(db, ada, entry=HERE, now=NOW).code
     accounts.sign_in(db, provider="discord", subject="7", login="zoe", now=NOW)
     account_linking.link(db, actor_of(db, "zoe"), code, identity, now=NOW)
     account_linking.unlink(db, ada, identity, now=NOW)
@@ -111,7 +112,7 @@ def test_an_account_that_is_reached_by_a_token_can_be_parted(db, person) -> None
 def test_nobody_joins_themself(db) -> None:
     accounts.sign_in(db, provider="discord", subject="7", login="zoe", now=NOW)
     zoe = actor_of(db, "zoe")
-    code = account_linking.make_link_code(db, zoe, now=NOW).code
+    code = account_linking.make_link_code(db, zoe, entry=HERE, now=NOW).code
     with pytest.raises(Conflict, match="your account already"):
         account_linking.link(db, zoe, code, Identity(provider="discord", subject="7", login="zoe"), now=NOW)
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from builders import NOW, make_board, make_device
 from hand_judging import Judging
+from kernelcup.app import access
 from kernelcup.app.boards import membership
 from kernelcup.app.people import accounts, login_links
 from kernelcup.cli.operate.serve import offer_sign_in
@@ -104,7 +105,7 @@ def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin
     link = login_links.make_admin_link(db, NOW).url
     assert use(browser, link) == "/admin"
     browser.cookies.clear()
-    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, entry=access.HERE, now=NOW)
     refused = browser.get("/b/open/submit?from=3", headers=HERE)
     assert refused.status_code == 401
     way = re.search(r'href="(/auth/login\?next=[^"]+)"', refused.text)
@@ -118,7 +119,7 @@ def test_an_admin_lands_on_the_admin_page_and_others_where_they_were_going(admin
 )
 def test_no_link_leads_to_another_site(browser, db, goal) -> None:
     assert local_path(goal) == "/auth/login"
-    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, entry=access.HERE, now=NOW)
     assert use(browser, f"{made.url}?next={quote(goal, safe='')}") == "/auth/login"
 
 
@@ -139,7 +140,7 @@ def test_an_invite_makes_an_account_and_leads_to_its_board(browser, db) -> None:
 
 
 def test_a_student_makes_a_link_for_another_browser(browser, client, db) -> None:
-    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW)
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, entry=access.HERE, now=NOW)
     use(browser, made.url)
     told = send(browser, "/account", "/account/sign-in-link").text
     link = re.search(r"http\S+/auth/link/kc_[\w-]+", told)
@@ -158,7 +159,7 @@ def test_only_admins_see_and_make_links(client, person, db) -> None:
 
 
 def test_an_old_link_is_told_to_be_one(browser, clock, db) -> None:
-    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, now=NOW, hours=1)
+    (made,) = login_links.make_links(db, OPERATOR, ["ada"], create=True, entry=access.HERE, now=NOW, hours=1)
     clock.advance(3601)
     answer = browser.get(made.url, headers=HERE)
     assert answer.status_code == 404

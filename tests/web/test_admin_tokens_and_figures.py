@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from test_admin_pages import EVIL, HTML, judged, post
 
 from builders import NOW, make_board
+from kernelcup.app.access import HERE
 from kernelcup.app.people import tokens
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import SignInNeeded
@@ -31,7 +32,12 @@ def people(db, person) -> dict[str, Any]:
     make_board(db, creator="grace")
     judged(db, "ada")
     tokens.create_token(
-        db, found["ada"].actor, name=f"ci {EVIL}", scopes=[Scope.READ], now=NOW - timedelta(days=2)
+        db,
+        found["ada"].actor,
+        name=f"ci {EVIL}",
+        scopes=[Scope.READ],
+        entry=HERE,
+        now=NOW - timedelta(days=2),
     )
     return found
 

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from test_form_security import forms_of
 
 from builders import NOW, make_submission
+from kernelcup.app import access
 from kernelcup.app.boards import late_exceptions, membership
 from kernelcup.app.machines import machines, reservations
 from kernelcup.app.people import accounts, login_links
@@ -82,7 +83,7 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     somebody = person("root", Role.ADMIN)
     accounts.make_user(db, OPERATOR, "banned", role=Role.PARTICIPANT, now=NOW)
     accounts.ban(db, OPERATOR, "banned", reason="spam", now=NOW)
-    login_links.make_links(db, OPERATOR, ["banned"], now=NOW)
+    login_links.make_links(db, OPERATOR, ["banned"], entry=access.HERE, now=NOW)
     limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
     membership.make_invites(db, OPERATOR, ["class-2026"], count=1, label="", now=NOW)
     late_exceptions.grant_late(db, OPERATOR, "grayscale", "ada", NOW.replace(year=NOW.year + 1), now=NOW)

@@ -9,6 +9,7 @@ import pytest
 from fastapi import APIRouter
 
 from builders import make_board
+from kernelcup.app import access
 from kernelcup.app.people import accounts
 from kernelcup.app.people.queries import users
 from kernelcup.domain import Role
@@ -111,7 +112,7 @@ def test_scripts_in_names_of_people_are_text_everywhere(client, root, db, clock)
     evil = "<img src=x onerror=alert(1)>"
     with db.write() as session:
         assert users.create(session, evil, role=Role.PARTICIPANT, now=clock())
-    accounts.change(db, OPERATOR, evil, role=Role.CREATOR, now=clock())
+    accounts.change(db, OPERATOR, evil, role=Role.CREATOR, entry=access.HERE, now=clock())
     for path in ("/admin/users", "/admin/audit", "/u/%3Cimg%20src=x%20onerror=alert(1)%3E"):
         page = client.get(path, headers=HTML)
         assert page.status_code == 200, path

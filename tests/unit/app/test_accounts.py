@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from builders import NOW, make_actor, make_board
 from database_kinds import DATABASES
 from kernelcup.app import access
+from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts, audit_log
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.user_names import ensure_user
@@ -94,11 +95,11 @@ def test_one_identity_of_a_provider_is_linked_at_most(db) -> None:
 def test_an_identity_is_unlinked_but_not_the_last(db) -> None:
     ada = signed_in(db)
     accounts.sign_in(db, provider="discord", subject="9", login="ada", now=NOW, actor=ada)
-    account_linking.unlink_identity(db, ada, "github", now=NOW)
+    account_linking.unlink_identity(db, ada, "github", entry=HERE, now=NOW)
     with pytest.raises(Conflict, match="only way"):
-        account_linking.unlink_identity(db, ada, "discord", now=NOW)
+        account_linking.unlink_identity(db, ada, "discord", entry=HERE, now=NOW)
     with pytest.raises(NotFound):
-        account_linking.unlink_identity(db, ada, "github", now=NOW)
+        account_linking.unlink_identity(db, ada, "github", entry=HERE, now=NOW)
 
 
 def test_who_is_banned_stays_so_by_every_identity(db) -> None:
@@ -106,9 +107,9 @@ def test_who_is_banned_stays_so_by_every_identity(db) -> None:
     accounts.sign_in(db, provider="discord", subject="9", login="ada", now=NOW, actor=ada)
     accounts.ban(db, OPERATOR, "ada", reason="shared a token", now=NOW)
     with pytest.raises(Banned):
-        account_linking.unlink_identity(db, ada, "discord", now=NOW)
+        account_linking.unlink_identity(db, ada, "discord", entry=HERE, now=NOW)
     with pytest.raises(Banned):
-        accounts.change(db, ada, "ada", new_name="eve", now=NOW)
+        accounts.change(db, ada, "ada", new_name="eve", entry=HERE, now=NOW)
     assert signed_in(db, provider="discord", subject="9").user_id == ada.user_id
     banned = accounts.get_user(db, ada, "ada")
     assert (banned.banned_at, banned.ban_reason) == (NOW, "shared a token")
@@ -141,7 +142,7 @@ def test_only_admins_manage_users(db, role) -> None:
     for act in (
         lambda: accounts.list_users(db, actor),
         lambda: accounts.make_user(db, actor, "new", role=Role.ADMIN, now=NOW),
-        lambda: accounts.change(db, actor, "eve", role=Role.ADMIN, now=NOW),
+        lambda: accounts.change(db, actor, "eve", role=Role.ADMIN, entry=HERE, now=NOW),
         lambda: accounts.ban(db, actor, "eve", reason="x", now=NOW),
         lambda: accounts.unban(db, actor, "eve", now=NOW),
     ):
@@ -164,7 +165,7 @@ def test_the_last_admin_stays_one(db, way: str) -> None:
         if way == "ban":
             accounts.ban(db, actor, "root", reason="a test", now=NOW)
         else:
-            accounts.change(db, actor, "root", role=Role.PARTICIPANT, now=NOW)
+            accounts.change(db, actor, "root", role=Role.PARTICIPANT, entry=HERE, now=NOW)
 
     with pytest.raises(Conflict, match="root is the last admin"):
         end(root)
@@ -195,7 +196,7 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(db, monkeypatch, 
             if way == "ban":
                 accounts.ban(db, actor, name, reason="a test", now=NOW)
             else:
-                accounts.change(db, actor, name, role=Role.PARTICIPANT, now=NOW)
+                accounts.change(db, actor, name, role=Role.PARTICIPANT, entry=HERE, now=NOW)
         except Conflict:
             return False
         return True
@@ -211,7 +212,10 @@ def test_of_two_admins_who_remove_each_other_at_once_one_stays(db, monkeypatch, 
 
 def test_the_machines_operator_takes_the_last_admin_away(db) -> None:
     make_actor(db, "root", Role.ADMIN)
-    assert accounts.change(db, OPERATOR, "root", role=Role.PARTICIPANT, now=NOW).role is Role.PARTICIPANT
+    assert (
+        accounts.change(db, OPERATOR, "root", role=Role.PARTICIPANT, entry=HERE, now=NOW).role
+        is Role.PARTICIPANT
+    )
 
 
 def test_an_admins_token_without_the_scope_reads_no_audit_log(db) -> None:
@@ -239,10 +243,10 @@ def test_a_user_takes_a_free_name(db) -> None:
     ada = make_actor(db, "ada")
     make_actor(db, "grace")
     with pytest.raises(Conflict):
-        accounts.change(db, ada, "ada", new_name="Grace", now=NOW)
-    assert accounts.change(db, ada, "ada", new_name="Ada", now=NOW).name == "Ada"
+        accounts.change(db, ada, "ada", new_name="Grace", entry=HERE, now=NOW)
+    assert accounts.change(db, ada, "ada", new_name="Ada", entry=HERE, now=NOW).name == "Ada"
     with pytest.raises(Forbidden):
-        accounts.change(db, ada, "grace", new_name="hopper", now=NOW)
+        accounts.change(db, ada, "grace", new_name="hopper", entry=HERE, now=NOW)
 
 
 def test_users_come_in_pages_and_by_a_part_of_their_name(db) -> None:
@@ -258,7 +262,7 @@ def test_users_come_in_pages_and_by_a_part_of_their_name(db) -> None:
 def test_what_admins_do_is_in_the_audit_log(db) -> None:
     root = make_actor(db, "root", Role.ADMIN)
     accounts.make_user(db, root, "ada", role=Role.PARTICIPANT, now=NOW)
-    accounts.change(db, root, "ada", role=Role.CREATOR, now=NOW)
+    accounts.change(db, root, "ada", role=Role.CREATOR, entry=HERE, now=NOW)
     accounts.ban(db, root, "ada", reason="spam", now=NOW)
     accounts.unban(db, OPERATOR, "ada", now=NOW)
     entries = audit_log.entries(db, root, target="user:ada")

@@ -10,6 +10,7 @@ import pytest
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_submission, make_task
 from hand_judging import Judging
+from kernelcup.app.access import HERE
 from kernelcup.app.boards.boards import delete_board, get_board, get_task
 from kernelcup.app.boards.changes import preview_update, update_board
 from kernelcup.app.boards.settings import BoardChanges
@@ -40,7 +41,13 @@ def judging(db: Database, clock) -> Judging:
 def with_scopes(db: Database, name: str, role: Role, *scopes: Scope) -> Actor:
     """Return somebody by a token with these scopes."""
     made = tokens.create_token(
-        db, make_actor(db, name, role), name="a", scopes=scopes, now=NOW, expires_at=NOW + timedelta(days=9)
+        db,
+        make_actor(db, name, role),
+        name="a",
+        scopes=scopes,
+        entry=HERE,
+        now=NOW,
+        expires_at=NOW + timedelta(days=9),
     )
     return tokens.authenticate(db, made.secret, now=NOW)
 
@@ -101,12 +108,12 @@ def test_deciding_a_review_needs_both_scopes(db: Database, judging: Judging) -> 
 def test_a_bot_acts_for_an_admin_as_for_a_creator(db: Database) -> None:
     bot = with_scopes(db, "bot", Role.ADMIN, Scope.ACT)
     user_id = accounts.sign_in(db, provider="discord", subject="9", login="root", now=NOW)
-    accounts.change(db, OPERATOR, "root", role=Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "root", role=Role.ADMIN, entry=HERE, now=NOW)
     make_board(db)
     acting = tokens.act_for(db, bot, provider="discord", subject="9", login="root", now=NOW)
     assert (acting.user_id, acting.role) == (user_id, Role.CREATOR)
     with pytest.raises(Forbidden):
-        accounts.change(db, acting, "bot", role=Role.ADMIN, now=NOW)
+        accounts.change(db, acting, "bot", role=Role.ADMIN, entry=HERE, now=NOW)
     with pytest.raises(Forbidden):
         delete_board(db, "double", acting, confirm="double", now=NOW)
     full = with_scopes(db, "bot", Role.ADMIN, Scope.ACT, Scope.ADMIN)
@@ -172,10 +179,10 @@ def test_a_name_that_is_taken_changes_nothing(db: Database) -> None:
     make_actor(db, "ada")
     make_actor(db, "bob")
     with pytest.raises(Conflict):
-        accounts.change(db, OPERATOR, "bob", new_name="ada", role=Role.ADMIN, now=NOW)
+        accounts.change(db, OPERATOR, "bob", new_name="ada", role=Role.ADMIN, entry=HERE, now=NOW)
     assert accounts.get_user(db, OPERATOR, "bob").role is Role.PARTICIPANT
     assert audit_log.entries(db, OPERATOR) == []
-    both = accounts.change(db, OPERATOR, "bob", new_name="bobby", role=Role.CREATOR, now=NOW)
+    both = accounts.change(db, OPERATOR, "bob", new_name="bobby", role=Role.CREATOR, entry=HERE, now=NOW)
     assert (both.name, both.role) == ("bobby", Role.CREATOR)
 
 

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from builders import NOW, make_actor
+from kernelcup.app.access import HERE
 from kernelcup.app.people import accounts, login_links, tokens
 from kernelcup.app.people.tokens import authenticate, create_token
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope
@@ -19,7 +20,7 @@ READ, SUBMIT = frozenset({Scope.READ}), frozenset({Scope.READ, Scope.SUBMIT})
 
 def token_of(db: Database, actor: Actor, scopes: frozenset[Scope] = SUBMIT, **more: object) -> str:
     """Make a token and return its secret."""
-    return create_token(db, actor, name="laptop", scopes=scopes, now=NOW, **more).secret  # type: ignore[arg-type]
+    return create_token(db, actor, name="laptop", scopes=scopes, entry=HERE, now=NOW, **more).secret  # type: ignore[arg-type]
 
 
 def everything(db: Database) -> str:
@@ -50,7 +51,7 @@ def test_only_the_hash_of_a_secret_is_stored(db) -> None:
 def test_unknown_expired_and_revoked_tokens_give_one_error(db) -> None:
     ada = make_actor(db, "ada")
     expired = token_of(db, ada, expires_at=NOW + timedelta(hours=1))
-    revoked = create_token(db, ada, name="x", scopes=READ, now=NOW)
+    revoked = create_token(db, ada, name="x", scopes=READ, entry=HERE, now=NOW)
     tokens.revoke_token(db, ada, revoked.id, NOW)
     later = NOW + timedelta(hours=1)
     told = set()
@@ -72,10 +73,10 @@ def test_a_token_never_has_more_scopes_than_its_users_role(db) -> None:
 def test_a_token_loses_scopes_when_the_role_is_lowered_and_gets_them_back(db) -> None:
     root = make_actor(db, "root", Role.ADMIN)
     secret = token_of(db, root, frozenset(Scope))
-    accounts.change(db, OPERATOR, "root", role=Role.CREATOR, now=NOW)
+    accounts.change(db, OPERATOR, "root", role=Role.CREATOR, entry=HERE, now=NOW)
     lowered = authenticate(db, secret, now=NOW)
     assert (lowered.role, lowered.scopes) == (Role.CREATOR, SUBMIT | {Scope.INSPECT, Scope.MANAGE})
-    accounts.change(db, OPERATOR, "root", role=Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "root", role=Role.ADMIN, entry=HERE, now=NOW)
     assert authenticate(db, secret, now=NOW).scopes == frozenset(Scope)
 
 
@@ -98,7 +99,7 @@ def test_a_token_makes_none_that_may_more(db) -> None:
 
 def test_a_user_has_to_do_with_the_own_tokens_only(db) -> None:
     ada, eve = make_actor(db, "ada"), make_actor(db, "eve")
-    made = create_token(db, ada, name="x", scopes=READ, now=NOW)
+    made = create_token(db, ada, name="x", scopes=READ, entry=HERE, now=NOW)
     with pytest.raises(Forbidden):
         token_of(db, eve, READ, for_user="ada")
     with pytest.raises(Forbidden):
@@ -121,9 +122,9 @@ def test_the_operator_makes_tokens_for_users(db) -> None:
 
 def test_tokens_are_listed_while_they_can_be_used(db) -> None:
     ada = make_actor(db, "ada")
-    create_token(db, ada, name="short", scopes=READ, now=NOW, expires_at=NOW + timedelta(hours=1))
-    gone = create_token(db, ada, name="gone", scopes=READ, now=NOW)
-    create_token(db, ada, name="long", scopes=READ, now=NOW, kind="popcorn")
+    create_token(db, ada, name="short", scopes=READ, entry=HERE, now=NOW, expires_at=NOW + timedelta(hours=1))
+    gone = create_token(db, ada, name="gone", scopes=READ, entry=HERE, now=NOW)
+    create_token(db, ada, name="long", scopes=READ, entry=HERE, now=NOW, kind="popcorn")
     tokens.revoke_token(db, ada, gone.id, NOW)
     assert [each.name for each in tokens.list_tokens(db, ada, now=NOW)] == ["long", "short"]
     later = NOW + timedelta(hours=2)
@@ -196,7 +197,7 @@ def test_a_bot_acts_for_those_whose_identity_it_vouches_for(db) -> None:
     assert (ada.name, ada.role, ada.scopes) == ("ada", Role.PARTICIPANT, SUBMIT)
     again = tokens.act_for(db, bot, provider="discord", subject="9", login="ada_l", now=NOW)
     assert again.user_id == ada.user_id
-    accounts.change(db, OPERATOR, "ada", role=Role.ADMIN, now=NOW)
+    accounts.change(db, OPERATOR, "ada", role=Role.ADMIN, entry=HERE, now=NOW)
     admin = tokens.act_for(db, bot, provider="discord", subject="9", login="ada_l", now=NOW)
     assert (admin.role, admin.scopes) == (Role.CREATOR, SUBMIT | {Scope.INSPECT, Scope.MANAGE})
     accounts.ban(db, OPERATOR, "ada", reason="x", now=NOW)

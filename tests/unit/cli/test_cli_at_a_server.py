@@ -12,6 +12,7 @@ from test_cli_commands import Command, command, home
 from test_cli_remote import ada, body_of, db_url, judge, server
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_case, make_report, make_stage, make_task
+from kernelcup.app.access import HERE
 from kernelcup.app.machines.outages import outages, take_out
 from kernelcup.app.people.tokens import create_token, scopes_of
 from kernelcup.app.submissions.directives import near_misses, parse_directives, write_directives
@@ -48,7 +49,7 @@ def check_implementation(user_output, reference_output) -> bool:
 def root(db: Database, ada: str, server: str, tmp_path: Path) -> str:
     """An admin who signed in to the server on this machine."""
     actor = make_actor(db, "root", role=Role.ADMIN)
-    secret = create_token(db, actor, name="test", scopes=scopes_of(Role.ADMIN), now=NOW).secret
+    secret = create_token(db, actor, name="test", scopes=scopes_of(Role.ADMIN), entry=HERE, now=NOW).secret
     Credentials.load({"HOME": str(tmp_path)}).put(server, secret)
     return secret
 

@@ -29,6 +29,7 @@ from builders import (
 from fakes import FakeClock
 from final_duels import close, hold_one
 from hand_judging import Judging, judge_on_two_classes
+from kernelcup.app.access import HERE
 from kernelcup.app.boards.boards import get_board, list_boards
 from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.people.tokens import create_token
@@ -98,7 +99,7 @@ def ada(db: Database, server: str, home: Path, tmp_path: Path, monkeypatch: pyte
     """A creator who signed in to the server on this machine, which has no database of its own."""
     actor = make_actor(db, "ada", role=Role.CREATOR)
     scopes = frozenset({Scope.READ, Scope.SUBMIT, Scope.MANAGE})
-    secret = create_token(db, actor, name="test", scopes=scopes, now=NOW).secret
+    secret = create_token(db, actor, name="test", scopes=scopes, entry=HERE, now=NOW).secret
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "KERNELCUP_HOME"):
         monkeypatch.delenv(name, raising=False)

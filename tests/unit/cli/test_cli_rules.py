@@ -13,6 +13,7 @@ from test_cli_commands import Command, Ended, command, home
 from test_cli_remote import body_of, judge, server
 
 from builders import NOW, make_actor, make_board, make_submission
+from kernelcup.app.access import HERE
 from kernelcup.app.boards import problem_sync
 from kernelcup.app.boards.boards import get_board
 from kernelcup.app.boards.problem_sync import Skipped, SyncError, SyncResult
@@ -48,7 +49,7 @@ def sign_in(db: Database, server: str, tmp_path: Path, monkeypatch: pytest.Monke
             scopes.discard(Scope.ADMIN)
         if role is Role.PARTICIPANT:
             scopes.discard(Scope.MANAGE)
-        secret = create_token(db, actor, name="test", scopes=frozenset(scopes), now=NOW).secret
+        secret = create_token(db, actor, name="test", scopes=frozenset(scopes), entry=HERE, now=NOW).secret
         Credentials.load({"HOME": str(tmp_path)}).put(server, secret)
 
     return put

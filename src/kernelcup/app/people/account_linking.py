@@ -13,7 +13,7 @@ from typing import Annotated
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
-from kernelcup.app.access import HERE, Entry
+from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.queries import audit_log, identities, one_time_codes, tokens, users
@@ -35,7 +35,7 @@ class LinkCode:
 
 
 @operation("POST", "/me/link-codes", subject="account", status=201)
-def make_link_code(db: Database, actor: Actor, *, entry: Entry = HERE, now: datetime) -> LinkCode:
+def make_link_code(db: Database, actor: Actor, *, entry: Entry, now: datetime) -> LinkCode:
     """Get a code; giving it to the Discord bot with `/link` links that Discord account to this account.
 
     It works once, within 15 minutes.
@@ -87,7 +87,7 @@ def unlink_identity(
     actor: Actor,
     provider: Annotated[str, Given(help="Name of the sign-in provider.", longest=32)],
     *,
-    entry: Entry = HERE,
+    entry: Entry,
     now: datetime,
 ) -> None:
     """Unlink an account at a sign-in provider; the last one stays.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
-from kernelcup.app.access import HERE, Entry
+from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log, identities, users
 from kernelcup.app.people.queries.identities import Identity
@@ -168,7 +168,7 @@ def change(
     *,
     new_name: Annotated[str | None, Given(key="name", help="Another name.", longest=LONGEST_NAME)] = None,
     role: Annotated[Role | None, Given(parse=parse_role, help="Another role; for admins.")] = None,
-    entry: Entry = HERE,
+    entry: Entry,
     now: datetime,
 ) -> User:
     """Change a user's name (your own; admins: anyone's) or role (admins only).

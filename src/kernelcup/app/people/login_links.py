@@ -76,7 +76,7 @@ def make_links(
         ),
     ] = LASTS // HOUR,
     board: Annotated[str | None, Given(key=BOARD, help="Where a browser goes after signing in.")] = None,
-    entry: Entry = HERE,
+    entry: Entry,
     now: datetime,
     server: str = "",
 ) -> list[LoginLink]:
@@ -116,9 +116,7 @@ def make_links(
     return made
 
 
-def make_own_link(
-    db: Database, actor: Actor, *, entry: Entry = HERE, now: datetime, server: str
-) -> LoginLink:
+def make_own_link(db: Database, actor: Actor, *, entry: Entry, now: datetime, server: str) -> LoginLink:
     """Return a link with which the actor signs in another browser within 15 minutes.
 
     Raises:
@@ -170,7 +168,7 @@ def make_login_link(db: Database, user_id: int, now: datetime) -> str:
 
 def make_admin_link(db: Database, now: datetime, server: str = "") -> LoginLink:
     """Return a link that signs in as ``admin``, for the person who runs the service."""
-    return make_links(db, OPERATOR, [ensure_admin(db, now)], now=now, server=server)[0]
+    return make_links(db, OPERATOR, [ensure_admin(db, now)], entry=HERE, now=now, server=server)[0]
 
 
 def ensure_admin(db: Database, now: datetime) -> str:

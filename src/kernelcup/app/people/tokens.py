@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from kernelcup.app import access
-from kernelcup.app.access import HERE, Entry
+from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.accounts import sign_in
@@ -93,7 +93,7 @@ def create_token(
         str | None, Given(key="user", help="The token's user; for admins.", longest=100)
     ] = None,
     expires_at: datetime | None = None,
-    entry: Entry = HERE,
+    entry: Entry,
     now: datetime,
 ) -> SecretToken:
     """Create a token. This needs a browser session or an admin's token: other tokens cannot create tokens.

@@ -91,6 +91,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
 
     import structlog
 
+    from kernelcup.app.access import HERE
     from kernelcup.app.people import tokens
     from kernelcup.app.submissions.submissions import list_submissions
     from kernelcup.http.state import Platform
@@ -103,6 +104,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
         OPERATOR,
         name="demo site",
         scopes=[Scope.READ, Scope.INSPECT],
+        entry=HERE,
         now=datetime.now(UTC),
         for_user=CREATOR,
     )
