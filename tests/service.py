@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from builders import NOW, make_actor, make_device
 from fakes import FakeClock
+from kernelcup.app.access import HERE
 from kernelcup.app.people.tokens import create_token
 from kernelcup.config.settings import Config
 from kernelcup.domain import Actor, Role, Scope
@@ -82,7 +83,7 @@ def person(db: Database) -> MakePerson:
     def make(name: str, role: Role = Role.PARTICIPANT, **token: Any) -> Person:
         actor = make_actor(db, name, role=role)
         wanted: dict[str, Any] = {"name": "test", "scopes": allowed_scopes(role), "now": NOW}
-        secret = create_token(db, actor, **(wanted | token)).secret
+        secret = create_token(db, actor, entry=HERE, **(wanted | token)).secret
         return Person(actor=actor, token=secret)
 
     return make

@@ -8,7 +8,7 @@ from builders import make_board, make_task
 from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.results import standings
+from kernelcup.app.results import standings, table
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.rejudge import rejudge_board
 from kernelcup.app.submissions.submissions import show_submission
@@ -40,7 +40,7 @@ def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None
     judging.judge(9000, user="bob")
     assert judging.ranking() == [("bob", 9000)]
     assert standings.personal_best(judging.db, "double", "H100", "ada") is None
-    assert [each.user for each in standings.history(judging.db, "double", "H100")] == ["bob"]
+    assert [each.user for each in table.history(judging.db, "double", "H100")] == ["bob"]
 
 
 @pytest.mark.parametrize("only_best", [False, True])

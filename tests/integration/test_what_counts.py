@@ -18,6 +18,7 @@ import final_duels
 from builders import make_actor, make_board, make_task
 from fakes import FakeClock
 from hand_judging import Judging, flagged
+from kernelcup.app.access import HERE
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.renaming import rename_board
 from kernelcup.app.news import stream
@@ -311,7 +312,9 @@ class Lives:
     def rename_user(self) -> None:
         at = self.chance.randrange(len(self.names))
         new = f"{self.names[at][:3]}{self.chance.randrange(100)}"
-        accounts.rename(self.judging.db, OPERATOR, self.names[at], new, now=self.judging.clock())
+        accounts.change(
+            self.judging.db, OPERATOR, self.names[at], new_name=new, entry=HERE, now=self.judging.clock()
+        )
         self.names[at] = new
 
     def rename_board(self) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import NOW, make_actor, make_board
+from kernelcup.app.access import HERE
 from kernelcup.app.boards import membership
 from kernelcup.app.people import accounts
 from kernelcup.app.people.audit_log import entries
@@ -24,7 +25,7 @@ def secret_of(link: LoginLink) -> str:
 
 def test_a_class_gets_one_link_each_and_new_names_become_participants(db) -> None:
     ada = make_actor(db, "ada")
-    made = make_links(db, OPERATOR, ["ada", " bob ", "ADA"], create=True, now=NOW)
+    made = make_links(db, OPERATOR, ["ada", " bob ", "ADA"], create=True, entry=HERE, now=NOW)
     assert [(each.user, each.is_new_user, each.expires_at) for each in made] == [
         ("ada", False, NOW + 24 * HOUR),
         ("bob", True, NOW + 24 * HOUR),
@@ -36,17 +37,17 @@ def test_a_class_gets_one_link_each_and_new_names_become_participants(db) -> Non
 def test_names_without_an_account_are_all_named_and_nothing_is_made(db) -> None:
     make_actor(db, "ada")
     with pytest.raises(InvalidValue) as told:
-        make_links(db, OPERATOR, ["ada", "bob", "eve"], now=NOW)
+        make_links(db, OPERATOR, ["ada", "bob", "eve"], entry=HERE, now=NOW)
     assert str(told.value).splitlines() == ["There is no user 'bob'.", "There is no user 'eve'."]
     with pytest.raises(InvalidValue, match="expected letters, digits"):
-        make_links(db, OPERATOR, ["carol", "a/b"], create=True, now=NOW)
+        make_links(db, OPERATOR, ["carol", "a/b"], create=True, entry=HERE, now=NOW)
     assert open_links(db, OPERATOR, now=NOW) == []
     assert [each.name for each in accounts.list_users(db, OPERATOR)] == ["ada"]
 
 
 def test_a_new_link_ends_the_earlier_one(db) -> None:
     make_actor(db, "ada")
-    first, second = (secret_of(*make_links(db, OPERATOR, ["ada"], now=NOW)) for _ in range(2))
+    first, second = (secret_of(*make_links(db, OPERATOR, ["ada"], entry=HERE, now=NOW)) for _ in range(2))
     with pytest.raises(NotFound):
         use_login_link(db, first, NOW)
     use_login_link(db, second, NOW)
@@ -55,13 +56,13 @@ def test_a_new_link_ends_the_earlier_one(db) -> None:
 def test_a_link_of_staff_is_shorter_than_was_asked(db) -> None:
     for name, role in (("root", Role.ADMIN), ("grace", Role.CREATOR)):
         make_actor(db, name, role)
-    made = make_links(db, OPERATOR, ["root", "grace"], now=NOW)
+    made = make_links(db, OPERATOR, ["root", "grace"], entry=HERE, now=NOW)
     assert {each.expires_at for each in made} == {NOW + timedelta(minutes=15)}
 
 
 def test_a_revoked_link_works_no_more_and_there_is_none_to_revoke(db) -> None:
     make_actor(db, "ada")
-    (link,) = make_links(db, OPERATOR, ["ada"], now=NOW)
+    (link,) = make_links(db, OPERATOR, ["ada"], entry=HERE, now=NOW)
     assert [each.user for each in open_links(db, OPERATOR, now=NOW)] == ["ada"]
     revoke_links(db, OPERATOR, "ADA", now=NOW)
     for used in (
@@ -75,9 +76,9 @@ def test_a_revoked_link_works_no_more_and_there_is_none_to_revoke(db) -> None:
 
 def test_what_is_done_with_links_is_in_the_log_without_their_secrets(db) -> None:
     make_actor(db, "ada")
-    (link,) = make_links(db, OPERATOR, ["ada"], now=NOW)
+    (link,) = make_links(db, OPERATOR, ["ada"], entry=HERE, now=NOW)
     use_login_link(db, secret_of(link), NOW)
-    make_links(db, OPERATOR, ["ada"], now=NOW)
+    make_links(db, OPERATOR, ["ada"], entry=HERE, now=NOW)
     revoke_links(db, OPERATOR, "ada", now=NOW)
     found = entries(db, OPERATOR, target="user:ada", limit=10)[::-1]
     assert [(each.actor, each.action) for each in found] == [
@@ -94,7 +95,7 @@ def test_only_admins_with_the_scope_make_see_and_revoke_links(db) -> None:
     weak = dataclasses.replace(root, scopes=frozenset(Scope) - {Scope.ADMIN})
     for actor in (ada, weak, NOBODY):
         for tried in (
-            lambda actor=actor: make_links(db, actor, ["root"], now=NOW),
+            lambda actor=actor: make_links(db, actor, ["root"], entry=HERE, now=NOW),
             lambda actor=actor: open_links(db, actor, now=NOW),
             lambda actor=actor: revoke_links(db, actor, "root", now=NOW),
         ):
@@ -106,7 +107,7 @@ def test_only_admins_with_the_scope_make_see_and_revoke_links(db) -> None:
 def test_a_link_lasts_three_days_at_most(db, hours) -> None:
     make_actor(db, "ada")
     with pytest.raises(InvalidValue, match="at most 72 hours"):
-        make_links(db, OPERATOR, ["ada"], now=NOW, hours=hours)
+        make_links(db, OPERATOR, ["ada"], entry=HERE, now=NOW, hours=hours)
 
 
 def test_a_list_is_names_or_a_class_list() -> None:

@@ -144,7 +144,9 @@ def test_tokens_are_listed_while_they_can_be_used(db) -> None:
 )
 def test_a_token_of_no_use_is_not_made(db, wrong) -> None:
     with pytest.raises(InvalidValue):
-        create_token(db, make_actor(db, "ada"), **({"name": "x", "scopes": READ, "now": NOW} | wrong))
+        create_token(
+            db, make_actor(db, "ada"), **({"name": "x", "scopes": READ, "entry": HERE, "now": NOW} | wrong)
+        )
 
 
 def test_a_user_has_so_many_tokens_at_most(db, monkeypatch) -> None:

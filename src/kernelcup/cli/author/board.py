@@ -16,9 +16,8 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.cli import options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.task import describe, pick_template, print_sources
-from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.base import Backend, refuse_user
 from kernelcup.cli.backend.opening import with_backend
-from kernelcup.cli.backend.server import refuse_user
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import no_board, rules_text, times
 from kernelcup.cli.show.plain_text import plain

@@ -13,11 +13,10 @@ import typer
 from kernelcup.cli import exit_codes, options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.board_update import PreviewOption, RejudgeOption, left_standings
-from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.base import Backend, refuse_user
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client.requests import reader
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.errors import InvalidValue
 
@@ -120,6 +119,7 @@ def work_sync(
     from kernelcup.app.boards.problem_sync import SyncResult, sync_problem_set
     from kernelcup.app.boards.settings import Keep
     from kernelcup.client.core import LONG_S
+    from kernelcup.client.requests import reader
 
     def here(db: Database) -> SyncResult:
         options = dataclasses.replace(
@@ -159,7 +159,6 @@ def work_sync(
 
 def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:
     """Raise ``InvalidValue`` for sync options that a server does not accept."""
-    from kernelcup.cli.backend.server import refuse_user
 
     refuse_user(user)
     given = {

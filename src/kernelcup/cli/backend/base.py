@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kernelcup.domain import Task
+from kernelcup.errors import InvalidValue
 from kernelcup_harness.protocol import Mode, ProfileOptions
 
 if TYPE_CHECKING:
@@ -88,3 +89,11 @@ class Backend(Protocol):
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
+
+
+def refuse_user(user: str | None) -> None:
+    """Raise ``InvalidValue`` for a user name: a server identifies the user by the token."""
+    if user is not None:
+        raise InvalidValue(
+            "--user: the server knows you by your token; it is for this machine's database (--local)"
+        )

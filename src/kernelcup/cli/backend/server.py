@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from kernelcup.cli import wiring
-from kernelcup.cli.backend.base import Ask
+from kernelcup.cli.backend.base import Ask, refuse_user
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import Task
-from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
+from kernelcup.errors import NotFound, ServerUnavailable
 from kernelcup_harness.protocol import ProfileOptions, to_json
 
 if TYPE_CHECKING:
@@ -131,14 +131,6 @@ class ServerBackend:
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
         return self._api.task_object(board)
-
-
-def refuse_user(user: str | None) -> None:
-    """Raise ``InvalidValue`` for a user name: a server identifies the user by the token."""
-    if user is not None:
-        raise InvalidValue(
-            "--user: the server knows you by your token; it is for this machine's database (--local)"
-        )
 
 
 def asked(options: ProfileOptions) -> dict[str, Any]:
