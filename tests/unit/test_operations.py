@@ -40,11 +40,7 @@ FIXED = {
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
     ("http/pages/admin/devices.py", "change"): {"is_own", "price_per_hour"},  # its buttons drain and resume
     ("http/pages/admin/reviews.py", "quarantine"): {"evidence"},  # a reader has none
-    ("cli/operate/demo.py", "create_token"): {
-        "kind",
-        "days",
-        "entry",
-    },  # on this machine, and revoked at once
+    ("cli/operate/demo.py", "create_token"): {"kind", "days"},  # on this machine, and revoked at once
     ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own
     ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now
     ("http/popcorn/leaderboards.py", "history"): {"before_id"},  # the newest
