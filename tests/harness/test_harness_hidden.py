@@ -52,8 +52,8 @@ RAISES = """\
     return data * 2
 """
 HIDDEN = {"hidden_tests": [{"size": 777, "seed": 3}], "hidden_benchmarks": [{"size": 999, "seed": 4}]}
-SECRETS = re.compile(r"(?<![\d.])(777|999)(?!\d)")
-"""The sizes of hidden cases, but not as digits of a time."""
+SECRETS = re.compile(r"(?<![\da-f.])(777|999)(?![\da-f])")
+"""The sizes of hidden cases, but not as digits of a time or of a hash."""
 
 
 def ranked(submission: str, **changes: Any) -> JobSpec:
