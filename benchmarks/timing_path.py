@@ -14,7 +14,6 @@ FOLDERS = ("timer", "window", "clocks", "clocks/replay")
 ELSEWHERE = frozenset({"__init__", "reasons", "reference_time", "session"})
 """Modules of these folders through which no time goes."""
 MORE = (
-    "device/nvidia/capture",
     "device/nvidia/driver",
     "device/nvidia/engine",
     "device/nvidia/export",

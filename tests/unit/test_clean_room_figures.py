@@ -8,6 +8,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import clean_room_figures as figures
+import timing_path
 
 
 def line(name: str, score_ns: float = 20_000.0, **changes: Any) -> dict[str, Any]:
@@ -17,6 +18,11 @@ def line(name: str, score_ns: float = 20_000.0, **changes: Any) -> dict[str, Any
     report = {"verdict": "accepted", "stages": [stage]}
     values = {"name": name, "mode": "leaderboard", "start": "warm", "expected": "replayed", "seconds": 4.0}
     return {**values, "clean_room": {"replayed": True}, "report": report, **changes}
+
+
+def test_the_hash_of_the_timing_path_is_of_modules_that_are_there() -> None:
+    assert [path for path in timing_path.modules() if not path.is_file()] == []
+    assert timing_path.path_hash() == timing_path.path_hash()
 
 
 def test_nothing_is_shown_without_lines() -> None:
