@@ -23,6 +23,7 @@ import shutil
 import signal
 import site
 import socket
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -35,10 +36,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import clean_room_jobs
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "src/kernelcup/tasks/examples"
 BOARDS = ("vectoradd", "matmul")
-PARTS = ("judge", "profile", "agent", "machines", "ray")
+PARTS = ("picture", "judge", "profile", "agent", "machines", "ray")
 RANKED_RUNS = 6
 MACHINES = ("lab-a", "lab-b")
 
@@ -77,6 +80,50 @@ SUBMISSIONS = {
     "aten": ("vectoradd", "py", ATEN),
 }
 """Leaderboard, ending and text by name."""
+WRITTEN_IN = {
+    "triton": "triton",
+    "autotune": "triton-autotuned",
+    "in_turns": "triton-cooperative",
+    "cupy": "cupy-raw",
+    "cupy_in_torch": "cupy-elementwise",
+    "inline": "cuda-load-inline",
+    "own_graph": "torch-in-a-graph",
+}
+"""Kinds of ``clean_room_cases`` that compute ``a * b + c`` of 4 Mi floats, and the names of their users."""
+PICTURE = """\
+lang: py
+description: Compute `a * b + c` of three vectors of 4 Mi floats.
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+  - {name: clean_room_cases.py, source: clean_room_cases.py}
+  - {name: replay_cases.py, source: replay_cases.py}
+  - {name: replay_triton.py, source: replay_triton.py}
+tests:
+  - {seed: 11}
+benchmarks:
+  - {seed: 12}
+"""
+MULTIPLY_ADD = """\
+import torch
+
+
+def generate_input(seed):
+    chance = torch.Generator("cuda").manual_seed(seed)
+    return tuple(torch.randn(4 << 20, generator=chance, device="cuda") for _ in range(3))
+
+
+def ref_kernel(data):
+    a, b, c = data
+    return a * b + c
+
+
+def check_implementation(data, output):
+    right = ref_kernel(data)
+    error = ((output - right).abs() / (1 + right.abs())).max().item()
+    return "" if error <= 1e-5 else f"off by {error:.3g}, 1e-5 is allowed"
+"""
+"""The task of ``scripts/measured-picture``. Its reference imports none of the files that submissions see."""
 
 # What Ray ships and a node of ours never loads: Java, the dashboard, the libraries above its core.
 UNUSED = ("jars", "cpp", "rllib", "tune", "llm", "dashboard/client")
@@ -384,6 +431,37 @@ def judge(session: Session, service: Service) -> None:
             session.step(f"judge/{name}/{mode}", 60, lambda name=name, mode=mode: service.submit(name, mode))
 
 
+def picture(session: Session, service: Service) -> None:
+    """Rank a kernel of each user on a leaderboard of its own, and keep the database."""
+    folder = session.work / "fma"
+    folder.mkdir()
+    (folder / "task.yml").write_text(PICTURE)
+    (folder / "reference.py").write_text(MULTIPLY_ADD)
+    for name in clean_room_jobs.SHARED:
+        (folder / name).write_text((ROOT / "benchmarks" / name).read_text())
+    service.operate("board", "create", str(folder), "--device", session.device, "--no-run")
+    for kind, user in WRITTEN_IN.items():
+        session.step(
+            f"picture/{user}", 60, lambda kind=kind, user=user: ranked_of(session, service, kind, user)
+        )
+    with contextlib.closing(sqlite3.connect(session.work / "alone/kernelcup.db")) as database:
+        database.execute("VACUUM INTO ?", (str(session.out / "fma.db"),))
+
+
+def ranked_of(session: Session, service: Service, kind: str, user: str) -> dict[str, Any]:
+    """Submit a kind as a user of its own, and wait; return what came of it."""
+    service.operate("admin", "user", "add", user)
+    token = service.operate("admin", "token", "create", user, "--name", "script").strip()
+    file = session.work / f"{kind}.py"
+    file.write_text(clean_room_jobs.SUBMISSION.format(name=kind))
+    began, own = time.monotonic(), {**service.client, "KERNELCUP_TOKEN": token}
+    asked = ("submit", str(file), "-b", "fma", "-d", session.device, "-m", "ranked", "--json")
+    answer = json.loads(
+        session.output(sys.executable, "-m", "kernelcup", *asked, env=own, fine=(0, *range(10, 18)))
+    )
+    return {"seconds": round(time.monotonic() - began, 2), **outcome(answer)}
+
+
 def profile(session: Session, service: Service) -> None:
     """Profile each submission through the queue, and look at its page."""
     for name in ("cuda", "triton", "cublas", "aten"):
@@ -503,13 +581,13 @@ def run(given: argparse.Namespace) -> int:
     doctor = (sys.executable, "-m", "kernelcup", "doctor", "--runner")
     session.step("doctor", 60, lambda: {"fine": True, "text": session.output(*doctor, fine=(0, 4))})
     try:
-        if {"judge", "profile"} & set(given.parts):
+        if {"picture", "judge", "profile"} & set(given.parts):
             with contextlib.ExitStack() as stack:
                 service = Service(session, "alone", "local")
                 begun = session.step(
                     "serve", 60, lambda: {"fine": bool(stack.enter_context(service.running()))}
                 )
-                for name, part in {"judge": judge, "profile": profile}.items():
+                for name, part in {"picture": picture, "judge": judge, "profile": profile}.items():
                     if name in given.parts and begun["fine"]:
                         part(session, service)
         if {"agent", "machines"} & set(given.parts):
