@@ -221,12 +221,12 @@ class Agent:
 
     def _device(self, name: str) -> Device:
         """Return a device of this machine, which has ``H200x2`` if it has ``H200``. Raise ``LaunchError``."""
+        if name in self._devices:
+            return self._devices[name]
         model, gpus = split_count(name)
-        found = self._devices.get(name) or self._devices.get(model)
+        found = self._devices.get(model)
         if found is None or found.slots < gpus:
             raise LaunchError(f"this machine has no {name}")
-        if found.name == name:
-            return found
         return dataclasses.replace(found, name=name, slots=found.slots // gpus)
 
     def _report(self, call: str, outcome: dict[str, Any], events: list[Event]) -> None:
