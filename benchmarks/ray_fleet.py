@@ -4,8 +4,8 @@
 this machine. One node is killed with SIGKILL twice and the head once while they run; what has died is started again.
 At the end it counts: every job has ended once, with one run.
 
-``overhead``: the time from a job to its verdict with warm processes, in turns: on this machine without an engine,
-through Ray, and through an agent on loopback; and the processor time of the agent's server while it is idle.
+``overhead``: the time from a job to its verdict with warm processes, in turns: on this machine without an engine, and
+through an agent on loopback, which Ray has started; and the processor time of the agent's server while it is idle.
 
 Prints its figures beside the stored ones, and writes benchmarks/results/ray-WHAT.json. Exit code 1 where something
 was lost or doubled.
@@ -17,12 +17,11 @@ import argparse
 import contextlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,12 @@ from sqlalchemy import text
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "fleet"))
 
-from ray_cluster import KERNELCUP, RayCluster, children, free_port
+from ray_cluster import RayCluster, children
 from results import machine_facts, processor_s, publish
 
 from builders import make_board, make_spec, make_submission, make_task
-from kernelcup.app.machines import machines
-from kernelcup.app.machines.agent_launcher import AgentLauncher
 from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.domain import Device
-from kernelcup.engine import migrate
 from kernelcup.engine.database import Database
 from kernelcup.launchers.base import Launcher, LaunchResult, Order
 from kernelcup.launchers.bundle import harness_hash
@@ -77,10 +73,9 @@ def crash(folder: Path, jobs: int) -> dict[str, Any]:
     """Judge jobs while nodes and the head are killed."""
     cluster = RayCluster(folder=folder / "c", devices=NODES)
     devices = [device(name, slots=2, launcher="ray") for name in "ABC"]
-    with Database.open(f"sqlite:///{folder / 'kernelcup.db'}") as db, running(cluster):
-        migrate.upgrade(db)
+    with running(cluster), Database.open(cluster.database) as db:
         queue_jobs(db, devices, jobs)
-        launcher = cluster.launcher()
+        launcher = cluster.launcher(db)
         cluster.wait(launcher)
         stop = threading.Event()
         dispatcher = Dispatcher(db, devices=devices, launchers={"ray": launcher})
@@ -177,17 +172,15 @@ def count(db: Database, jobs: int) -> dict[str, Any]:
 
 
 def overhead(folder: Path, turns: int) -> dict[str, Any]:
-    """Compare three launchers with a warm process each, in turns."""
+    """Compare two launchers with a warm process each, in turns."""
     cluster = RayCluster(folder=folder / "c", devices={"head": {"W": 1}})
     local = LocalLauncher(runtime_dir=folder / "run", environ=os.environ, warm=1)
     local.keep_ready([device("W")])
-    with running(cluster), agent(folder) as (agents, agent_pid, server_pid):
-        ray = cluster.launcher()
-        cluster.wait(ray)
-        while agents.capacity(device("W")) < 1:
-            time.sleep(0.2)
-        ways: dict[str, Launcher] = {"local": local, "ray": ray, "agent": agents}
-        pids = [os.getpid(), cluster.nodes["head"].pool(), agent_pid]
+    with running(cluster), Database.open(cluster.database) as db:
+        agents = cluster.launcher(db)
+        cluster.wait(agents)
+        ways: dict[str, Launcher] = {"local": local, "agent": agents}
+        pids = [os.getpid(), cluster.nodes["head"].agent()]
         found: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(turns + 1):  # the first one warms up what is not a process
             for name, launcher in ways.items():
@@ -197,19 +190,16 @@ def overhead(folder: Path, turns: int) -> dict[str, Any]:
                 if turn:
                     found[name].append(seconds)
                 print(f"{turn} {name} {seconds:.3f} s", flush=True)
-        idle_share = idle(server_pid)
-        ray.close()
+        idle_share = idle(cluster.processes[0].pid)
+        agents.close()
     local.close()
-    more = {
-        name: [each - own for each, own in zip(found[name], found["local"], strict=True)]
-        for name in ("ray", "agent")
-    }
+    more = [each - own for each, own in zip(found["agent"], found["local"], strict=True)]
     return {
         "turns": turns,
         "seconds": {name: spread(each) for name, each in found.items()},
-        "more_than_local_s": {name: spread(each) for name, each in more.items()},
+        "more_than_local_s": spread(more),
         "idle_server_share": idle_share,
-        "fine": all(statistics.median(each) <= 0.1 for each in more.values()),
+        "fine": statistics.median(more) <= 0.1,
     }
 
 
@@ -265,40 +255,6 @@ def worked_s(pid: int) -> dict[int, float]:
 
 
 @contextlib.contextmanager
-def agent(folder: Path) -> Iterator[tuple[AgentLauncher, int, int]]:
-    """Provide a launcher for an agent of this machine, with the processes of the agent and of its server."""
-    home, port = folder / "agent", free_port()
-    home.mkdir()
-    (folder / "kernelcup.toml").write_text(toml("agent"))
-    (home / "kernelcup.toml").write_text("[local]\nwarm = 1\n" + toml("local"))
-    url = f"sqlite:///{folder / 'agent.db'}"
-    environ = {**os.environ, "KERNELCUP_SECRET": "x" * 64, "KERNELCUP_DATABASE": url}
-    server = environ | {"KERNELCUP_HOME": str(folder), "KERNELCUP_RUNTIME": str(folder / "run")}
-    with Database.open(url) as db:
-        migrate.upgrade(db)
-        token = machines.add_agent(db, "lab", now=datetime.now(UTC))
-        worker = environ | {"KERNELCUP_HOME": str(home), "KERNELCUP_RUNTIME": str(home / "run")}
-        worker["KERNELCUP_AGENT_TOKEN"] = token
-        with (
-            process(["serve", "--no-judge", f"--port={port}"], server) as server_pid,
-            process(["runner", "agent", f"http://127.0.0.1:{port}"], worker) as pid,
-        ):
-            yield AgentLauncher(db), pid, server_pid
-
-
-@contextlib.contextmanager
-def process(arguments: list[str], environ: Mapping[str, str]) -> Iterator[int]:
-    """Provide a process of `kernelcup`."""
-    with subprocess.Popen(
-        [str(KERNELCUP), *arguments], env=dict(environ), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as started:
-        try:
-            yield started.pid
-        finally:
-            started.terminate()
-
-
-@contextlib.contextmanager
 def running(cluster: RayCluster) -> Iterator[None]:
     """Provide a cluster."""
     try:
@@ -311,11 +267,6 @@ def running(cluster: RayCluster) -> Iterator[None]:
 def device(name: str, *, slots: int = 1, launcher: str = "local") -> Device:
     """Return an emulated device."""
     return Device(name=name, backend=Backend.EMULATED, slots=slots, launcher=launcher)
-
-
-def toml(launcher: str) -> str:
-    """Return the same device as a configuration."""
-    return f'[[devices]]\nname = "W"\nbackend = "emulated"\nlauncher = "{launcher}"\n'
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from bench_node import FOLDER
 from ray_cluster import RayCluster
 
 TESTS = Path(__file__).parents[1]
@@ -35,7 +36,7 @@ def cluster(bench_folder: Path) -> Iterator[RayCluster]:
     found = RayCluster(
         folder=bench_folder.parent / "c",
         devices={"head": {}, "n1": {"H100": 1}, "n2": {"H100": 1}, "n3": {"H100": 1}},
-        environ={"KERNELCUP_TEST_BENCH": str(bench_folder), "PYTHONPATH": path},
+        environ={FOLDER: str(bench_folder), "PYTHONPATH": path},
     )
     try:
         found.start()

@@ -1,4 +1,4 @@
-"""A real Ray cluster on this machine, each of whose nodes is started by ``kernelcup runner``."""
+"""A real Ray cluster on this machine, each of whose nodes is started by ``kernelcup runner``, and its server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelcup.errors import LaunchError
+import httpx
+
+from kernelcup.app.machines.ray_launcher import RayLauncher
+from kernelcup.domain import Device
+from kernelcup.engine import migrate
+from kernelcup.engine.database import Database
 from kernelcup.launchers.base import MachineReading
-from kernelcup.launchers.ray.launcher import RayLauncher
+from kernelcup_harness.protocol import Backend
 
 START_S = 120.0
 KERNELCUP = Path(sys.executable).with_name("kernelcup")
@@ -61,16 +66,16 @@ class ClusterNode:
         for program in programs:
             os.kill(running[program], signal.SIGKILL)
 
-    def pool(self) -> int:
-        """The process of the node's pool."""
+    def agent(self) -> int:
+        """The process of the node's agent."""
         found = children(self.pids()["raylet"])
-        named = [each for each in found if b"Pool" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        named = [each for each in found if b"Node" in Path(f"/proc/{each}/cmdline").read_bytes()]
         return named[0]
 
 
 @dataclass(kw_only=True)
 class RayCluster:
-    """A head and other nodes. Every node has its own folder, configuration and locks.
+    """A server, a head and other nodes. Every node has its own folder, configuration and locks.
 
     Args:
         folder: A folder with a short path, since sockets lie below it.
@@ -83,6 +88,15 @@ class RayCluster:
     environ: Mapping[str, str] = field(default_factory=dict)
     nodes: dict[str, ClusterNode] = field(default_factory=dict)
     port: int = 0
+    server: str = ""
+    """The server's address; it judges nothing."""
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """The server's."""
+
+    @property
+    def database(self) -> str:
+        """The server's."""
+        return f"sqlite:///{self.folder / 'kernelcup.db'}"
 
     @property
     def address(self) -> str:
@@ -95,9 +109,12 @@ class RayCluster:
         return next(iter(self.devices))
 
     def start(self) -> None:
-        """Start all nodes, each of which needs seconds."""
+        """Start the server and all nodes, each of which needs seconds."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.port = self.port or free_port()
+        with Database.open(self.database) as db:
+            migrate.upgrade(db)
+        self.port = free_port()
+        self._serve(self.port - 1)
         for name in self.devices:
             self.start_node(name)
 
@@ -122,18 +139,25 @@ class RayCluster:
         self._wait_for(self.nodes[name], offset)
         return self.nodes[name]
 
-    def launcher(self, *, kind: type[RayLauncher] = RayLauncher, **options: Any) -> RayLauncher:
-        """Return a launcher of this cluster; its bridge inherits this process's environment."""
+    def launcher(
+        self, db: Database, *, launcher: type[RayLauncher] = RayLauncher, **options: Any
+    ) -> RayLauncher:
+        """Return a launcher of this cluster; what places agents inherits this process's environment."""
         os.environ.update(self._variables())
-        return kind(self.address, bundles=self.folder / "bundles", **options)
+        return launcher(db, address=self.address, server=self.server, database=self.database, **options)
+
+    def readings(self, launcher: RayLauncher) -> list[MachineReading]:
+        """Return the nodes that take jobs."""
+        names = {device for devices in self.devices.values() for device in devices}
+        return launcher.probe([Device(name=each, backend=Backend.EMULATED, slots=1) for each in names])
 
     def wait(self, launcher: RayLauncher, *names: str, limit_s: float = START_S) -> list[MachineReading]:
         """Wait until these nodes, by default all that judge, take jobs."""
         judging = [name for name, devices in self.devices.items() if devices]
         wanted, until = set(names or judging), time.monotonic() + limit_s
         while True:
-            found = readings(launcher)
-            if wanted <= {each.name for each in found if not each.trouble}:
+            found = self.readings(launcher)
+            if wanted <= {each.name for each in found}:
                 return found
             if time.monotonic() > until:
                 raise TimeoutError(f"{found}\n{self._logs()}")
@@ -141,15 +165,32 @@ class RayCluster:
 
     def stop(self) -> None:
         """End all processes of all nodes."""
-        for node in self.nodes.values():
-            node.process.terminate()
-        for node in self.nodes.values():
+        started = [*self.processes, *(node.process for node in self.nodes.values())]
+        for process in started:
+            process.terminate()
+        for process in started:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                node.process.wait(20)
+                process.wait(20)
         for pid in self._left():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _serve(self, port: int) -> None:
+        home = self.folder / "server"
+        home.mkdir()
+        environ = self._environ(home) | {"KERNELCUP_DATABASE": self.database, "KERNELCUP_SECRET": "x" * 64}
+        with (home / "log").open("ab") as log:
+            command = [str(KERNELCUP), "serve", "--no-judge", f"--port={port}"]
+            self.processes.append(subprocess.Popen(command, env=environ, stdout=log, stderr=log))
+        self.server, until = f"http://127.0.0.1:{port}", time.monotonic() + START_S
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                httpx.get(f"{self.server}/livez")
+                return
+            if time.monotonic() > until:
+                raise TimeoutError((home / "log").read_text())
+            time.sleep(0.1)
 
     def _left(self) -> list[int]:
         """Processes that name this cluster's folder in their environment."""
@@ -183,14 +224,6 @@ class RayCluster:
 
     def _logs(self) -> str:
         return "\n".join(each.log.read_text(errors="replace")[-2000:] for each in self.nodes.values())
-
-
-def readings(launcher: RayLauncher) -> list[MachineReading]:
-    """Return the cluster's machines, none while it does not answer."""
-    try:
-        return launcher.probe([])
-    except LaunchError:
-        return []
 
 
 def free_port() -> int:

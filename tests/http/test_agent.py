@@ -198,6 +198,12 @@ def test_a_job_whose_hand_over_was_lost_is_given_again(bench: AgentBench) -> Non
     RULES.accepted(bench.launcher, call, order)
 
 
+def test_a_machine_may_name_a_device_of_several_gpus_itself(bench: AgentBench) -> None:
+    pair = make_device(name="H100x2", slots=1)
+    bench.agent._devices = {"H100": make_device(slots=1), "H100x2": pair}
+    assert bench.agent._device("H100x2") is pair
+
+
 def test_a_removed_machine_is_refused_and_its_jobs_are_lost(bench: AgentBench) -> None:
     _, call = begin(bench)
     machines.remove(bench.platform.db, "lab", now=bench.platform.clock())

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from kernelcup.cli.app import app
 from kernelcup.config.settings import Config
-from kernelcup.launchers.ray import start
+from kernelcup.launchers import ray_cluster
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "ray"
 
@@ -62,7 +62,7 @@ def test_kuberay_starts_workers_as_runner_join_does(worker: Any, tmp_path: Path)
     gpus = {"H100": tuple("01234567")}
     ours = dict(
         each.removeprefix("--").split("=", 1)
-        for each in start.command(devices, gpus, where=[], host_class="h100-8")
+        for each in ray_cluster.command(devices, gpus, where=[], host_class="h100-8")
         if "=" in each
     )
     theirs = worker["rayStartParams"]
@@ -82,7 +82,9 @@ def test_kuberay_has_a_token_our_settings_and_volumes_that_exist(head: Any, work
         (container,) = group["template"]["spec"]["containers"]
         names = {each["name"]: each["value"] for each in container["env"]}
         ours = {
-            key: value for key, value in start.SETTINGS.items() if key.startswith("RAY_") and key in names
+            key: value
+            for key, value in ray_cluster.SETTINGS.items()
+            if key.startswith("RAY_") and key in names
         }
         assert {"RAY_worker_niceness", "RAY_memory_monitor_refresh_ms"} <= ours.keys()
         assert ours.items() <= names.items()

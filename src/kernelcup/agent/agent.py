@@ -15,12 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from kernelcup.agent.calibration_book import PUBLISH_EVERY, ServiceBook
 from kernelcup.agent.connection import Connection, Errand, Job
 from kernelcup.agent.harnesses import Harnesses
+from kernelcup.app.machines.agent_launcher import utc_now
 from kernelcup.app.machines.calibrations import Calibrations
 from kernelcup.client.core import pauses
+from kernelcup.client.transport import Client
+from kernelcup.config.settings import Config
 from kernelcup.domain import Device, split_count
 from kernelcup.errors import (
     BadReport,
@@ -34,6 +39,10 @@ from kernelcup.errors import (
 )
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.local.launcher import LocalLauncher
+from kernelcup.launchers.local.launcher import make as make_local
+from kernelcup.launchers.machine_facts import facts_here
 from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
 
 LOOK_EVERY_S = 0.5
@@ -221,12 +230,12 @@ class Agent:
 
     def _device(self, name: str) -> Device:
         """Return a device of this machine, which has ``H200x2`` if it has ``H200``. Raise ``LaunchError``."""
+        if name in self._devices:
+            return self._devices[name]
         model, gpus = split_count(name)
-        found = self._devices.get(name) or self._devices.get(model)
+        found = self._devices.get(model)
         if found is None or found.slots < gpus:
             raise LaunchError(f"this machine has no {name}")
-        if found.name == name:
-            return found
         return dataclasses.replace(found, name=name, slots=found.slots // gpus)
 
     def _report(self, call: str, outcome: dict[str, Any], events: list[Event]) -> None:
@@ -284,6 +293,29 @@ class Agent:
         except Exception as error:  # the service notices our silence
             logger.info("not signed off: %s", error)
         self._harnesses.close()
+
+
+def agent_here(settings: Config, client: Client) -> Agent:
+    """Return the agent of this machine, whose warm processes wait for the first job."""
+
+    def make(package: Path) -> LocalLauncher:
+        launcher = make_local(settings, package=package)
+        launcher.keep_ready(settings.devices_here)
+        return launcher
+
+    connection = Connection(client)
+    harnesses = Harnesses(settings.data_dir / "harness", make, connection.fetch_harness)
+    harnesses.launcher(harness_hash())
+    calibrations = Calibrations(
+        ServiceBook(connection, harnesses),
+        settings.devices_here,
+        {device.launcher: harnesses for device in settings.devices_here},
+        clock=utc_now,
+        every=settings.calibrate_every,
+        publish_every=PUBLISH_EVERY,
+    )
+    devices = {device.name: device for device in settings.devices_here}
+    return Agent(connection, harnesses, devices, facts=facts_here(), calibrations=calibrations)
 
 
 def _delays() -> Iterator[float]:

@@ -271,6 +271,11 @@ class Config:
         """What operations are told of the configuration."""
         return {"known_devices": self.devices, "own_networks": self.webhook_networks}
 
+    @property
+    def service_url(self) -> str:
+        """The address by which machines reach the service."""
+        return self.server.public_url
+
     @cached_property
     def devices_here(self) -> tuple[Device, ...]:
         """The devices on which this machine judges."""

@@ -163,6 +163,11 @@ class LauncherSettings(Protocol):
         ...
 
     @property
+    def service_url(self) -> str:
+        """The address by which machines reach the service."""
+        ...
+
+    @property
     def configured_devices(self) -> Sequence[Device]:
         """The devices of the configuration file."""
         ...

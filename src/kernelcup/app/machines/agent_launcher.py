@@ -37,6 +37,7 @@ class AgentLauncher:
     """Gives each job to a machine with a free slot, for its agent to fetch."""
 
     durable = True
+    launcher = AGENT
 
     def __init__(self, db: Database, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._db = db
@@ -54,7 +55,7 @@ class AgentLauncher:
         with self._db.write() as session:
             free = [
                 (slots, machine.name)
-                for machine, slots in self._free(session, order.device)
+                for machine, slots in self._free(session, order.device, order.spec.environment)
                 if slots > 0 and (order.machines is None or machine.name in order.machines)
             ]
             if not free:
@@ -144,12 +145,18 @@ class AgentLauncher:
             return calls.ended(session).intersection(some)
 
     def _machines(self, session: Session) -> list[Machine]:
-        return [each for each in machines.every(session) if each.launcher == AGENT]
+        return [each for each in machines.every(session) if each.launcher == self.launcher]
 
-    def _free(self, session: Session, device: Device) -> Iterator[tuple[Machine, int]]:
+    def _needed(self, device: str, environment: str) -> set[str]:  # noqa: ARG002
+        """Return the labels of the machines that can judge on a device; agents have none."""
+        return set()
+
+    def _free(self, session: Session, device: Device, environment: str = "") -> Iterator[tuple[Machine, int]]:
         """Yield the machines that are up with their free slots. GPUs that two devices share count for both."""
-        taken = calls.busy(session)
+        taken, needed = calls.busy(session), self._needed(device.name, environment)
         for machine in self._machines(session):
+            if not needed <= set(machine.labels):
+                continue
             if state_of(machine, self._clock()) is MachineState.UP and machine.slots_for(device.name) > 0:
                 used = taken.get((machine.name, device.model), 0)
                 yield machine, (machine.slots_of(device.model) - used) // device.gpus

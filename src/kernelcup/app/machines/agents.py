@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.machines import order_files
 from kernelcup.app.machines.calibrations import DatabaseBook, Known
-from kernelcup.app.machines.machines import SILENT, log_changes
+from kernelcup.app.machines.machines import RAY, SILENT, log_changes
 from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import CallState
 from kernelcup.app.machines.queries.machines import Machine
@@ -38,6 +38,7 @@ __all__ = [
     "calibrated",
     "connect",
     "disconnect",
+    "place",
     "take_news",
     "take_report",
     "to_wake",
@@ -121,11 +122,27 @@ def connect(
             _lose(session, call.id, call.state, f"the agent of {name} was started again")
 
 
-def disconnect(db: Database, name: str, *, agent: str, now: datetime) -> None:
-    """End an agent's session, so that its machine is down at once."""
+def place(db: Database, name: str, *, labels: Sequence[str], now: datetime) -> str:
+    """Register a machine whose agent Ray starts, as the one that had this name, and return the token for the agent.
+
+    Earlier tokens are void, and calls of an earlier agent are lost.
+    """
+    secret = secret_values.new_secret()
+    token = secret_values.hash_of(secret)
+    with db.write(durable=True) as session:
+        if machines.find(session, name) is None:
+            machines.add(session, name=name, launcher=RAY, is_own=False, token_hash=token, now=now)
+        machines.change(session, name, launcher=RAY, labels=list(labels), token_hash=token, agent=None)
+    return secret
+
+
+def disconnect(db: Database, name: str, *, agent: str | None, trouble: str = "", now: datetime) -> None:
+    """End an agent's session, any without ``agent``, so that its machine is down at once."""
     with db.write() as session:
-        if machines.agent_of(session, name) == agent:
-            machines.change(session, name, agent=None, seen_at=now)
+        machine = machines.find(session, name)
+        if machine is not None and agent in (None, machine.agent):
+            log_changes(session, machine, facts=machine.facts, trouble=trouble, now=now)
+            machines.change(session, name, agent=None, trouble=trouble, seen_at=now)
 
 
 def ask(

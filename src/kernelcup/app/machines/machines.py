@@ -30,6 +30,9 @@ SILENT = timedelta(seconds=60)
 LONGEST_NAME = 100
 AGENT = "agent"
 """The launcher of machines that connect to us."""
+RAY = "ray"
+"""The launcher of machines whose agents Ray starts, and which connect as well."""
+CONNECTING = frozenset({AGENT, RAY})
 
 
 logger = logging.getLogger(__name__)
@@ -71,7 +74,7 @@ class MachineView:
 
 def state_of(machine: Machine, now: datetime) -> MachineState:
     """Return whether a machine takes jobs."""
-    has_left = machine.launcher == AGENT and machine.agent is None
+    has_left = machine.launcher in CONNECTING and machine.agent is None
     if machine.seen_at is None or has_left or now - machine.seen_at > SILENT:
         return MachineState.DOWN
     if machine.trouble:

@@ -144,7 +144,7 @@ class Rooms:
             except (LaunchError, OSError) as error:
                 logger.warning("launcher %s cannot list its machines: %s", name, error)
                 continue
-            if name != machines.AGENT:  # agents report themselves
+            if name not in machines.CONNECTING:  # agents report themselves
                 own = not launcher.durable
                 machines.note_seen(self._db, found[name], launcher=name, is_own=own, now=self._clock())
         self._draining = draining = machines.draining(self._db)

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,6 @@ from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import ConfigOption
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import ConfigError, InvalidValue
-
-if TYPE_CHECKING:
-    from kernelcup.config.settings import Config
-    from kernelcup.launchers.local.launcher import LocalLauncher
 
 app = typer.Typer(help="Machines that judge for a service elsewhere.", cls=HelpGroup, no_args_is_help=True)
 
@@ -45,15 +41,8 @@ def agent(
 
     The agent connects out over HTTPS and runs until it is stopped; its jobs then run again elsewhere.
     """
-    from kernelcup.agent.agent import Agent
-    from kernelcup.agent.calibration_book import PUBLISH_EVERY, ServiceBook
-    from kernelcup.agent.connection import Connection
-    from kernelcup.agent.harnesses import Harnesses
-    from kernelcup.app.machines.calibrations import Calibrations
-    from kernelcup.app.queue.dispatcher import utc_now
+    from kernelcup.agent.agent import agent_here
     from kernelcup.client.transport import Client
-    from kernelcup.launchers.bundle import harness_hash
-    from kernelcup.launchers.machine_facts import facts_here
 
     if not token:
         raise InvalidValue(f"--token (or {TOKEN}): expected the machine's token")
@@ -66,33 +55,9 @@ def agent(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with Client(server, token) as client:
-        connection = Connection(client)
-        harnesses = Harnesses(
-            settings.data_dir / "harness",
-            lambda package: make_launcher(settings, package),
-            connection.fetch_harness,
-        )
-        devices = {device.name: device for device in settings.devices_here}
-        typer.echo(plain(f"judging for {client.server} on {', '.join(devices)}"))
-        harnesses.launcher(harness_hash())  # so that warm processes wait for the first job
-        calibrations = Calibrations(
-            ServiceBook(connection, harnesses),
-            settings.devices_here,
-            {device.launcher: harnesses for device in settings.devices_here},
-            clock=utc_now,
-            every=settings.calibrate_every,
-            publish_every=PUBLISH_EVERY,
-        )
-        Agent(connection, harnesses, devices, facts=facts_here(), calibrations=calibrations).run(stop)
-
-
-def make_launcher(settings: Config, package: Path) -> LocalLauncher:
-    """Return this machine's launcher for a harness, with its warm processes."""
-    from kernelcup.launchers.local.launcher import make
-
-    launcher = make(settings, package=package)
-    launcher.keep_ready(settings.devices_here)
-    return launcher
+        names = ", ".join(device.name for device in settings.devices_here)
+        typer.echo(plain(f"judging for {client.server} on {names}"))
+        agent_here(settings, client).run(stop)
 
 
 FURTHER = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -115,9 +80,9 @@ def up(
     A new cluster's token is written to ~/.ray/auth_token; every machine of the cluster needs that file. Options that
     are not known here go to `ray start`.
     """
-    from kernelcup.launchers.ray import start
+    from kernelcup.launchers import ray_cluster
 
-    start.check_token(os.environ, make=True)
+    ray_cluster.check_token(os.environ, make=True)
     where = ["--head", f"--port={port}", "--include-dashboard=false"]
     _start_ray(where, name, host_class, context.args, config)
 
@@ -134,9 +99,9 @@ def join(
 
     The token of `kernelcup runner up` has to be here. Options that are not known here go to `ray start`.
     """
-    from kernelcup.launchers.ray import start
+    from kernelcup.launchers import ray_cluster
 
-    start.check_token(os.environ, make=False)
+    ray_cluster.check_token(os.environ, make=False)
     _start_ray([f"--address={address}"], name, host_class, context.args, config)
 
 
@@ -144,11 +109,11 @@ def _start_ray(
     where: list[str], name: str | None, host_class: str | None, further: list[str], config: Path | None
 ) -> None:
     """Become `ray start`. Raise ``ConfigError``."""
-    from kernelcup.launchers.ray import start
+    from kernelcup.launchers import ray_cluster
 
     settings = wiring.load_config(config)
     wiring.check_devices(settings)
-    command = start.command(
+    command = ray_cluster.command(
         settings.devices_here,
         settings.slot_gpus,
         where=where,
@@ -157,7 +122,7 @@ def _start_ray(
         environments={some for each in settings.devices_here for some in each.environments or ()},
         further=further,
     )
-    environ = start.environment(os.environ)
+    environ = ray_cluster.environment(os.environ)
     if settings.file is not None:
         environ["KERNELCUP_CONFIG"] = str(settings.file.absolute())
     try:

@@ -1,4 +1,4 @@
-"""How a machine starts or joins a cluster: the command ``ray start`` with our settings."""
+"""How a machine starts or joins a cluster: the command ``ray start`` with our settings and labels."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ from pathlib import Path
 
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
-from kernelcup.launchers.ray import names
 
-PORT = 6379
+NAMESPACE = "kernelcup"
+RESOURCE = "kernelcup"
+"""A node has one unit of it if it judges; its agent holds it."""
+LABEL = "kernelcup.io/"
+NAME = f"{LABEL}name"
+CLASS = f"{LABEL}class"
 STORE_BYTES = 80_000_000
-"""Ray's object store, about the least that it takes: reports and harnesses travel without it."""
+"""Ray's object store, about the least that it takes: jobs and reports travel without it."""
 SETTINGS = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
     # Ray gives its workers a low priority, which jobs would inherit.
     "RAY_worker_niceness": "0",
-    # Ray ends a worker when memory gets scarce, which would be the pool with all its jobs.
+    # Ray ends a worker when memory gets scarce, which would be the agent with all its jobs.
     "RAY_memory_monitor_refresh_ms": "0",
 }
+
+
+def environment_label(environment: str) -> str:
+    """Return the label of the nodes that have an environment; labels hold at most 63 characters."""
+    return f"{LABEL}environment-{environment[:32]}"
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -79,9 +88,9 @@ def command(
         environments: The hashes of its environments.
         further: More options for ``ray start``.
     """
-    labels = {names.NAME: name or socket.gethostname().partition(".")[0]}
-    labels |= {names.CLASS: host_class} if host_class else {}
-    labels |= {names.environment_label(each): "yes" for each in environments}
+    labels = {NAME: name or socket.gethostname().partition(".")[0]}
+    labels |= {CLASS: host_class} if host_class else {}
+    labels |= {environment_label(each): "yes" for each in environments}
     for key, value in labels.items():
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", value):
             raise ConfigError(f"{key}={value!r}: expected at most 63 letters, digits, dots, - and _")
@@ -93,7 +102,7 @@ def command(
         "--block",
         "--num-cpus=0",
         f"--num-gpus={len(gpus)}",
-        f"--resources={json.dumps(names.resources(devices, slot_gpus))}",
+        f"--resources={json.dumps({RESOURCE: 1} if list(devices) else {})}",
         f"--labels={','.join(f'{key}={value}' for key, value in labels.items())}",
         f"--object-store-memory={STORE_BYTES}",
         "--disable-usage-stats",
