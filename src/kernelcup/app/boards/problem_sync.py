@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Any
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
-from kernelcup.app.boards.deadlines import parse_deadline
+from kernelcup.app.boards.deadlines import parse_deadline, parse_end
 from kernelcup.app.boards.git_source import FOLDER, fetch_problems
 from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import choose_judging
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.settings import KEEP, BoardChanges, Keep
 from kernelcup.app.boards.trial import TaskTrial
+from kernelcup.app.operation import Given, Parameter, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
 from kernelcup.engine.database import Database
@@ -106,6 +108,72 @@ class SyncOptions:
     """Tries the tasks; None if that cannot be done here."""
     say: Callable[[str], None] = lambda _text: None
     """Is told what became of each problem as soon as it is done."""
+
+
+_DEADLINE = Parameter(
+    name="deadline",
+    kind=datetime | None,
+    given=Given(
+        parse=lambda text, _: parse_end(text),
+        help="Replaces each problem's own deadline; null removes it; if omitted, each keeps its own.",
+    ),
+    default=None,
+    in_path="",
+)
+
+
+@operation("POST", "/problem-sets/sync", subject="administration", is_slow=True, is_aside=True)
+def sync(
+    db: Database,
+    actor: Actor,
+    repository: Annotated[str, Given(longest=500, help="An https URL.")],
+    branch: Annotated[str, Given(help="Its branch.")] = "main",
+    problem_set: Annotated[str | None, Given(help="Name of one `problems/*.yaml`; default: all.")] = None,
+    force: Annotated[
+        bool,
+        Given(
+            help="Also apply changes after which entries must be judged again, and take checkers that accept wrong "
+            "answers."
+        ),
+    ] = False,
+    preview: Annotated[bool, Given(help="Change nothing; return what would change.")] = False,
+    devices: Annotated[
+        Sequence[str], Given(longest=100, most=50, help="Replaces the devices that each problem names.")
+    ] = (),
+    changes: Annotated[BoardChanges | None, Given(parts=(_DEADLINE,), help="The deadline.")] = None,
+    harness: Annotated[
+        HarnessKind | None,
+        Given(
+            help="Harness of new leaderboards; null: the standard one if the task's own solutions pass under it."
+        ),
+    ] = None,
+    *,
+    now: datetime,
+    known_devices: Sequence[Device],
+    trial: TaskTrial | None,
+    creator: str | None = None,
+    **others: Any,
+) -> SyncResult:
+    """Create and update leaderboards from a git repository. Each person may run one sync at a time.
+
+    Args:
+        creator: The user for whom the operator creates new ones.
+        others: Further options, for the operator.
+    """
+    options = SyncOptions(
+        force=force,
+        preview=preview,
+        devices=devices,
+        deadline=(changes or BoardChanges()).get("deadline", KEEP),
+        harness=harness,
+        known_devices=known_devices,
+        trial=trial,
+        creator=creator,
+        **others,
+    )
+    return sync_problem_set(
+        db, actor, repository=repository, branch=branch, problem_set=problem_set, options=options, now=now
+    )
 
 
 def sync_problem_set(
