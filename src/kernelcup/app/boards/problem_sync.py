@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +12,14 @@ from typing import Annotated, Any
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
-from kernelcup.app.boards.deadlines import parse_deadline, parse_end
+from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.git_source import FOLDER, fetch_problems
 from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import choose_judging
 from kernelcup.app.boards.queries import boards
-from kernelcup.app.boards.settings import KEEP, BoardChanges, Keep
+from kernelcup.app.boards.settings import KEEP, SETTINGS, BoardChanges, Keep
 from kernelcup.app.boards.trial import TaskTrial
-from kernelcup.app.operation import Given, Parameter, operation
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
 from kernelcup.engine.database import Database
@@ -110,16 +110,10 @@ class SyncOptions:
     """Is told what became of each problem as soon as it is done."""
 
 
-_DEADLINE = Parameter(
-    name="deadline",
-    kind=datetime | None,
-    given=Given(
-        parse=lambda text, _: parse_end(text),
-        help="Replaces each problem's own deadline; null removes it; if omitted, each keeps its own.",
-    ),
-    default=None,
-    in_path="",
-)
+_KEPT = "Replaces each problem's own deadline; null removes it; if omitted, each keeps its own."
+_DEADLINE = [
+    replace(each, given=replace(each.given, help=_KEPT)) for each in SETTINGS if each.name == "deadline"
+]
 
 
 @operation("POST", "/problem-sets/sync", subject="administration", is_slow=True, is_aside=True)
@@ -140,7 +134,7 @@ def sync(
     devices: Annotated[
         Sequence[str], Given(longest=100, most=50, help="Replaces the devices that each problem names.")
     ] = (),
-    changes: Annotated[BoardChanges | None, Given(parts=(_DEADLINE,), help="The deadline.")] = None,
+    changes: Annotated[BoardChanges | None, Given(parts=tuple(_DEADLINE), help="The deadline.")] = None,
     harness: Annotated[
         HarnessKind | None,
         Given(
@@ -154,12 +148,7 @@ def sync(
     creator: str | None = None,
     **others: Any,
 ) -> SyncResult:
-    """Create and update leaderboards from a git repository. Each person may run one sync at a time.
-
-    Args:
-        creator: The user for whom the operator creates new ones.
-        others: Further options, for the operator.
-    """
+    """Create and update leaderboards from a git repository. Each person may run one sync at a time."""
     options = SyncOptions(
         force=force,
         preview=preview,
@@ -226,18 +215,16 @@ def _sets(root: Path, wanted: str | None) -> Iterator[Path]:
     return iter([found[stem]])
 
 
+@dataclass(frozen=True, slots=True)
 class _Sync:
     """One run over the problem sets."""
 
-    def __init__(
-        self, db: Database, actor: Actor, options: SyncOptions, now: datetime, result: SyncResult
-    ) -> None:
-        self.db = db
-        self.actor = actor
-        self.options = options
-        self.now = now
-        self.result = result
-        self.done: set[str] = set()
+    db: Database
+    actor: Actor
+    options: SyncOptions
+    now: datetime
+    result: SyncResult
+    done: set[str] = field(default_factory=set)
 
     def problem_set(self, path: Path) -> None:
         """Bring all leaderboards of a set up to date."""
