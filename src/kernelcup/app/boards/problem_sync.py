@@ -316,7 +316,7 @@ class _Sync:
                 name=name,
                 task=entry.task,
                 devices=devices,
-                creator=self.creator(),
+                creator=(options.creator if self.actor.user_id is None else None) or self.actor,
                 now=self.now,
                 harness=options.harness,
                 settings=BoardSettings(deadline=deadline, visibility=options.visibility or Visibility.PUBLIC),
@@ -325,12 +325,6 @@ class _Sync:
             ).notes
         self.result.created.append(name)
         self.result.notes.extend(Note(name=name, note=note) for note in notes)
-
-    def creator(self) -> str | Actor:
-        """Return the creator of new leaderboards."""
-        if self.actor.user_id is None and self.options.creator is not None:
-            return self.options.creator
-        return self.actor
 
     def update(self, name: str, entry: ProblemEntry, deadline: datetime | Keep | None) -> None:
         """Change a leaderboard, if there is anything to change and no reason against it."""
