@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -21,16 +21,6 @@ from kernelcup.reporting.results import JobInfo, SubmissionInfo
 router = APIRouter(route_class=PageRoute)
 
 PER_PAGE = 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One submission on one device."""
-
-    view: SubmissionInfo
-    job: JobInfo
-    remark: str
-    """To its author: why it does not rank."""
 
 
 @router.get("/u/{name}")
@@ -53,14 +43,15 @@ def show_user(
         profile=profile,
         rows=rows,
         scale=TimeScale.of(each.standing.score_s for each in profile.bests),
-        times=TimeScale.of(each.job.score.score_s for each in rows if each.job.score is not None),
+        times=TimeScale.of(job.score.score_s for _, job in rows if job.score is not None),
         before=before,
         more=more,
     )
 
 
-def _rows(view: SubmissionInfo, seen: dict[int, Leaderboard]) -> list[Row]:
+def _rows(view: SubmissionInfo, seen: dict[int, Leaderboard]) -> list[tuple[SubmissionInfo, JobInfo]]:
+    """Return a submission on each device; its author reads why it does not rank."""
     board = seen.get(view.leaderboard_id)
     return [
-        Row(view=view, job=each, remark="" if board is None else remark(each, board)) for each in view.jobs
+        (view, each if board is None else replace(each, remark=remark(each, board))) for each in view.jobs
     ]
