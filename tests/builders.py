@@ -13,10 +13,11 @@ from sqlalchemy import update
 
 from kernelcup.app.boards.boards import create_board
 from kernelcup.app.people.queries import users
+from kernelcup.app.queue.queries import jobs
 from kernelcup.app.submissions.queries import screenings
 from kernelcup.app.submissions.submissions import get_code
 from kernelcup.app.submissions.submit import submit
-from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Score, Submission, Task
+from kernelcup.domain import Actor, Device, Job, Leaderboard, Role, Scope, Score, Submission, Task
 from kernelcup.engine.database import Database
 from kernelcup.scoring import Entry
 from kernelcup.screen.findings import Screening
@@ -250,3 +251,9 @@ def make_actor(db: Database, name: str, role: Role = Role.PARTICIPANT) -> Actor:
         user_id = users.get_or_create(session, name, now=NOW)
         session.execute(update(UserRow).where(UserRow.id == user_id).values(role=role.value))
     return Actor(user_id=user_id, name=name, role=role, scopes=frozenset(Scope))
+
+
+def jobs_of(db: Database, submission_id: int) -> list[Job]:
+    """Return the stored jobs of a submission."""
+    with db.read() as session:
+        return jobs.of_submission(session, submission_id)

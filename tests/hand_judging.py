@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from builders import SUBMISSION, make_audit, make_case, make_report, make_stage, make_submission
+from builders import SUBMISSION, jobs_of, make_audit, make_case, make_report, make_stage, make_submission
 from fakes import FakeClock, find_words
 from kernelcup.app.machines import machines
 from kernelcup.app.queue import lifecycle
@@ -72,10 +72,10 @@ class Judging:
         return submission
 
     def job(self, submission: Submission) -> Job:
-        return show_submission(self.db, submission.id).jobs[0].job
+        return jobs_of(self.db, submission.id)[0]
 
     def run(self, submission: Submission) -> Run | None:
-        return show_submission(self.db, submission.id).jobs[0].run
+        return show_submission(self.db, submission.id).jobs[0].counted
 
     def ranking(self, device: str = "H100") -> list[tuple[str, int]]:
         """Return users and their nanoseconds."""

@@ -84,10 +84,10 @@ async def test_a_rejudge_is_shown_first_and_done_on_a_yes(stage: Stage) -> None:
     left = await ask(stage, root, "admin rejudge", leaderboard_name="double")
     assert "1 jobs" in left.messages[0].text
     await (await left.press("Cancel")).wait_text("Nothing was changed")
-    assert show_submission(stage.db, 1).jobs[0].job.state is JobState.DONE
+    assert show_submission(stage.db, 1).jobs[0].state is JobState.DONE
     asked = await ask(stage, root, "admin rejudge", submission=1)
     await (await asked.press("Judge 1 again")).wait_text("are judged again")
-    assert show_submission(stage.db, 1).jobs[0].job.state is JobState.QUEUED
+    assert show_submission(stage.db, 1).jobs[0].state is JobState.QUEUED
     again = await ask(stage, root, "admin rejudge", submission=1)
     assert "nothing to judge again" in again.messages[0].text
 
@@ -196,7 +196,7 @@ async def test_a_quarantined_result_is_decided_with_buttons_that_outlive_a_resta
     stage: Stage, button: str
 ) -> None:
     await judged(stage)
-    job = show_submission(stage.db, 1).jobs[0].job
+    job = show_submission(stage.db, 1).jobs[0]
     now = stage.discord.clock.now()
     quarantine(stage.db, OPERATOR, job.id, reason="too fast", evidence={"ratio": "`1`@here"}, now=now)
     root = stage.admin()

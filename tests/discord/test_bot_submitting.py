@@ -206,7 +206,7 @@ async def test_more_gpus_than_a_menu_takes_come_in_pages(
         await asked.press("Done: 2 chosen")
         await asked.wait_text("Follow it in", 10)
         (view,) = list_views(stage.db)
-        assert view.submission.devices == ("GPU-03", "GPU-28")
+        assert view.devices == ("GPU-03", "GPU-28")
 
 
 async def test_a_file_says_itself_where_it_belongs(stage: Stage, ada: Member) -> None:
@@ -214,7 +214,7 @@ async def test_a_file_says_itself_where_it_belongs(stage: Stage, ada: Member) ->
     asked = await submit(stage, ada, "test", script=("k.py", code.encode()))
     await asked.wait_text("Follow it in")
     (view,) = list_views(stage.db)
-    assert (view.submission.mode.value, view.submission.devices) == ("test", ("MI300",))
+    assert (view.mode.value, view.devices) == ("test", ("MI300",))
 
 
 async def test_a_leaderboard_that_nobody_named_is_chosen_in_a_menu(stage: Stage, ada: Member) -> None:
@@ -223,7 +223,7 @@ async def test_a_leaderboard_that_nobody_named_is_chosen_in_a_menu(stage: Stage,
     await asked.choose("Select a leaderboard...", ["triple"])
     await stage.discord.until(lambda: "Follow it in" in asked.messages[0].text, "an answer", 10)
     (view,) = list_views(stage.db)
-    assert (view.submission.leaderboard, view.submission.mode.value) == ("triple", "benchmark")
+    assert (view.leaderboard, view.mode.value) == ("triple", "benchmark")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_code_is_pasted_into_a_form(stage: Stage, ada: Member) -> None:
     filled = await asked.fill({"code": f"```python\n{SUBMISSION}\n```"})
     await filled.wait_text("Follow it in")
     (view,) = list_views(stage.db)
-    assert view.submission.file_name == "submission.py"
+    assert view.file_name == "submission.py"
 
 
 async def test_the_older_names_restrict_the_gpus_to_one_runner(stage: Stage, ada: Member) -> None:
@@ -284,7 +284,7 @@ async def test_the_older_names_restrict_the_gpus_to_one_runner(stage: Stage, ada
     asked = await submit(stage, ada, "modal", leaderboard_name="triple")
     await asked.wait_text("Follow it in")
     (view,) = list_views(stage.db)
-    assert (view.submission.devices, view.submission.mode.value) == (("T4",), "leaderboard")
+    assert (view.devices, view.mode.value) == (("T4",), "leaderboard")
     asked = await submit(stage, ada, "github", leaderboard_name="triple")
     await asked.wait_text("has no GPU of github")
 

@@ -60,7 +60,7 @@ def test_the_report_of_the_first_place_is_decoded_once(judging, monkeypatch) -> 
     monkeypatch.setattr("kernelcup.app.results.facts._TIMES", Remembered(10))
     monkeypatch.setattr(facts, "reports", lambda *given: decoded.append(given) or reports(*given))
     for _ in range(3):
-        (told,) = beside(judging.db, view).values()
+        (told,) = beside(judging.db, view).jobs
         assert told.best is not None
         assert dict(told.best.cases_ns) == {0: 1000.0, 1: 1000.0, 2: 1000.0}
     assert len(decoded) == 1

@@ -309,7 +309,7 @@ def test_a_duel_that_no_machine_can_judge_does_not_stop_the_final(judging) -> No
     waiting = start(judging).waiting
     for _ in range(3):
         lifecycle.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock())
-    assert show_submission(judging.db, waiting).jobs[0].job.state is JobState.DONE
+    assert show_submission(judging.db, waiting).jobs[0].state is JobState.DONE
     assert shown(judging).meetings[0].why == '#1 ended with "internal error" in their duel'
 
 
@@ -442,8 +442,8 @@ def test_a_duel_belongs_to_the_creator_and_shows_others_nothing(judging) -> None
     enter(judging, 1000, 1010)
     waiting = start(judging, actor=OPERATOR).waiting
     view = show_submission(judging.db, waiting)
-    assert (view.submission.user, view.submission.client) == ("grace", "final")
-    assert view.submission.file_name == "final-1-2.py"
+    assert (view.user, view.client) == ("grace", "final")
+    assert view.file_name == "final-1-2.py"
     with pytest.raises((Forbidden, NotFound)):
         get_code(judging.db, waiting, viewer=actor_of(judging.db, "bob"))
     assert [place.user for place in standings(judging.db, "double", "H100")] == ["ada", "bob"]

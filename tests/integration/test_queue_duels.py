@@ -66,7 +66,7 @@ def judging(db: Database, clock: FakeClock) -> Judging:
 
 def rival_of(judging: Judging, lease) -> int | None:
     """Return whom a dispatcher would have the job measured against."""
-    submission = show_submission(judging.db, lease.job.submission_id).submission
+    submission = show_submission(judging.db, lease.job.submission_id)
     with judging.db.read() as session:
         found = duels.find_rival(session, lease.job, submission, get_board(judging.db, "double"))
     return None if found is None else found.submission_id
@@ -245,7 +245,7 @@ def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_rele
     ada, _ = enter(judging, 1000, "ada")
     enter(judging, 900, "bob", SLOWER)
     (job,) = show_submission(judging.db, ada.id).jobs
-    review = reviews.quarantine(judging.db, root, job.job.id, reason="looks odd", now=judging.clock())
+    review = reviews.quarantine(judging.db, root, job.id, reason="looks odd", now=judging.clock())
     assert ranking(judging) == [(1, "bob", 900, "")]
     reviews.decide(
         judging.db, root, review.id, decision=reviews.RELEASED, note="looked at", now=judging.clock()
@@ -293,7 +293,7 @@ def test_a_leaderboard_that_asks_for_no_duels_any_more_ranks_by_what_was_measure
 def told(judging: Judging, submission) -> str:
     """Return the remark on a submission's only result."""
     (view,) = show_submission(judging.db, submission.id).jobs
-    return remark(view.job, view.run, view.ruling, get_board(judging.db, "double"))
+    return remark(view, get_board(judging.db, "double"))
 
 
 def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> None:
@@ -319,7 +319,7 @@ def test_what_a_leaderboard_does_not_take_is_no_suspect(judging) -> None:
     launcher = FakeLauncher(make_report([900], trust=TrustLevel.WALL_CLOCK))
     attempt(judging, launcher)
     (view,) = show_submission(judging.db, submission.id).jobs
-    assert view.job.state is JobState.DONE
+    assert view.state is JobState.DONE
     assert told(judging, submission).startswith("Not ranked: this leaderboard ranks replayed times only")
 
 
@@ -330,7 +330,7 @@ def test_other_modes_and_boards_ask_for_no_duel(judging) -> None:
     make_board(judging.db, name="plain")
     judging.submit("bob", board="plain")
     lease = judging.claim()
-    submission = show_submission(judging.db, lease.job.submission_id).submission
+    submission = show_submission(judging.db, lease.job.submission_id)
     with judging.db.read() as session:
         board = get_board(judging.db, "plain")
         assert duels.find_rival(session, lease.job, submission, board) is None
@@ -515,14 +515,14 @@ def test_a_comparison_is_seen_by_who_asked_and_managers(judging, pair) -> None:
 
 def hers(judging: Judging, submission, who: str):
     """Return the run of a submission as somebody sees it."""
-    return show_submission(judging.db, submission.id, viewer=actor_of(judging.db, who)).jobs[0].run
+    return show_submission(judging.db, submission.id, viewer=actor_of(judging.db, who)).jobs[0].counted
 
 
 def test_why_somebody_elses_code_failed_in_a_duel_is_told_to_managers_only(judging) -> None:
     enter(judging, 1000, "ada")
     submission, _ = enter(judging, 900, "bob", FAILED)
     assert "wrong" not in hers(judging, submission, "bob").report.duel.rival_message
-    assert show_submission(judging.db, submission.id).jobs[0].run.report.duel == FAILED
+    assert show_submission(judging.db, submission.id).jobs[0].counted.report.duel == FAILED
 
 
 def test_why_ones_own_code_failed_in_a_comparison_is_told(judging, pair) -> None:
@@ -554,8 +554,8 @@ def test_a_frozen_leaderboard_does_not_tell_who_was_met_in_a_duel(judging, veile
     )
     assert run.report.duel is None
     (listed,) = list_views(judging.db, viewer=actor_of(judging.db, "bob"), user="bob")
-    assert (listed.jobs[0].run.duel, listed.jobs[0].run.rival) == (DuelOutcome.NONE, None)
-    assert show_submission(judging.db, veiled.id).jobs[0].run.duel is DuelOutcome.LOST
+    assert (listed.jobs[0].counted.duel, listed.jobs[0].counted.rival) == (DuelOutcome.NONE, None)
+    assert show_submission(judging.db, veiled.id).jobs[0].counted.duel is DuelOutcome.LOST
 
 
 def test_ones_own_place_on_a_frozen_leaderboard_does_not_tell_of_a_duel(judging, veiled) -> None:
@@ -583,12 +583,12 @@ def test_what_becomes_of_the_first_after_the_freeze_is_not_told_by_who_stands_be
     judging.clock.advance(1)
     freeze(judging.db, OPERATOR, "double", judging.clock(), now=judging.clock())
     judge_again(judging, ada, 950)
-    assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(
+    assert show_submission(judging.db, submission.id).jobs[0].counted.rank_s == pytest.approx(
         9.5e-7 * SLOWER.ratio
     )
     assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6 * SLOWER.ratio)
     (listed,) = list_views(judging.db, viewer=actor_of(judging.db, "bob"), user="bob")
-    assert listed.jobs[0].run.rank_s == pytest.approx(1e-6 * SLOWER.ratio)
+    assert listed.jobs[0].counted.rank_s == pytest.approx(1e-6 * SLOWER.ratio)
     judge_again(judging, ada, 850)  # slower than that by now, which would tell as much
     assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6 * SLOWER.ratio)
 
@@ -623,8 +623,8 @@ def test_a_comparison_with_a_submission_that_was_deleted_is_cancelled_at_once(ju
     attempt(judging, launcher, max_attempts=3)
     assert launcher.specs == []
     view = show_submission(judging.db, made.id)
-    assert view.jobs[0].job.state is JobState.CANCELLED
-    assert "was deleted" in view.jobs[0].job.reason
+    assert view.jobs[0].state is JobState.CANCELLED
+    assert "was deleted" in view.jobs[0].reason
     done = comparisons.show(judging.db, made.id, viewer=OPERATOR)
     assert (done.second, done.verdict, done.sentence) == (None, None, "")
 

@@ -19,7 +19,6 @@ from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
 from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.submissions import (
-    list_submissions,
     list_views,
     screening_of,
     show_submission,
@@ -128,14 +127,14 @@ def test_its_author_is_told_why_without_figures_of_hidden_cases(judging) -> None
     judging.finish(judging.claim(), report=suspicious("below_floor"))
     ada = make_actor(judging.db, "ada")
     view = show_submission(judging.db, submission.id, viewer=ada)
-    told = beside(judging.db, view, viewer=ada)[view.jobs[0].job.id]
+    told = beside(judging.db, view, viewer=ada).jobs[0]
     assert told.remark == (
         "A person looks at this result before it counts: "
         "it is faster than this device can do what the task declares."
     )
-    run = view.jobs[0].run
-    assert run is not None
-    assert [(each.code, "77" in each.text) for each in run.report.quarantine] == [("below_floor", False)]
+    report = view.jobs[0].report
+    assert report is not None
+    assert [(each.code, "77" in each.text) for each in report.quarantine] == [("below_floor", False)]
 
 
 def test_a_measurement_that_was_released_ranks_and_a_new_one_speaks_for_itself(judging) -> None:
@@ -249,7 +248,7 @@ def test_what_stops_ranking_waits_for_who_changes_what_ranks(judging, what) -> N
 def test_who_is_first_is_not_compared_with_themselves(judging) -> None:
     first, second = judging.judge(1000), judging.judge(2000)
     shown = [show_submission(judging.db, each.id) for each in (first, second)]
-    alone, behind = ([each.best for each in beside(judging.db, view).values()] for view in shown)
+    alone, behind = ([each.best for each in beside(judging.db, view).jobs] for view in shown)
     assert alone == [None]
     assert [each.submission for each in behind] == [first.id]
 
@@ -261,13 +260,10 @@ def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
     )
     (view,) = show_submission(judging.db, submission.id).jobs
     board = get_board(judging.db, "double")
-    assert (
-        remark(view.job, view.run, view.ruling, board)
-        == "A person looks at this result before it counts: copied from #7."
-    )
+    assert remark(view, board) == "A person looks at this result before it counts: copied from #7."
     decide(judging, review, "rejected", note="for us only")
     (view,) = show_submission(judging.db, submission.id).jobs
-    assert remark(view.job, view.run, view.ruling, board) == "A person rejected this result: copied from #7."
+    assert remark(view, board) == "A person rejected this result: copied from #7."
     assert failure(view) == "H100: a person rejected this result: copied from #7"
 
 
@@ -474,9 +470,9 @@ def test_others_do_not_see_a_submission_whose_result_waits(judging) -> None:
     for viewer in (NOBODY, bob):
         with pytest.raises(NotFound):
             show_submission(judging.db, submission.id, viewer=viewer)
-        assert list_submissions(judging.db, viewer=viewer) == []
+        assert list_views(judging.db, viewer=viewer) == []
     assert show_submission(judging.db, submission.id, viewer=ada).jobs[0].run is not None
-    assert [each.id for each in list_submissions(judging.db, viewer=ada)] == [submission.id]
+    assert [each.id for each in list_views(judging.db, viewer=ada)] == [submission.id]
     decide(judging, review, "released")
     assert show_submission(judging.db, submission.id, viewer=bob).jobs[0].run is not None
 
@@ -488,7 +484,7 @@ def test_a_rejected_result_is_shown_to_its_author_only(judging) -> None:
     assert judging.job(submission).state is JobState.REJECTED
     assert show_submission(judging.db, submission.id, viewer=bob).jobs[0].run is None
     (view,) = list_views(judging.db, viewer=bob)
-    assert [(job.job.state, job.run) for job in view.jobs] == [(JobState.DONE, None)]
+    assert [(job.state, job.run) for job in view.jobs] == [(JobState.DONE, None)]
     assert show_submission(judging.db, submission.id, viewer=ada).jobs[0].run is not None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from builders import NOW, make_board, make_submission
 from kernelcup.app.boards.boards import list_boards
-from kernelcup.app.submissions.submissions import list_submissions
+from kernelcup.app.submissions.submissions import list_views
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.engine import backups
@@ -30,7 +30,7 @@ def test_a_database_is_brought_back_to_its_copy(filled, tmp_path) -> None:
     delete_submission(filled, 1, by=OPERATOR, now=NOW)
     backups.restore(filled, copy, replace=True)
     assert [board.name for board in list_boards(filled)] == ["double"]
-    assert [each.id for each in list_submissions(filled)] == [1]
+    assert [each.id for each in list_views(filled)] == [1]
 
 
 def test_a_copy_is_for_nobody_else_and_leaves_nothing_beside_it(filled, tmp_path) -> None:
@@ -61,7 +61,7 @@ def test_what_is_no_copy_changes_nothing(filled, tmp_path) -> None:
         backups.restore(filled, tmp_path / "text", replace=True)
     with pytest.raises(NotFound):
         backups.restore(filled, tmp_path / "nothing", replace=True)
-    assert len(list_submissions(filled)) == 1
+    assert len(list_views(filled)) == 1
 
 
 def test_a_damaged_copy_changes_nothing(filled, tmp_path) -> None:
@@ -74,4 +74,4 @@ def test_a_damaged_copy_changes_nothing(filled, tmp_path) -> None:
     copy.write_bytes(content)
     with pytest.raises(InvalidValue, match="damaged"):
         backups.restore(filled, copy, replace=True)
-    assert len(list_submissions(filled)) == 1
+    assert len(list_views(filled)) == 1

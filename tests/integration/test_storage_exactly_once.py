@@ -39,8 +39,8 @@ def test_the_job_of_a_killed_dispatcher_is_taken_over_and_counts_once(db, db_url
     make_board(db)
     submission = make_submission(db)
     (view,) = show_submission(db, submission.id).jobs
-    assert kill_in_the_middle_of_a_job(db_url) == f"{view.job.id}.1".encode()
-    assert kill_in_the_middle_of_a_job(db_url) == f"{view.job.id}.2".encode()
+    assert kill_in_the_middle_of_a_job(db_url) == f"{view.id}.1".encode()
+    assert kill_in_the_middle_of_a_job(db_url) == f"{view.id}.2".encode()
 
     launcher = FakeLauncher()
     Dispatcher(db, devices=[make_device()], launchers={"fake": launcher}, clock=clock).run_until(
@@ -48,8 +48,8 @@ def test_the_job_of_a_killed_dispatcher_is_taken_over_and_counts_once(db, db_url
     )
 
     (view,) = show_submission(db, submission.id).jobs
-    assert (view.job.state, view.job.attempt) == (JobState.DONE, 3)
-    assert [spec.job_id for spec in launcher.specs] == [f"{view.job.id}.3"]
+    assert (view.state, view.attempt) == (JobState.DONE, 3)
+    assert [spec.job_id for spec in launcher.specs] == [f"{view.id}.3"]
     with db.read() as session:
         assert session.execute(select(func.count()).select_from(RunRow)).scalar_one() == 1
 
@@ -64,5 +64,5 @@ def test_the_job_of_a_living_dispatcher_is_left_alone(db, db_url, clock) -> None
             db, devices=[make_device()], launchers={"fake": FakeLauncher()}, clock=clock
         ).run_until_idle()
         (view,) = show_submission(db, submission.id).jobs
-        assert (view.job.state, view.job.attempt) == (JobState.RUNNING, 1)
+        assert (view.state, view.attempt) == (JobState.RUNNING, 1)
         process.kill()

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from builders import NOW, make_board, make_report, make_submission
+from builders import NOW, jobs_of, make_board, make_report, make_submission
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import jobs
@@ -47,8 +47,8 @@ def finish(db, clock, lease: Lease, **overrides):
 
 
 def only_job(db, submission):
-    (view,) = show_submission(db, submission.id).jobs
-    return view.job
+    (job,) = jobs_of(db, submission.id)
+    return job
 
 
 def count_runs(db) -> int:
@@ -89,8 +89,8 @@ def test_a_finished_job_has_its_run(db, clock, board) -> None:
     clock.advance(5)
     run = finish(db, clock, lease)
     (view,) = show_submission(db, submission.id).jobs
-    assert view.job.state is JobState.DONE
-    assert view.run == run
+    assert view.state is JobState.DONE
+    assert view.counted == run
     assert run.report == make_report()
     assert (run.started_at, run.finished_at) == (NOW, clock())
     assert run.score_s == pytest.approx(1e-6)
@@ -152,7 +152,7 @@ def test_time_without_a_server_is_not_charged_to_a_job_that_went_on(db, clock, b
         lease = jobs.adopt(session, lease, owner="new", until=clock() + timedelta(seconds=60))
     clock.advance(10)
     finish(db, clock, lease)
-    run = show_submission(db, submission.id).jobs[0].run
+    run = show_submission(db, submission.id).jobs[0].counted
     assert (run.finished_at - run.started_at).total_seconds() == 30
 
 
@@ -230,7 +230,7 @@ def test_a_job_that_outlives_ten_dispatchers_is_given_up(db, clock, board) -> No
         lifecycle.reclaim(db, now=clock())
     assert claim(db, clock) is None
     (view,) = show_submission(db, submission.id).jobs
-    assert view.run.verdict is Verdict.INTERNAL_ERROR
+    assert view.counted.verdict is Verdict.INTERNAL_ERROR
 
 
 def test_a_waiting_job_can_be_cancelled(db, clock, board) -> None:

@@ -12,7 +12,7 @@ from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.reviews import quarantine
 from kernelcup.app.results.standings import personal_best, standings, unranked_standings
-from kernelcup.app.submissions.submissions import get_code, list_submissions, show_submission
+from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, TrustRule
 from kernelcup.reporting.insights import Best
@@ -125,8 +125,8 @@ def test_where_only_replayed_times_rank_others_are_kept_and_shown(db, judged) ->
     best = judged(report=make_report([1000], trust=TrustLevel.WALL_CLOCK), user="ada")
     assert ranking(db) == [(1, "bob", 2000), (2, "ada", 3000)]
     view = show_submission(db, best.id)
-    assert view.jobs[0].run.score_s == pytest.approx(1e-6)
-    assert beside(db, view)[view.jobs[0].job.id].remark == (
+    assert view.jobs[0].counted.score_s == pytest.approx(1e-6)
+    assert beside(db, view).jobs[0].remark == (
         "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock."
     )
 
@@ -138,7 +138,7 @@ def test_where_only_witnessed_times_rank_replayed_ones_are_kept_and_shown(db, ju
     assert ranking(db) == [(1, "ada", 3000)]
     assert unranked(db) == [(1, "bob", 1000)]
     view = show_submission(db, best.id)
-    assert beside(db, view)[view.jobs[0].job.id].remark == (
+    assert beside(db, view).jobs[0].remark == (
         "Not ranked: this leaderboard ranks witnessed times only, and this one is replayed."
     )
 
@@ -167,7 +167,7 @@ def test_where_only_replayed_times_rank_the_best_of_each_other_user_is_listed(db
     judged(report=wall(900), user="dan", device="A100")
     hidden = judged(report=wall(800), user="eve", content=b"# of her own\n")
     (view,) = show_submission(db, hidden.id).jobs
-    quarantine(db, OPERATOR, view.job.id, reason="looks odd", now=clock())
+    quarantine(db, OPERATOR, view.id, reason="looks odd", now=clock())
     assert ranking(db) == [(1, "ada", 3000)]
     assert unranked(db) == [(1, "ada", 1000), (2, "bob", 2000), (3, "cyn", 2200)]
     assert unranked(db, limit=1) == [(1, "ada", 1000)]
@@ -199,7 +199,7 @@ def test_a_result_is_shown_beside_the_best_of_each_public_case(db, judged) -> No
     first = judged(report=make_report([1000, 3000]), user="ada")
     second = judged(report=make_report([2000, 3300]), user="bob")
     view = show_submission(db, second.id)
-    best = beside(db, view)[view.jobs[0].job.id].best
+    best = beside(db, view).jobs[0].best
     assert best == Best(submission=first.id, score_s=pytest.approx(3e-6), cases_ns={0: 1000.0, 1: 3000.0})
 
 
@@ -209,7 +209,7 @@ def test_times_of_another_task_version_are_not_compared(db, judged) -> None:
     update_board(db, OPERATOR, "double", task=task, now=NOW)
     second = judged(report=make_report([2000]), user="bob")
     view = show_submission(db, second.id)
-    best = beside(db, view)[view.jobs[0].job.id].best
+    best = beside(db, view).jobs[0].best
     assert best is not None
     assert (best.score_s, best.cases_ns) == (pytest.approx(1e-6), {})
 
@@ -253,11 +253,11 @@ def test_when_the_only_one_is_deleted_nobody_stands(db, judged) -> None:
 
 def test_submissions_are_listed_from_the_newest_in_pages(db, judged) -> None:
     ids = [judged(user=user).id for user in ("ada", "bob", "ada")]
-    assert [found.id for found in list_submissions(db)] == ids[::-1]
-    assert [found.id for found in list_submissions(db, user="ADA")] == [ids[2], ids[0]]
-    assert [found.id for found in list_submissions(db, board="double", limit=1)] == [ids[2]]
-    assert [found.id for found in list_submissions(db, before_id=ids[1])] == [ids[0]]
-    assert list_submissions(db, user="nobody") == []
+    assert [found.id for found in list_views(db)] == ids[::-1]
+    assert [found.id for found in list_views(db, user="ADA")] == [ids[2], ids[0]]
+    assert [found.id for found in list_views(db, board="double", limit=1)] == [ids[2]]
+    assert [found.id for found in list_views(db, before_id=ids[1])] == [ids[0]]
+    assert list_views(db, user="nobody") == []
 
 
 def test_only_the_author_and_the_operator_touch_a_submission(db, judged) -> None:
@@ -275,7 +275,7 @@ def test_hidden_cases_are_shown_to_the_creator_and_not_to_others(db, judged) -> 
 
     def sizes(name: str | None) -> list[int | None]:
         (view,) = show_submission(db, submission.id, viewer=actor_of(db, name) if name else OPERATOR).jobs
-        return [case.parameters.get("size") for case in view.run.report.stages[0].cases]
+        return [case.parameters.get("size") for case in view.counted.report.stages[0].cases]
 
     assert sizes("grace") == sizes(None) == [1024, 31337]
     assert sizes("ada") == [1024, None]

@@ -30,7 +30,7 @@ def change(judging: Judging, task=None, **options) -> None:
 
 def remark_of(judging: Judging, submission) -> str:
     view = show_submission(judging.db, submission.id)
-    return next(iter(beside(judging.db, view).values())).remark
+    return beside(judging.db, view).jobs[0].remark
 
 
 def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None:

@@ -163,7 +163,7 @@ def test_no_duel_is_held_for_a_first_place_that_all_share(judging) -> None:
 
 def remark_of(judging: Judging, submission) -> str:
     view = show_submission(judging.db, submission.id)
-    return beside(judging.db, view)[view.jobs[0].job.id].remark
+    return beside(judging.db, view).jobs[0].remark
 
 
 def test_the_report_says_what_gave_a_result_its_place(judging) -> None:

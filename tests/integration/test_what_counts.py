@@ -159,7 +159,7 @@ def test_a_table_that_is_finished_or_frozen_loses_no_place(judging: Judging, fro
 
     assert delete_submission(judging.db, made["ada"].id, by=ada, now=judging.clock()).withdrawn
     assert judging.ranking() == [("ada", 1000), ("bob", 2000)]
-    assert show_submission(judging.db, made["ada"].id).submission.withdrawn_at == judging.clock()
+    assert show_submission(judging.db, made["ada"].id).withdrawn_at == judging.clock()
     assert get_code(judging.db, made["ada"].id, viewer=OPERATOR).text == "# ada\n"
     with pytest.raises(Forbidden, match="was withdrawn"):
         get_code(judging.db, made["ada"].id, viewer=actor_of(judging.db, "bob"), now=judging.clock())
@@ -364,14 +364,12 @@ def shown_with_results(lives: Lives, viewer: Actor) -> dict[str, set[int]]:
     return {
         "feed": {each.submission for each in stream.items(db, viewer, board=board) if each.submission},
         "popcorn": {
-            view.submission.id
+            view.id
             for view in views
             if any(run["score"] is not None for run in popcorn_forms.of_list(view)["runs"])
         },
         "comparisons": set(compared) if viewer is OPERATOR else set(),
-        "lists": set()
-        if viewer is OPERATOR
-        else {each.submission.id for each in views if each.jobs[0].run is not None},
+        "lists": set() if viewer is OPERATOR else {each.id for each in views if each.jobs[0].run is not None},
     }
 
 

@@ -93,7 +93,7 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     until = NOW.replace(year=NOW.year + 1)
     reservations.reserve(db, ["lab"], board=None, begins_at=NOW, ends_at=until, now=NOW)
     judged = list_views(db, user="niklaus")[0]
-    reviews.quarantine(db, OPERATOR, judged.jobs[0].job.id, reason="look", now=NOW)
+    reviews.quarantine(db, OPERATOR, judged.jobs[0].id, reason="look", now=NOW)
     for _ in range(2):
         make_submission(db, board="grayscale", user="root", devices=["H100"], now=NOW)
     client.cookies.update(signed_in(somebody))
@@ -131,7 +131,7 @@ def walk(client: TestClient, starts: list[str]) -> dict[str, tuple[str, str]]:
 
 def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root, db) -> None:
     other = TestClient(client.app, base_url="http://127.0.0.1:8000")
-    newest = list_views(db, user="root")[0].submission.id
+    newest = list_views(db, user="root")[0].id
     found = walk(client, [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"])
     link = f"/auth/link/{login_links.make_login_link(db, root.actor.user_id, NOW)}"
     for each in (link, "/join"):

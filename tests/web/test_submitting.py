@@ -48,7 +48,7 @@ def test_text_is_submitted_as_it_was_written(db, client, ada) -> None:
     answer = send(client, code=SUBMISSION.replace("\n", "\r\n"), mode="leaderboard", device=["H100", "MI300"])
     assert (answer.status_code, answer.headers["location"]) == (303, "/s/1")
     (view,) = list_views(db)
-    made = view.submission
+    made = view
     assert (made.user, made.mode, made.devices, made.client) == (
         "ada",
         Mode.LEADERBOARD,
@@ -73,7 +73,7 @@ def test_chosen_file_counts_before_the_text(db, client, ada) -> None:
     answer = send(client, files={"upload": ("other.py", code)})
     assert answer.status_code == 303
     assert get_code(db, 1).code == code.decode()
-    assert list_views(db)[0].submission.file_name == "other.py"
+    assert list_views(db)[0].file_name == "other.py"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_submits_in_the_editor_and_follows_it_to_the_verdict(db, visitor, ada) -
     page.get_by_text("number 1 in the queue").wait_for()
     assert page.url.endswith("/s/1")
     assert get_code(db, 1).code.endswith("    return data * 2\n# typed\n")
-    assert list_views(db)[0].submission.devices == ("MI300",)
+    assert list_views(db)[0].devices == ("MI300",)
 
 
 def test_control_enter_submits_and_adds_no_line(db, visitor, ada) -> None:

@@ -18,9 +18,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ACTORS = ("actor", "viewer", "by")
 """Names of the parameter for who asks: ``viewer`` only looks."""
-PROVIDED = ("db", *ACTORS, "now", "entry", "server", "known_devices", "own_networks", "trial")
-"""Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open, the
-last ones are the configuration's."""
+PROVIDED = ("db", *ACTORS, "now", "entry", "server", "known_devices", "own_networks", "trial", "creator")
+"""Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open,
+``creator`` the user for whom the operator of this machine acts, the others are the configuration's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +116,8 @@ class Operation:
     """Whether it returns a part of a list, at most ``limit`` entries with an ``id``, if it takes that."""
     is_slow: bool
     """Whether a client should wait for minutes."""
+    is_aside: bool
+    """Whether it takes so long that a server gives it a thread of its own, and a person one at a time."""
     location: str
     """Address under whose ``id`` the answer is found later; empty for none."""
 
@@ -150,6 +152,7 @@ def operation(
     personal: bool = False,
     is_paged: bool = False,
     is_slow: bool = False,
+    is_aside: bool = False,
     location: str = "",
 ) -> Callable[[F], F]:
     """Offer a function at all doors.
@@ -164,6 +167,7 @@ def operation(
         is_paged: Whether it returns a part of a list: its parameters with the keys ``limit`` and ``after`` say which;
             without these it is the whole list.
         is_slow: Whether a client should wait for minutes.
+        is_aside: Whether a server gives it a thread of its own, and a person one at a time.
         location: Address below ``/api/v1`` under whose ``id`` the answer is found later.
     """
 
@@ -180,6 +184,7 @@ def operation(
             personal=personal,
             is_paged=is_paged,
             is_slow=is_slow,
+            is_aside=is_aside,
             location=location,
             parameters=tuple(
                 _parameter(name, hints[name], each.default, path, names=tuple(signature))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelcup.app import stats, status
-from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership
+from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -42,6 +42,7 @@ MODULES = (
     rejudge,
     reviews,
     stats,
+    problem_sync,
     machines,
     reservations,
     agreement,

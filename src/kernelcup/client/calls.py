@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from kernelcup.client.core import TIMEOUT_S
 from kernelcup.client.requests import Params, Request, asking, asking_pages, reading
 from kernelcup.client.transport import Client
 
@@ -28,24 +27,10 @@ class Calls:
         """Run an operation with values for its parameters, and return its answer."""
         return self._answer(asking(call, self.server, values))
 
-    def ask(
-        self,
-        read: Callable[[Any], T],
-        method: str,
-        path: str,
-        *,
-        json: Mapping[str, object] | None = None,
-        params: Params | None = None,
-        timeout_s: float = TIMEOUT_S,
-    ) -> T:
-        """Send a request that has no method here, and return the answer as parsed by ``read``."""
-        request = Request(method=method, path=path, params=params or {}, json=json, timeout_s=timeout_s)
+    def ask(self, read: Callable[[Any], T], path: str) -> T:
+        """Return what is found at a path that has no method here, as parsed by ``read``."""
         with self._reading():
-            return read(self._send(request))
-
-    def tell(self, method: str, path: str, *, json: Mapping[str, object] | None = None) -> None:
-        """Send a request whose answer has no content of interest."""
-        self.ask(lambda _: None, method, path, json=json)
+            return read(self._client.request("GET", path))
 
     def _text(self, path: str) -> str:
         return str(self._client.request("GET", path)["text"])

@@ -171,13 +171,13 @@ class Submission:
 
     id: int
     leaderboard: str
-    leaderboard_id: int
+    leaderboard_id: int = 0
     user: str
-    user_id: int
+    user_id: int = 0
     mode: Mode
     devices: tuple[str, ...]
     file_name: str
-    code_hash: str
+    code_hash: str = ""
     created_at: datetime
     client: str = ""
     """The client it came from: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``; ``compare`` or ``final`` if it measures

@@ -6,20 +6,22 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kernelcup.domain import (
     BoardSettings,
     DuelOutcome,
-    Job,
     Leaderboard,
     RankedBy,
     Ruling,
-    Run,
     Standing,
     TrustRule,
 )
 from kernelcup.scoring import own_rank_s
 from kernelcup_harness.protocol import BinaryUse, DuelResult, DuelVerdict, TrustLevel
+
+if TYPE_CHECKING:
+    from kernelcup.reporting.results import JobInfo
 
 CORRECT = "correct"
 """What stands in place of a time that means nothing."""
@@ -159,8 +161,9 @@ def rejudge_command(board: str, option: str = "") -> str:
     return f"kernelcup admin rejudge {board}{option}"
 
 
-def remark(job: Job, run: Run | None, ruling: Ruling, board: Leaderboard) -> str:
+def remark(job: JobInfo, board: Leaderboard) -> str:
     """Return why a result does not rank, or not by its score; empty if it ranks by its score."""
+    run, ruling = job.counted, job.ruling
     if run is None:
         return ""
     why = f": {job.reason.rstrip('.')}" if job.reason else ""

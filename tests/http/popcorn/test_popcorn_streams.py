@@ -170,10 +170,10 @@ def test_who_goes_away_cancels_nothing(db, board, http, server_url, person, fini
     ):
         assert next(answer.iter_text()).startswith("event: status\ndata: ")
     (view,) = show_submission(db, 1).jobs
-    assert view.job.state is JobState.QUEUED
+    assert view.state is JobState.QUEUED
     finish(profile_report())
     (view,) = show_submission(db, 1).jobs
-    assert view.job.state is JobState.DONE
+    assert view.state is JobState.DONE
 
 
 def test_frames_end_as_the_client_expects(board, http, person, finish) -> None:

@@ -89,7 +89,7 @@ def test_leaderboard_gpu_and_mode_are_taken_in_any_case(db, waiting_cli, finish)
     make_board(db, name="DoubleIt", devices=["H100", "MI300"])
     cli = waiting_cli(lambda: finish(practice_report(Mode.TEST, StageName.TEST)))
     cli.submit("kernel.py", CODE, leaderboard="DOUBLEIT", gpu="mi300", mode="TEST")
-    submission = show_submission(db, 1).submission
+    submission = show_submission(db, 1)
     assert (submission.leaderboard, submission.devices) == ("DoubleIt", ("MI300",))
     assert submission.client == "popcorn"
     assert cli.gpus("doubleit") == ["H100", "MI300"]

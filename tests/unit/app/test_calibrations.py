@@ -322,7 +322,7 @@ def run_job(scene: Scene, canary_ns: float) -> int:
     dispatcher.run_until_idle()
     (view,) = show_submission(scene.db, submission.id).jobs
     assert view.run is not None
-    return view.run.id
+    return view.counted.id
 
 
 def test_a_run_is_linked_to_the_calibration_in_force_and_its_canary_counts(scene: Scene) -> None:

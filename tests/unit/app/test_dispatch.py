@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from builders import NOW, make_board, make_device, make_report, make_submission
+from builders import NOW, jobs_of, make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.app.machines import dispatchers, machines
 from kernelcup.app.machines import outages as fitness
@@ -65,10 +65,10 @@ class Stage:
         return Dispatcher(self.db, launchers={"fake": launcher}, **(options | overrides))
 
     def job(self, submission):
-        return self.views(submission)[0].job
+        return jobs_of(self.db, submission.id)[0]
 
     def run(self, submission):
-        return self.views(submission)[0].run
+        return self.views(submission)[0].counted
 
     def views(self, submission):
         return show_submission(self.db, submission.id).jobs
@@ -92,8 +92,8 @@ def test_a_dispatcher_works_until_nothing_waits(stage) -> None:
     submissions = [stage.submit("H100", "A100", user=user) for user in ("ada", "bob", "cyn")]
     stage.dispatcher(FakeLauncher()).run_until_idle()
     for submission in submissions:
-        assert [view.job.state for view in stage.views(submission)] == [JobState.DONE] * 2
-        assert [view.run.verdict for view in stage.views(submission)] == [Verdict.ACCEPTED] * 2
+        assert [view.state for view in stage.views(submission)] == [JobState.DONE] * 2
+        assert [view.counted.verdict for view in stage.views(submission)] == [Verdict.ACCEPTED] * 2
 
 
 def test_a_run_keeps_what_the_launcher_says(stage) -> None:

@@ -69,7 +69,7 @@ def test_a_restarted_dispatcher_goes_on_with_its_calls(stage: Stage) -> None:
     assert list(stage.engine.calls) == [call]
     stage.finish(call)
     stage.look(second)
-    assert (stage.view.run.attempt, stage.view.run.machine) == (1, "m1")
+    assert (stage.view.counted.attempt, stage.view.counted.machine) == (1, "m1")
     assert stage.engine.calls == {}
 
 
@@ -78,13 +78,13 @@ def test_a_stopped_dispatcher_leaves_its_calls_to_the_next(stage: Stage) -> None
     stage.look(first)
     first._shut_down()
     (call,) = stage.engine.calls
-    assert stage.view.job.state is JobState.RUNNING
+    assert stage.view.state is JobState.RUNNING
     stage.clock.advance(61)
     second = stage.dispatcher("second")
     stage.look(second)
     stage.finish(call)
     stage.look(second)
-    assert stage.view.run.attempt == 1
+    assert stage.view.counted.attempt == 1
 
 
 def test_a_dispatcher_that_wakes_up_late_does_not_end_the_adopted_call(stage: Stage) -> None:
@@ -106,7 +106,7 @@ def test_a_call_that_nobody_adopts_is_lost_after_a_while(stage: Stage) -> None:
     assert lifecycle.reclaim(stage.db, now=stage.clock()) == []
     stage.clock.advance(adoption.ADOPT_WITHIN.total_seconds())
     assert len(lifecycle.reclaim(stage.db, now=stage.clock())) == 1
-    assert (stage.view.job.state, stage.view.job.attempt) == (JobState.QUEUED, 2)
+    assert (stage.view.state, stage.view.attempt) == (JobState.QUEUED, 2)
 
 
 def test_the_job_of_a_lost_machine_runs_again_elsewhere(stage: Stage) -> None:
@@ -119,7 +119,7 @@ def test_the_job_of_a_lost_machine_runs_again_elsewhere(stage: Stage) -> None:
     assert stage.engine.calls[again].machine == "m2"
     stage.finish(again)
     stage.look(dispatcher)
-    assert stage.view.run.attempt == 2
+    assert stage.view.counted.attempt == 2
     assert [each.reason for each in stage.progress if isinstance(each, JobRetried)] == [
         "LaunchLost: machine m1 was lost"
     ]
@@ -144,7 +144,7 @@ def test_an_engine_that_does_not_answer_costs_no_attempt(stage: Stage, caplog) -
     stage.engine.down = False
     stage.finish(call)
     stage.look(dispatcher)
-    assert stage.view.run.attempt == 1
+    assert stage.view.counted.attempt == 1
 
 
 def test_hundreds_of_calls_hold_no_thread(db, clock) -> None:

@@ -148,7 +148,7 @@ def test_ranked_jobs_wait_for_the_machines_that_rank_their_leaderboard(stage: St
     machines.change(stage.db, "m2", is_draining=False, now=NOW)
     stage.look()
     assert {call.order.machines for call in stage.engine.calls.values()} == {frozenset({"m2"})}
-    assert all(show_submission(stage.db, each.id).jobs[0].job.attempt == 1 for each in submissions)
+    assert all(show_submission(stage.db, each.id).jobs[0].attempt == 1 for each in submissions)
 
 
 def test_a_machine_that_is_silent_is_down(stage: Stage) -> None:

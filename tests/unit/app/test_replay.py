@@ -50,7 +50,7 @@ def found(db, clock):
         dispatcher.run_until_idle()
         run = show_submission(db, submission.id).jobs[0].run
         assert run is not None
-        return find_run(db, run.id)
+        return find_run(db, run)
 
     return judge
 

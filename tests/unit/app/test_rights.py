@@ -68,7 +68,7 @@ def test_a_reading_token_sees_what_everybody_sees(db: Database, judging: Judging
     reader = with_scopes(db, name, role, Scope.READ, Scope.SUBMIT)
     assert get_task(db, "double", reader).hidden_tests == []
     assert [place.user for place in standings(db, "double", "H100", viewer=reader)] == []
-    assert [view.submission.user for view in list_views(db, viewer=reader)] == []
+    assert [view.user for view in list_views(db, viewer=reader)] == []
     assert show_run(db, 1, viewer=OPERATOR) is not None
     for look in (
         lambda: show_submission(db, 1, viewer=reader),
@@ -89,7 +89,7 @@ def test_an_inspecting_token_sees_all_of_its_boards_and_changes_nothing(
     reader = with_scopes(db, name, role, Scope.READ, SEES_ALL)
     assert get_task(db, "double", reader).hidden_tests == [SECRET_CASE]
     assert get_code(db, 1, viewer=reader, now=NOW).code.startswith(SUBMISSION)
-    assert show_submission(db, 1, viewer=reader).submission.user == "ada"
+    assert show_submission(db, 1, viewer=reader).user == "ada"
     assert allowed(lambda: reviews.open_reviews(db, reader))
     with pytest.raises(ScopeMissing):
         update_board(db, reader, "double", changes=BoardChanges(deadline=NOW + timedelta(days=1)), now=NOW)
@@ -198,14 +198,14 @@ def test_the_host_that_judged_is_shown_to_admins_only(db, clock) -> None:
     submission = Judging(db, clock).judge()
     (view,) = show_submission(db, submission.id).jobs
     assert view.run is not None
-    assert view.run.machine
+    assert view.counted.machine
     people = {
         "ada": Role.PARTICIPANT,
         board.creator: Role.CREATOR,
         "root": Role.ADMIN,
     }
     seen = {
-        name: show_run(db, view.run.id, viewer=make_actor(db, name, role)).run.machine
+        name: show_run(db, view.counted.id, viewer=make_actor(db, name, role)).run.machine
         for name, role in people.items()
     }
-    assert seen == {"ada": "", board.creator: "", "root": view.run.machine}
+    assert seen == {"ada": "", board.creator: "", "root": view.counted.machine}

@@ -12,7 +12,7 @@ from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_rep
 from fakes import FakeLauncher, find_words
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.dispatcher import Dispatcher
-from kernelcup.app.submissions.submissions import list_submissions, screening_of, show_submission
+from kernelcup.app.submissions.submissions import list_views, screening_of, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import DeadlinePassed, NotFound
@@ -47,7 +47,7 @@ def finish(db, screening: Screening | None = None) -> JobState:
     assert lease is not None
     more = {} if screening is None else {"screening": screening}
     lifecycle.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW, **more)
-    return show_submission(db, lease.job.submission_id).jobs[0].job.state
+    return show_submission(db, lease.job.submission_id).jobs[0].state
 
 
 def test_a_submission_is_screened_when_it_is_judged(db, clock) -> None:
@@ -65,7 +65,7 @@ def test_without_a_second_opinion_nothing_is_stored(db, clock) -> None:
     submission = make_submission(db, content=CHEAT.encode())
     run(db, clock)
     assert screening_of(db, submission.id) is None
-    assert show_submission(db, submission.id).jobs[0].job.state is JobState.DONE
+    assert show_submission(db, submission.id).jobs[0].state is JobState.DONE
 
 
 def test_a_submission_is_looked_at_once(db, clock) -> None:
@@ -102,7 +102,7 @@ def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
     make_board(db, review_tags=("streams",))
     held, fine = make_submission(db, content=STREAM), make_submission(db)
     run(db, clock, look=find_words)
-    states = [show_submission(db, each.id).jobs[0].job.state for each in (held, fine)]
+    states = [show_submission(db, each.id).jobs[0].state for each in (held, fine)]
     assert states == [JobState.QUARANTINED, JobState.DONE]
 
 
@@ -125,7 +125,7 @@ def test_tags_change_nothing_about_the_submission(db, clock) -> None:
     make_board(db)
     tagged, plain = make_submission(db, content=CHEAT.encode()), make_submission(db)
     run(db, clock, look=find_words)
-    states = [[view.job.state for view in show_submission(db, each.id).jobs] for each in (tagged, plain)]
+    states = [[view.state for view in show_submission(db, each.id).jobs] for each in (tagged, plain)]
     assert states == [[JobState.DONE]] * 2
 
 
@@ -170,9 +170,9 @@ def test_submissions_can_be_listed_by_tag(db) -> None:
     plain, tagged = make_submission(db), make_submission(db, content=CHEAT.encode())
     for each in (plain, tagged):
         look_at(db, each)
-    assert [each.id for each in list_submissions(db, tag="frame_walk")] == [tagged.id]
-    assert list_submissions(db, tag="threads") == []
-    assert list_submissions(db, tag="frame_walk", user="nobody") == []
+    assert [each.id for each in list_views(db, tag="frame_walk")] == [tagged.id]
+    assert list_views(db, tag="threads") == []
+    assert list_views(db, tag="frame_walk", user="nobody") == []
 
 
 def test_a_file_that_is_refused_is_not_looked_at(db) -> None:

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-from builders import NOW, SUBMISSION, make_board, make_submission, make_task
+from builders import NOW, SUBMISSION, jobs_of, make_board, make_submission, make_task
 from kernelcup import errors
-from kernelcup.app.submissions.submissions import get_code, show_submission
+from kernelcup.app.submissions.submissions import get_code
 from kernelcup.domain import JobState, Language
 from kernelcup.tables import CodeRow, JobRow, SubmissionRow
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES
@@ -36,9 +36,9 @@ def test_an_accepted_submission_waits_on_each_device(db) -> None:
     board = make_board(db, devices=["H100", "A100"])
     submission = make_submission(db, devices=["a100", "H100", "A100"])
     assert submission.devices == ("A100", "H100")
-    view = show_submission(db, submission.id)
-    assert [item.job.state for item in view.jobs] == [JobState.QUEUED] * 2
-    assert {item.job.task_hash for item in view.jobs} == {board.task_hash}
+    jobs = jobs_of(db, submission.id)
+    assert [job.state for job in jobs] == [JobState.QUEUED] * 2
+    assert {job.task_hash for job in jobs} == {board.task_hash}
     assert get_code(db, submission.id).code == SUBMISSION
 
 
@@ -185,4 +185,4 @@ def test_checks_happen_in_one_order(db) -> None:
 def test_every_mode_is_taken(db, mode: Mode) -> None:
     make_board(db)
     submission = make_submission(db, mode=mode)
-    assert submission.mode is show_submission(db, submission.id).jobs[0].job.mode is mode
+    assert submission.mode is jobs_of(db, submission.id)[0].mode is mode

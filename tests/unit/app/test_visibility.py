@@ -30,7 +30,6 @@ from kernelcup.app.results.table import history
 from kernelcup.app.submissions.submissions import (
     check_follows,
     get_code,
-    list_submissions,
     list_views,
     screening_of,
     show_submission,
@@ -79,7 +78,7 @@ def records(db, viewer=OPERATOR, **query) -> list[tuple[str, int]]:
 
 
 def shown(db, viewer, **query) -> list[int]:
-    return [each.id for each in list_submissions(db, viewer=viewer, **query)]
+    return [each.id for each in list_views(db, viewer=viewer, **query)]
 
 
 def test_of_others_one_sees_what_is_ranked_and_its_outcome_only(db, play) -> None:
@@ -92,11 +91,11 @@ def test_of_others_one_sees_what_is_ranked_and_its_outcome_only(db, play) -> Non
         assert shown(db, viewer) == [waiting.id, ranked.id]
         view = show_submission(db, ranked.id, viewer=viewer)
         (job,) = view.jobs
-        assert (view.submission.user, job.run.verdict) == ("ada", "accepted")
-        assert job.run.score_s == pytest.approx(1e-6)
-        assert [stage.name for stage in job.run.report.stages] == ["ranked"]
-        assert (job.run.report.secret_seed, view.submission.code_hash) == ("", "")
-        assert SECRET not in dumps(job.run.report) + repr(view)
+        assert (view.user, job.counted.verdict) == ("ada", "accepted")
+        assert job.counted.score_s == pytest.approx(1e-6)
+        assert [stage.name for stage in job.counted.report.stages] == ["ranked"]
+        assert (job.counted.report.secret_seed, view.code_hash) == ("", "")
+        assert SECRET not in dumps(job.counted.report) + repr(view)
         for hidden in (practice, waiting):
             with pytest.raises(errors.Forbidden):
                 show_submission(db, hidden.id, viewer=viewer)
@@ -104,7 +103,7 @@ def test_of_others_one_sees_what_is_ranked_and_its_outcome_only(db, play) -> Non
             with pytest.raises((errors.Forbidden, errors.SignInNeeded)):
                 ask(db, ranked.id, viewer=viewer)
     (_, listed) = list_views(db, viewer=NOBODY)
-    assert (listed.jobs[0].run.verdict, listed.jobs[0].run.report.stages) == ("accepted", [])
+    assert (listed.jobs[0].counted.verdict, listed.jobs[0].counted.report.stages) == ("accepted", [])
 
 
 def test_authors_and_managers_see_it_all(db, play) -> None:
@@ -117,7 +116,8 @@ def test_authors_and_managers_see_it_all(db, play) -> None:
         make_actor(db, "root", Role.ADMIN),
     ):
         assert shown(db, viewer) == shown(db, viewer, board="DOUBLE") == [practice.id]
-        assert show_submission(db, practice.id, viewer=viewer).submission == practice
+        seen = show_submission(db, practice.id, viewer=viewer)
+        assert (seen.user_id, seen.code_hash) == (practice.user_id, practice.code_hash)
         assert get_code(db, practice.id, viewer=viewer).code == SUBMISSION
         check_follows(db, practice.id, viewer=viewer)
     assert shown(db, make_actor(db, "eve", Role.CREATOR)) == []
@@ -128,7 +128,7 @@ def test_only_managers_see_what_was_printed_while_ranked(db, play) -> None:
     stages = [make_stage([make_case()])]
     submission = play("ada", report=make_report(stages=stages, stderr=CapturedOutput(text=SECRET)))
     reports = {
-        name: show_submission(db, submission.id, viewer=make_actor(db, name, role)).jobs[0].run.report
+        name: show_submission(db, submission.id, viewer=make_actor(db, name, role)).jobs[0].counted.report
         for name, role in (("ada", Role.PARTICIPANT), ("grace", Role.CREATOR))
     }
     assert SECRET not in dumps(reports["ada"])
@@ -192,7 +192,7 @@ def test_what_is_under_review_is_not_deleted_by_its_author(db, play) -> None:
     make_board(db)
     submission = play("ada")
     (job,) = show_submission(db, submission.id).jobs
-    quarantine(db, OPERATOR, job.job.id, reason="too fast", evidence={}, now=NOW)
+    quarantine(db, OPERATOR, job.id, reason="too fast", evidence={}, now=NOW)
     with pytest.raises(errors.Forbidden, match="under review"):
         delete_submission(db, submission.id, by=make_actor(db, "ada"), now=NOW)
     with pytest.raises(errors.NotFound):
@@ -259,13 +259,12 @@ def test_pseudonyms_hide_names_from_all_but_managers_and_oneself(db, play) -> No
     assert files == ["", "bob.py"]
     seen = [show_submission(db, adas.id, viewer=bob), *list_views(db, viewer=bob, board="double")]
     for view in seen:
-        if view.submission.id == adas.id:
-            assert (view.submission.user, view.submission.user_id, view.submission.file_name) == (
+        if view.id == adas.id:
+            assert (view.user, view.user_id, view.file_name) == (
                 "Owl",
                 0,
                 "",
             )
-            assert all(job.job.user_id == 0 for job in view.jobs)
     assert "ada" not in repr(seen) + repr(history(db, "double", "H100", viewer=bob))
 
 
@@ -304,15 +303,15 @@ def test_a_freeze_hides_how_others_do_until_it_is_unveiled(db, play, clock) -> N
     assert records(db, bob) == [("ada", 2500), ("bob", 2000), ("ada", 3000)]
     assert records(db, ada)[0] == records(db)[0] == ("ada", 1000)
     for view in (show_submission(db, late.id, viewer=bob), list_views(db, viewer=bob)[0]):
-        assert (view.submission.id, view.jobs[0].run) == (late.id, None)
-    assert show_submission(db, late.id, viewer=ada).jobs[0].run.score_s == pytest.approx(1e-6)
+        assert (view.id, view.jobs[0].run) == (late.id, None)
+    assert show_submission(db, late.id, viewer=ada).jobs[0].counted.score_s == pytest.approx(1e-6)
     mine = personal_best(db, "double", "H100", "ada", viewer=ada)
     assert (mine.rank, round(mine.score_s * 1e9)) == (2, 2500)
     theirs = personal_best(db, "double", "H100", "ada", viewer=bob)
     assert (theirs.rank, round(theirs.score_s * 1e9)) == (2, 2500)
     unveil(db, OPERATOR, "double", now=clock())
     assert ranking(db, bob) == ranking(db)
-    assert show_submission(db, late.id, viewer=bob).jobs[0].run.score_s == pytest.approx(1e-6)
+    assert show_submission(db, late.id, viewer=bob).jobs[0].counted.score_s == pytest.approx(1e-6)
 
 
 def test_no_two_people_are_first_while_a_board_is_frozen(db, play, clock) -> None:
@@ -340,7 +339,7 @@ def test_a_result_after_the_freeze_says_that_it_is_not_shown(db, play, clock) ->
 
     def remark_of(submission: Submission, viewer: Actor) -> str:
         view = show_submission(db, submission.id, viewer=viewer)
-        return next(iter(beside(db, view, viewer=viewer).values())).remark
+        return beside(db, view, viewer=viewer).jobs[0].remark
 
     assert (
         remark_of(after, ada)

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, make_board, make_calibration, make_device, make_report, make_submission
+from builders import NOW, jobs_of, make_board, make_calibration, make_device, make_report, make_submission
 from hand_judging import Judging
 from kernelcup.app.machines import calibrations
 from kernelcup.app.machines.outages import outages, take_out
 from kernelcup.app.queue.progress import GpuBack, GpuOut, JobReturned
 from kernelcup.app.queue.shown import show
-from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.backend.local import progress_text
 from kernelcup.cli.entry import execute
@@ -145,7 +144,7 @@ def test_a_server_says_what_goes_out_of_service_and_comes_back(here: Database, c
     smoke(here)
     (fault,) = outages(here, now=datetime.now(UTC))
     make_board(here, devices=["H100"])
-    job = show_submission(here, make_submission(here, devices=["H100"]).id).jobs[0].job
+    job = jobs_of(here, make_submission(here, devices=["H100"]).id)[0]
     for progress in (GpuOut(fault=fault), JobReturned(job=job, reason="smoke"), GpuBack(fault=fault)):
         log(progress)
     first, second, third = capsys.readouterr().out.splitlines()

@@ -21,6 +21,7 @@ from test_cli_remote import ada, db_url, server
 from builders import (
     NOW,
     SUBMISSION,
+    jobs_of,
     make_board,
     make_calibration,
     make_device,
@@ -125,7 +126,7 @@ class TwoDevices:
         self.db, self.take = db, take
 
     def run_until(self, submission_id: int) -> None:
-        first, second = (view.job for view in show_submission(self.db, submission_id).jobs)
+        first, second = jobs_of(self.db, submission_id)
         for job, event in (
             (first, {"event": "stage", "stage": "test", "cases": 3, "limit_s": 9}),
             (second, {"event": "stage", "stage": "test", "cases": 2, "limit_s": 9}),

@@ -37,7 +37,7 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.progress import ProgressNotes
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.rules import limits
-from kernelcup.app.submissions.submissions import list_submissions, show_submission
+from kernelcup.app.submissions.submissions import list_views, show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
@@ -523,7 +523,7 @@ def test_who_one_is_at_the_server_is_said_by_the_token(command, ada, board, db) 
     for args in (["submit", "kernel.py", "--board", board], ["cancel", "1"], ["board", "create", "identity"]):
         ended = command(*args, "--user", "eve")
         assert (ended.code, "--user: the server knows you" in ended.err) == (3, True)
-    assert list_submissions(db) == []
+    assert list_views(db) == []
 
 
 def test_who_has_not_signed_in_reads_and_is_sent_to_sign_in(
@@ -579,8 +579,16 @@ MADE = {
     "file_name": "k.py",
     "devices": ["H100"],
     "created_at": NOW.isoformat(),
-    "ended": True,
     "jobs": [],
+}
+WAITS = {
+    "id": 1,
+    "device": "H100",
+    "state": "queued",
+    "attempt": 1,
+    "reason": "",
+    "waiting": None,
+    "score_s": None,
 }
 
 
@@ -644,7 +652,7 @@ def stream_of(*events: tuple[int, str]) -> httpx.Response:
 def test_a_stream_that_breaks_is_taken_up_where_it_was() -> None:
     answers = Answers(
         stream_of((1, "accepted"), (2, "started")),
-        httpx.Response(200, json={**MADE, "ended": False}),
+        httpx.Response(200, json={**MADE, "jobs": [WAITS]}),
         httpx.ConnectError("refused"),
         refusal(429, "rate_limited", retry_after_s=3),
         stream_of((3, "finished"), (4, "done")),
@@ -660,7 +668,7 @@ def test_a_stream_that_breaks_is_taken_up_where_it_was() -> None:
 def test_a_stream_that_never_comes_back_is_given_up() -> None:
     with pytest.raises(NotReached):
         list(Answers().api.follow(7))
-    silent = Answers(*[stream_of(), httpx.Response(200, json={**MADE, "ended": False})] * 20)
+    silent = Answers(*[stream_of(), httpx.Response(200, json={**MADE, "jobs": [WAITS]})] * 20)
     with pytest.raises(ServerUnavailable, match="does not say"):
         list(silent.api.follow(7))
 

@@ -357,7 +357,7 @@ def test_who_is_asked_may_say_no(
 
 def test_a_result_is_put_aside_looked_at_and_decided(door: Door, db: Database, judged: int) -> None:
     assert door("admin", "reviews", "list").out == "no result waits for a decision\n"
-    job = show_submission(db, judged).jobs[0].job.id
+    job = show_submission(db, judged).jobs[0].id
     other = door("admin", "quarantine", str(judged), "--device", "B200", "--reason", "x")
     assert (other.code, "it has H100" in other.err) == (3, True)
     put = door("admin", "quarantine", str(judged), "--reason", "reads the clock")

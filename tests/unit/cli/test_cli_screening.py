@@ -56,7 +56,7 @@ def submitted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         execute(["submit", name, "--board", "identity", "--user", "ada", "--no-wait"])
     with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as db:
         for number in (1, 2):
-            look_at(db, show_submission(db, number).submission)
+            look_at(db, show_submission(db, number))
     capsys.readouterr()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Any
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
@@ -16,8 +17,9 @@ from kernelcup.app.boards.git_source import FOLDER, fetch_problems
 from kernelcup.app.boards.judgeable import check_judgeable
 from kernelcup.app.boards.judging import choose_judging
 from kernelcup.app.boards.queries import boards
-from kernelcup.app.boards.settings import KEEP, BoardChanges, Keep
+from kernelcup.app.boards.settings import KEEP, SETTINGS, BoardChanges, Keep
 from kernelcup.app.boards.trial import TaskTrial
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
 from kernelcup.engine.database import Database
@@ -108,6 +110,61 @@ class SyncOptions:
     """Is told what became of each problem as soon as it is done."""
 
 
+_KEPT = "Replaces each problem's own deadline; null removes it; if omitted, each keeps its own."
+_DEADLINE = [
+    replace(each, given=replace(each.given, help=_KEPT)) for each in SETTINGS if each.name == "deadline"
+]
+
+
+@operation("POST", "/problem-sets/sync", subject="administration", is_slow=True, is_aside=True)
+def sync(
+    db: Database,
+    actor: Actor,
+    repository: Annotated[str, Given(longest=500, help="An https URL.")],
+    branch: Annotated[str, Given(help="Its branch.")] = "main",
+    problem_set: Annotated[str | None, Given(help="Name of one `problems/*.yaml`; default: all.")] = None,
+    force: Annotated[
+        bool,
+        Given(
+            help="Also apply changes after which entries must be judged again, and take checkers that accept wrong "
+            "answers."
+        ),
+    ] = False,
+    preview: Annotated[bool, Given(help="Change nothing; return what would change.")] = False,
+    devices: Annotated[
+        Sequence[str], Given(longest=100, most=50, help="Replaces the devices that each problem names.")
+    ] = (),
+    changes: Annotated[BoardChanges | None, Given(parts=tuple(_DEADLINE), help="The deadline.")] = None,
+    harness: Annotated[
+        HarnessKind | None,
+        Given(
+            help="Harness of new leaderboards; null: the standard one if the task's own solutions pass under it."
+        ),
+    ] = None,
+    *,
+    now: datetime,
+    known_devices: Sequence[Device],
+    trial: TaskTrial | None,
+    creator: str | None = None,
+    **others: Any,
+) -> SyncResult:
+    """Create and update leaderboards from a git repository. Each person may run one sync at a time."""
+    options = SyncOptions(
+        force=force,
+        preview=preview,
+        devices=devices,
+        deadline=(changes or BoardChanges()).get("deadline", KEEP),
+        harness=harness,
+        known_devices=known_devices,
+        trial=trial,
+        creator=creator,
+        **others,
+    )
+    return sync_problem_set(
+        db, actor, repository=repository, branch=branch, problem_set=problem_set, options=options, now=now
+    )
+
+
 def sync_problem_set(
     db: Database,
     actor: Actor,
@@ -158,18 +215,16 @@ def _sets(root: Path, wanted: str | None) -> Iterator[Path]:
     return iter([found[stem]])
 
 
+@dataclass(frozen=True, slots=True)
 class _Sync:
     """One run over the problem sets."""
 
-    def __init__(
-        self, db: Database, actor: Actor, options: SyncOptions, now: datetime, result: SyncResult
-    ) -> None:
-        self.db = db
-        self.actor = actor
-        self.options = options
-        self.now = now
-        self.result = result
-        self.done: set[str] = set()
+    db: Database
+    actor: Actor
+    options: SyncOptions
+    now: datetime
+    result: SyncResult
+    done: set[str] = field(default_factory=set)
 
     def problem_set(self, path: Path) -> None:
         """Bring all leaderboards of a set up to date."""
@@ -261,7 +316,7 @@ class _Sync:
                 name=name,
                 task=entry.task,
                 devices=devices,
-                creator=self.creator(),
+                creator=(options.creator if self.actor.user_id is None else None) or self.actor,
                 now=self.now,
                 harness=options.harness,
                 settings=BoardSettings(deadline=deadline, visibility=options.visibility or Visibility.PUBLIC),
@@ -270,12 +325,6 @@ class _Sync:
             ).notes
         self.result.created.append(name)
         self.result.notes.extend(Note(name=name, note=note) for note in notes)
-
-    def creator(self) -> str | Actor:
-        """Return the creator of new leaderboards."""
-        if self.actor.user_id is None and self.options.creator is not None:
-            return self.options.creator
-        return self.actor
 
     def update(self, name: str, entry: ProblemEntry, deadline: datetime | Keep | None) -> None:
         """Change a leaderboard, if there is anything to change and no reason against it."""

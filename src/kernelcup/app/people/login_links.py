@@ -29,7 +29,6 @@ __all__ = [
     "STAFF_LASTS",
     "LoginLink",
     "OpenSignIn",
-    "ensure_admin",
     "login_link_user",
     "make_admin_link",
     "make_links",
@@ -91,6 +90,8 @@ def make_links(
     """
     access.check_settings(actor, entry)
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if not names and actor is OPERATOR:
+        names = [_ensure_admin(db, now)]
     if not timedelta(0) < hours * HOUR <= LONGEST:
         raise InvalidValue(f"Sign-in links work for at most {LONGEST // HOUR} hours.")
     wanted: dict[str, str] = {}
@@ -168,10 +169,10 @@ def make_login_link(db: Database, user_id: int, now: datetime) -> str:
 
 def make_admin_link(db: Database, now: datetime, server: str = "") -> LoginLink:
     """Return a link that signs in as ``admin``, for the person who runs the service."""
-    return make_links(db, OPERATOR, [ensure_admin(db, now)], entry=HERE, now=now, server=server)[0]
+    return make_links(db, OPERATOR, [], entry=HERE, now=now, server=server)[0]
 
 
-def ensure_admin(db: Database, now: datetime) -> str:
+def _ensure_admin(db: Database, now: datetime) -> str:
     """Return ``admin``; create that user if needed. Raise ``Conflict`` if the user of that name is not an admin."""
     try:
         user = accounts.get_user(db, OPERATOR, ADMIN)

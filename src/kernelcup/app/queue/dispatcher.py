@@ -128,7 +128,7 @@ class Dispatcher:
         If another dispatcher takes one of its jobs, wait for that one. Raise ``ConfigError`` if the submission
         needs a device that we do not have.
         """
-        wanted = list(show_submission(self._db, submission_id).submission.devices)
+        wanted = list(show_submission(self._db, submission_id).devices)
         missing = [name for name in wanted if name not in self._devices]
         if missing:
             raise ConfigError(f"submission {submission_id} needs {', '.join(missing)}, not configured here")

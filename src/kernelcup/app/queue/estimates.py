@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -24,7 +24,7 @@ from kernelcup.app.rules import launcher_budgets
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, JobKind, JobState, Priority
 from kernelcup.engine.database import Database
-from kernelcup.reporting.results import Waiting
+from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Mode
 
 
@@ -57,6 +57,12 @@ def waiting_of(db: Database, submission_id: int, now: datetime) -> dict[int, Wai
             return {}
         looker = _Looker(session, now)
         return {job.id: looker.look(job) for job in queued}
+
+
+def with_waiting(db: Database, found: SubmissionInfo, now: datetime) -> SubmissionInfo:
+    """Return a submission with what its jobs wait for."""
+    known = {} if found.ended else waiting_of(db, found.id, now)
+    return replace(found, jobs=tuple(replace(job, waiting=known.get(job.id)) for job in found.jobs))
 
 
 @operation("GET", "/queue", subject="queue")

@@ -42,6 +42,7 @@ from kernelcup_harness.protocol import (
     HarnessKind,
     Mode,
     Parameters,
+    RunReport,
     StageName,
     Verdict,
 )
@@ -150,29 +151,29 @@ def show(
         raise NotFound(f"There is no comparison {comparison_id}.")
     job_id, pair = found
     view = show_submission(db, comparison_id, viewer=viewer)
-    (each,) = [each for each in view.jobs if each.job.id == job_id]
-    duel = each.run.report.duel if each.run is not None else None
+    (each,) = [each for each in view.jobs if each.id == job_id]
+    duel = each.report.duel if each.report is not None else None
     if duel is not None and duel.verdict == DuelVerdict.NOT_HELD:
-        duel = _by_scores(db, pair.first_id, pair.second_id, each.job.device, duel)
+        duel = _by_scores(db, pair.first_id, pair.second_id, each.device, duel)
     return Comparison(
         id=comparison_id,
-        leaderboard=view.submission.leaderboard,
-        device=each.job.device,
+        leaderboard=view.leaderboard,
+        device=each.device,
         first=pair.first_id,
         second=pair.second_id,
-        state=each.job.state,
-        verdict=each.run.verdict if each.run is not None else None,
+        state=each.state,
+        verdict=each.verdict,
         duel=duel,
-        sentence=_sentence(pair, duel, each.run),
-        cases=() if each.run is None else tuple(_cases(db, each.run, pair, each.job.device, viewer)),
+        sentence=_sentence(pair, duel, each.report),
+        cases=() if each.counted is None else tuple(_cases(db, each.counted, pair, each.device, viewer)),
     )
 
 
-def _sentence(pair: comparisons.Pair, duel: DuelResult | None, run: Run | None) -> str:
-    if duel is None or run is None:
+def _sentence(pair: comparisons.Pair, duel: DuelResult | None, report: RunReport | None) -> str:
+    if duel is None or report is None:
         return ""
     names = _name(pair.first_id), _name(pair.second_id)
-    return f"{duel_sentence(duel, *names)} {binaries_text(run.report.binaries, *names)}".strip()
+    return f"{duel_sentence(duel, *names)} {binaries_text(report.binaries, *names)}".strip()
 
 
 def _cases(
@@ -203,7 +204,7 @@ def _times(
         return {}
     with suppress(NotFound, Forbidden):
         view = show_submission(db, submission_id, viewer=viewer)
-        found = [each.run for each in view.jobs if each.job.device == device and each.run is not None]
+        found = [each.counted for each in view.jobs if each.device == device and each.counted is not None]
         stages = [
             each.report.stage_report(name)
             for each in found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from sqlalchemy.orm import Session
 
@@ -11,39 +11,36 @@ from kernelcup.app.results import standings
 from kernelcup.app.results.facts import read_public_times
 from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.queries.ranking_query import class_of
-from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Run
 from kernelcup.engine.database import Database
 from kernelcup.reporting.insights import Best
 from kernelcup.reporting.phrases import remark
+from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Beside:
-    """The context of one job's result."""
-
-    best: Best | None
-    remark: str
-    """Why it does not rank, or ranks behind a slower result; empty if it ranks by its score."""
-
-
-def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> dict[int, Beside]:
-    """Return the context of each result whose report the viewer sees, by the job's id."""
-    shown = [each for each in view.jobs if each.run is not None and each.run.report.stages]
-    if not shown:
-        return {}
-    found = {}
+def beside(db: Database, found: SubmissionInfo, *, viewer: Actor = OPERATOR) -> SubmissionInfo:
+    """Return a submission with the leader and the remark beside each result whose report the viewer sees."""
+    if not any(map(_is_whole, found.jobs)):
+        return found
     with db.read() as session:
-        board = boards.find(session, view.submission.leaderboard)
+        board = boards.find(session, found.leaderboard)
         if board is None:
-            return {}
-        for each in shown:
-            assert each.run is not None
-            best = _best(session, board, each.job.device, each.run, viewer)
-            if best is not None and best.submission == view.submission.id:
-                best = None  # comparing a submission with itself shows nothing
-            found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, each.ruling, board))
-    return found
+            return found
+        jobs = tuple(_beside(session, board, found.id, each, viewer) for each in found.jobs)
+    return replace(found, jobs=jobs)
+
+
+def _is_whole(job: JobInfo) -> bool:
+    return job.counted is not None and bool(job.counted.report.stages)
+
+
+def _beside(session: Session, board: Leaderboard, number: int, job: JobInfo, viewer: Actor) -> JobInfo:
+    if job.counted is None or not _is_whole(job):
+        return job
+    best = _best(session, board, job.device, job.counted, viewer)
+    if best is not None and best.submission == number:
+        best = None  # comparing a submission with itself shows nothing
+    return replace(job, best=best, remark=remark(job, board))
 
 
 def _best(session: Session, board: Leaderboard, device: str, run: Run, viewer: Actor) -> Best | None:

@@ -10,7 +10,7 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries import runs
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.app.submissions.submissions import SubmissionView, show_submission
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.veiling import machine_of
 from kernelcup.domain import Actor, Run
 from kernelcup.engine.database import Database
@@ -46,15 +46,11 @@ def show_run(db: Database, run_id: int, *, viewer: Actor) -> ShownRun:
     if access.inspects_board(viewer, board):
         run = dataclasses.replace(run, machine=machine_of(run, viewer))
     else:
-        run = _visible(show_submission(db, submission.id, viewer=viewer), run_id)
+        jobs_seen = show_submission(db, submission.id, viewer=viewer).jobs
+        run = next((each.counted for each in jobs_seen if each.run == run_id), None)
+        if run is None:
+            raise _missing(run_id)
     return ShownRun(run=run, submission_id=submission.id, leaderboard=board.name, device=job.device)
-
-
-def _visible(view: SubmissionView, run_id: int) -> Run:
-    for job_view in view.jobs:
-        if job_view.run is not None and job_view.run.id == run_id:
-            return job_view.run
-    raise _missing(run_id)
 
 
 def _missing(run_id: int) -> NotFound:

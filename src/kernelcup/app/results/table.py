@@ -52,9 +52,15 @@ def show(
 
 
 @operation("GET", "/leaderboards/{name}/standings/{device}/me", subject="standings")
-def show_mine(db: Database, viewer: Actor, board: Board, device: OnRanking) -> Standing | None:
-    """Show your own place; null without one. In a frozen ranking, the place at the time of the freeze."""
-    return standings.personal_best(db, board, device, viewer.name, viewer=viewer)
+def show_mine(
+    db: Database, viewer: Actor, board: Board, device: OnRanking, *, user: str | None = None
+) -> Standing | None:
+    """Show your own place; null without one. In a frozen ranking, the place at the time of the freeze.
+
+    Args:
+        user: Whose place it is instead; a server does not take it.
+    """
+    return standings.personal_best(db, board, device, viewer.name if user is None else user, viewer=viewer)
 
 
 @operation("GET", "/leaderboards/{name}/standings/{device}/history", subject="standings", is_paged=True)

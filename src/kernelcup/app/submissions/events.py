@@ -13,29 +13,13 @@ The kinds are:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
-from typing import Any
-
-from sqlalchemy.orm import Session
+from collections.abc import Collection
 
 from kernelcup.app.submissions.queries import events
-from kernelcup.app.submissions.queries.events import Event
+from kernelcup.app.submissions.queries.events import Event, record
 from kernelcup.engine.database import Database
 
 __all__ = ["Event", "changes", "newest_id", "record", "since"]
-
-
-def record(
-    session: Session,
-    submission_id: int,
-    kind: str,
-    data: Mapping[str, Any],
-    job_id: int | None,
-    now: datetime,
-) -> None:
-    """Record an event of a submission inside a transaction."""
-    events.record(session, submission_id, kind, data, job_id, now)
 
 
 def since(db: Database, submission_id: int, after_id: int, limit: int = 200) -> list[Event]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -40,36 +39,9 @@ from kernelcup.domain import (
 )
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, NotFound, SignInNeeded
+from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup.screen.findings import Screening
 from kernelcup_harness.protocol import Mode, SourceTree
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobView:
-    """A job and its result so far."""
-
-    job: Job
-    position: int | None
-    """Its position in the queue of its device; None if it is not waiting."""
-    run: Run | None
-    """The run that counts, with its report as the viewer may see it."""
-    ruling: Ruling = Ruling.GONE
-    """Whether that run counts on its leaderboard, for the viewer."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SubmissionView:
-    """A submission and the state of its jobs."""
-
-    submission: Submission
-    jobs: tuple[JobView, ...]
-    is_followed: bool = False
-    """Whether the viewer may follow what happens to it; of a list that is not asked."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether all jobs have ended."""
-        return not any(view.job.state in OPEN for view in self.jobs)
 
 
 def show_submission(
@@ -77,7 +49,7 @@ def show_submission(
     submission_id: int,
     *,
     viewer: Actor = OPERATOR,
-) -> SubmissionView:
+) -> SubmissionInfo:
     """Return a submission with its results, as the viewer may see it.
 
     Args:
@@ -105,26 +77,25 @@ def show_submission(
                 )
             return view
         done, since = runs.counted(session, [job.id for job in found]), visibility.hidden_since(board, viewer)
-        views = tuple(
-            JobView(
-                job=job,
+        shown_jobs = [
+            JobInfo.of(
+                job,
+                redacted_run(session, board, job, done.get(job.id), viewer),
+                ruling.of_job(job, done.get(job.id), board, since),
                 position=backlog.position(session, job),
-                run=redacted_run(session, board, job, done.get(job.id), viewer),
-                ruling=ruling.of_job(job, done.get(job.id), board, since),
             )
             for job in found
-        )
-    return SubmissionView(submission=submission, jobs=views, is_followed=True)
+        ]
+    return SubmissionInfo.of(submission, shown_jobs, is_followed=True)
 
 
-def fresh_view(db: Database, submission: Submission) -> SubmissionView:
+def fresh_view(db: Database, submission: Submission) -> SubmissionInfo:
     """Return the viewer's own submission with the states of its jobs, without results."""
     found: Sequence[Job] = submission.new_jobs
     if not found:
         with db.read() as session:
             found = jobs.of_submission(session, submission.id)
-    views = (JobView(job=job, position=None, run=None) for job in found)
-    return SubmissionView(submission=submission, jobs=tuple(views))
+    return SubmissionInfo.of(submission, [JobInfo.of(job, None) for job in found])
 
 
 def has_ended(db: Database, submission_id: int) -> bool:
@@ -142,7 +113,7 @@ def list_views(
     tag: str | None = None,
     before_id: int | None = None,
     limit: int = 50,
-) -> list[SubmissionView]:
+) -> list[SubmissionInfo]:
     """Return a page of submissions with the outlines of their results, newest first.
 
     Args:
@@ -173,21 +144,6 @@ def list_views(
             seen=_seen(session, target, viewer, of_user=user_id, with_tag=tag is not None),
         )
         return _outlines(session, found, viewer, target)
-
-
-def list_submissions(
-    db: Database,
-    *,
-    viewer: Actor = OPERATOR,
-    user: str | None = None,
-    board: str | None = None,
-    tag: str | None = None,
-    before_id: int | None = None,
-    limit: int = 50,
-) -> list[Submission]:
-    """Return a page of submissions, newest first, like :func:`list_views`."""
-    views = list_views(db, viewer=viewer, user=user, board=board, tag=tag, before_id=before_id, limit=limit)
-    return [view.submission for view in views]
 
 
 def get_code(
@@ -319,7 +275,7 @@ def _seen(
 
 def _outlines(
     session: Session, found: Sequence[Submission], viewer: Actor, board: Leaderboard | None
-) -> list[SubmissionView]:
+) -> list[SubmissionInfo]:
     """Return views of many submissions, all to one leaderboard if given, with only the public part of their reports."""
     all_jobs = jobs.of_submissions(session, [each.id for each in found])
     done = runs.counted_without_reports(session, [job.id for some in all_jobs.values() for job in some])
@@ -332,16 +288,15 @@ def _outlines(
         if _sees_all_of(submission, board, viewer):
             runs_of = ((job, done.get(job.id)) for job in some)
             since = visibility.hidden_since(board, viewer)
-            plain = tuple(
-                JobView(
-                    job=job,
-                    position=None,
-                    run=run and veiled_run(session, board, job, run, viewer),
-                    ruling=ruling.of_job(job, run, board, since),
+            plain = (
+                JobInfo.of(
+                    job,
+                    run and veiled_run(session, board, job, run, viewer),
+                    ruling.of_job(job, run, board, since),
                 )
                 for job, run in runs_of
             )
-            views.append(SubmissionView(submission=submission, jobs=plain))
+            views.append(SubmissionInfo.of(submission, plain))
         else:
             views.append(_masked_view(session, submission, board, some, done, viewer))
     return views
@@ -354,33 +309,25 @@ def _masked_view(
     found: Sequence[Job],
     done: dict[int, Run],
     viewer: Actor,
-) -> SubmissionView:
+) -> SubmissionInfo:
     """Return a submission as users other than its author and managers may see it."""
     masked = visibility.is_masked(board, viewer)
     names = visibility.shown_names(session, board, {submission.user_id: submission.user}, viewer)
-    shown = dataclasses.replace(
+    since = visibility.hidden_since(board, viewer)
+    ruled = [(job, ruling.of_job(job, done.get(job.id), board, since)) for job in found]
+    return SubmissionInfo.of(
         submission,
+        (_masked_job(job, done.get(job.id), of) for job, of in ruled if of is not Ruling.HELD),
         user=names[submission.user_id],
         user_id=0 if masked else submission.user_id,
         file_name="" if masked else submission.file_name,
         code_hash="",
         client="",
     )
-    since = visibility.hidden_since(board, viewer)
-    ruled = [(job, ruling.of_job(job, done.get(job.id), board, since)) for job in found]
-    views = tuple(
-        _masked_job(job, done.get(job.id), of, masked=masked) for job, of in ruled if of is not Ruling.HELD
-    )
-    return SubmissionView(submission=shown, jobs=views)
 
 
-def _masked_job(job: Job, run: Run | None, of: Ruling, *, masked: bool) -> JobView:
-    shown = dataclasses.replace(
-        job,
-        state=JobState.DONE if of in ASIDE else job.state,
-        reason="",
-        user_id=0 if masked else job.user_id,
-    )
+def _masked_job(job: Job, run: Run | None, of: Ruling) -> JobInfo:
+    shown = dataclasses.replace(job, state=JobState.DONE if of in ASIDE else job.state, reason="")
     if run is None or of in (Ruling.HIDDEN, *ASIDE):
-        return JobView(job=shown, position=None, run=None)
-    return JobView(job=shown, position=None, run=dataclasses.replace(run, machine=""), ruling=of)
+        return JobInfo.of(shown, None)
+    return JobInfo.of(shown, dataclasses.replace(run, machine=""), of)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,6 @@ from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.app.people.login_links import LoginLink
-    from kernelcup.client.api import Api
 
 
 @with_backend
@@ -59,8 +57,8 @@ def link(
     text = "" if file is None else read_list(file)
     wanted = [*(names or ()), *membership.names_in(text)]
     named = None if board is None else backend.board(board).name
-    if not wanted:
-        wanted = [backend.ask(lambda db: login_links.ensure_admin(db, _now()), _refuse)]
+    if not wanted and backend.server is not None:
+        raise InvalidValue("Name the users, or give a class list with --list FILE.")
     try:
         made = backend.call(login_links.make_links, names=wanted, create=create, board=named, hours=hours)
     except InvalidValue as error:
@@ -76,10 +74,6 @@ def link(
         backend.call(class_list.import_members, board=named, csv_text=membership.class_of(known))
 
 
-def _refuse(_: Api) -> str:
-    raise InvalidValue("Name the users, or give a class list with --list FILE.")
-
-
 def _tell(made: list[LoginLink]) -> None:
     for each in made:
         typer.echo(plain(f"{each.user},{each.url}"))
@@ -91,7 +85,3 @@ def _tell(made: list[LoginLink]) -> None:
 
 def _object(each: LoginLink) -> dict[str, object]:
     return json_object(each, "user", "url", "expires_at", "is_new_user")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -16,7 +16,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.cli import options, wiring
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.task import describe, pick_template, print_sources
-from kernelcup.cli.backend.base import Backend, refuse_user
+from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import no_board, rules_text, times
@@ -78,7 +78,7 @@ def create(
         changes=given,
         run=run,
         force=force,
-        creator=creator_of(backend, user),
+        as_user=user,
     )
     board = make(backend, task, call, given, run=run, as_json=as_json)
     if as_json:
@@ -93,14 +93,6 @@ def create(
     for note in board.notes:
         typer.echo(plain(note))
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")
-
-
-def creator_of(backend: Backend, user: str | None) -> str | None:
-    """Return the owner of a new leaderboard in this machine's database, None at a server."""
-    if backend.server is not None:
-        refuse_user(user)
-        return None
-    return backend.ask(lambda db: wiring.creator_name(db, user), lambda _: None)
 
 
 def make(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +16,11 @@ from kernelcup.cli.backend.base import Backend, refuse_user
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.domain import Visibility
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.app.boards.problem_sync import SyncOptions, SyncResult
-    from kernelcup.engine.database import Database
+    from kernelcup.app.boards.problem_sync import SyncResult
 
 
 @with_backend
@@ -70,29 +68,33 @@ def sync(
     own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
+    from kernelcup.app.boards import problem_sync
     from kernelcup.app.boards.deadlines import parse_deadline
-    from kernelcup.app.boards.problem_sync import SyncOptions
-    from kernelcup.app.boards.settings import KEEP
+    from kernelcup.app.boards.settings import KEEP, BoardChanges
     from kernelcup.cli.show.working import working
 
     kind = options.read_harness(harness)
     until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
     if backend.server is not None:
         refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
-    chosen = SyncOptions(
-        force=force,
-        preview=preview,
-        prefix=prefix,
-        creator=user,
-        visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
-        harness=kind,
-        rejudge=rejudge,
-        devices=tuple(device or ()),
-        deadline=KEEP if deadline is None else until,
-    )
     with working(f"syncing {repository}", quiet=as_json) as say:
-        result = work_sync(
-            backend, repository, branch=branch, problem_set=problem_set, chosen=chosen, say=say
+        result = backend.call(
+            problem_sync.sync,
+            as_user=user,
+            repository=repository,
+            branch=branch,
+            problem_set=problem_set,
+            force=force,
+            preview=preview,
+            devices=tuple(device or ()),
+            changes=BoardChanges(deadline=KEEP if deadline is None else until),
+            harness=kind,
+            # A server takes none of these.
+            prefix=prefix,
+            visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
+            rejudge=rejudge,
+            trial=None if backend.server else wiring.make_trial(backend.config, say),
+            say=say,
         )
     is_here = backend.server is None and user is None and bool(result.created) and not result.preview
     local_owner = backend.board(result.created[0]).creator if is_here else ""
@@ -104,57 +106,6 @@ def sync(
             typer.echo(f"Their owner is {local_owner}; choose another owner for new ones with --user NAME.")
     if not result.is_complete:
         raise typer.Exit(exit_codes.USER_ERROR)
-
-
-def work_sync(
-    backend: Backend,
-    repository: str,
-    *,
-    branch: str,
-    problem_set: str | None,
-    chosen: SyncOptions,
-    say: Callable[[str], None],
-) -> SyncResult:
-    """Sync on this machine, or through the server. ``say`` is told what becomes of each problem here."""
-    from kernelcup.app.boards.problem_sync import SyncResult, sync_problem_set
-    from kernelcup.app.boards.settings import Keep
-    from kernelcup.client.core import LONG_S
-    from kernelcup.client.requests import reader
-
-    def here(db: Database) -> SyncResult:
-        options = dataclasses.replace(
-            chosen,
-            creator=wiring.creator_name(db, chosen.creator),
-            known_devices=backend.config.devices,
-            trial=wiring.make_trial(backend.config, say),
-            say=say,
-        )
-        return sync_problem_set(
-            db,
-            OPERATOR,
-            repository=repository,
-            branch=branch,
-            problem_set=problem_set,
-            options=options,
-            now=datetime.now(UTC),
-        )
-
-    wanted: dict[str, object] = {
-        "repository": repository,
-        "branch": branch,
-        "problem_set": problem_set,
-        "force": chosen.force,
-        "preview": chosen.preview,
-        "harness": chosen.harness and chosen.harness.value,
-    }
-    if chosen.devices:
-        wanted["devices"] = list(chosen.devices)
-    if not isinstance(chosen.deadline, Keep):
-        wanted["deadline"] = None if chosen.deadline is None else chosen.deadline.isoformat()
-    return backend.ask(
-        here,
-        lambda api: api.ask(reader(SyncResult), "POST", "/problem-sets/sync", json=wanted, timeout_s=LONG_S),
-    )
 
 
 def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:

@@ -55,7 +55,7 @@ class Backend(Protocol):
         """Return this machine's configuration. Only where :attr:`server` is None."""
 
     def call(self, call: Callable[..., T], *, as_user: str | None = None, **values: Any) -> T:
-        """Run an operation with values for its parameters, as the user of that name where it is personal."""
+        """Run an operation with values for its parameters, as the user of that name, or for that user."""
 
     def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:
         """Return the answer of a service or of the server, where one call is enough for a command."""

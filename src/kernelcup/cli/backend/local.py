@@ -55,7 +55,7 @@ class LocalBackend:
         return self._config
 
     def call(self, call: Callable[..., T], *, as_user: str | None = None, **values: Any) -> T:
-        """Run an operation as this machine's operator, or as a user where it is personal."""
+        """Run an operation as this machine's operator, or or as or for a user where it allows that."""
         operation, now = OPERATIONS[call], datetime.now(UTC)
         provided = {
             "db": self._db,
@@ -63,6 +63,7 @@ class LocalBackend:
             "now": now,
             "entry": HERE,
             "server": wiring.address_of(self._config),
+            "creator": wiring.creator_name(self._db, as_user) if "creator" in operation.provided else None,
             **self._config.for_operations,
         }
         with (

@@ -114,7 +114,6 @@ def find_there(backend: Backend, api: Api, run_id: int) -> FoundRun:
             int(body["submission"]),
             str(body["device"]),
         ),
-        "GET",
         path_of("runs", run_id),
     )
     board = api.board(name)

@@ -21,7 +21,6 @@ from kernelcup_harness.protocol import SASS, RanKernel, RunReport, to_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.client.api import Api
     from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
@@ -228,13 +227,10 @@ def places(backend: Backend, view: SubmissionInfo) -> dict[str, Standing]:
 
 def place(backend: Backend, board: str, device: str, user: str) -> Standing | None:
     """Return a user's place; a server tells its own only to each user."""
-    from kernelcup.app.results import standings, table
+    from kernelcup.app.results import table
 
-    def own(_: Api) -> Standing | None:
-        mine = backend.call(table.show_mine, board=board, device=device)
-        return mine if mine is not None and mine.user == user else None
-
-    return backend.ask(lambda db: standings.personal_best(db, board, device, user), own)
+    found = backend.call(table.show_mine, board=board, device=device, user=user)
+    return found if found is not None and found.user == user else None
 
 
 def places_object(backend: Backend, view: SubmissionInfo) -> dict[str, object]:

@@ -93,7 +93,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
 
     from kernelcup.app.access import HERE
     from kernelcup.app.people import tokens
-    from kernelcup.app.submissions.submissions import list_submissions
+    from kernelcup.app.submissions.submissions import list_views
     from kernelcup.http.state import Platform
     from kernelcup.http.static_site import write_site
 
@@ -109,7 +109,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
         for_user=CREATOR,
     )
     try:
-        every = list_submissions(db, limit=len(ENTRIES))
+        every = list_views(db, limit=len(ENTRIES))
         return write_site(platform, folder, token=token.secret, also=[f"/s/{each.id}" for each in every])
     finally:
         tokens.revoke_token(db, OPERATOR, token.id, datetime.now(UTC))
@@ -236,8 +236,8 @@ def show_results(out: Console, db: Database, devices: dict[str, str], wrong: Sub
         ranking.standings(out, get_board(db, name), device, standings(db, name, device))
     out.print(f"\n[bold]Why {title(wrong)} is not ranked[/]")
     (job,) = show_submission(db, wrong.id).jobs
-    if job.run is not None:
-        render.show(out, blocks(job.run.report, about=f"kernelcup task show {wrong.leaderboard}"))
+    if job.report is not None:
+        render.show(out, blocks(job.report, about=f"kernelcup task show {wrong.leaderboard}"))
 
 
 def next_steps(out: Console, directory: Path, wrong: Submission, seconds: float) -> None:

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import FileResponse
 
 from kernelcup.app.machines import agents
-from kernelcup.app.machines.agents import Machine
+from kernelcup.app.machines.agents import Errand, Machine
 from kernelcup.errors import InvalidValue, NotFound, SignInNeeded
-from kernelcup.http.api.forms import Form, Shown
+from kernelcup.http.api.forms import Form
 from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events.asking import LONGEST_WAIT_S
@@ -85,12 +85,6 @@ class HelloIn(Form):
     facts: FactsIn = Field(default_factory=FactsIn)
 
 
-class HelloOut(BaseModel):
-    """The machine that an agent's token is for."""
-
-    machine: str
-
-
 class ByeIn(Form):
     """An agent that ends."""
 
@@ -113,22 +107,6 @@ class NewsIn(Form):
     trouble: str = Field(default="", max_length=2000, description="Why it takes no jobs; empty if it does.")
 
 
-class JobOut(Shown):
-    """A job for an agent."""
-
-    call: str
-    device: str
-    spec: dict[str, Any]
-    harness_hash: str
-
-
-class ErrandOut(BaseModel):
-    """What an agent shall do."""
-
-    jobs: list[JobOut]
-    cancel: list[str]
-
-
 PlaceIn = tuple[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100)]]
 """A device and its GPU, empty if it has none."""
 
@@ -140,21 +118,6 @@ class CalibrationsIn(Form):
     places: list[PlaceIn] = Field(max_length=1024)
     place: PlaceIn | None = None
     found: dict[str, Any] | None = Field(default=None, description="The calibration of that place.")
-
-
-class KnownOut(BaseModel):
-    """What is known of a device."""
-
-    place: PlaceIn
-    age_s: float
-    facts: dict[str, Any]
-
-
-class CalibrationsOut(BaseModel):
-    """What is known of a machine's devices."""
-
-    known: list[KnownOut]
-    unfit: str = Field(description="Why the GPU was taken out of service; empty if it was not.")
 
 
 class ReportIn(Form):
@@ -172,53 +135,39 @@ class UploadsIn(Form):
     )
 
 
-class UploadsOut(BaseModel):
-    """Where to put them, within minutes: signed addresses, some of them of this server."""
-
-    urls: dict[str, str]
-
-
-class TakenOut(BaseModel):
-    """Whether a report was taken; a late or second one is not."""
-
-    taken: bool
-
-
 @router.post("/hello")
-def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
-    """Begin a session; calls of an earlier session of this machine are lost."""
+def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> dict[str, str]:
+    """Begin a session, and learn the machine of the token; calls of an earlier session of this machine are lost."""
     facts = body.facts.model_dump(exclude_unset=True)
     agents.connect(db, machine.name, agent=body.session, slots=body.slots, facts=facts, now=now)
-    return HelloOut(machine=machine.name)
+    return {"machine": machine.name}
 
 
 @router.post("/bye")
-def bye(body: ByeIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
+def bye(body: ByeIn, machine: MachineDep, db: Db, now: Now) -> dict[str, str]:
     """End a session."""
     agents.disconnect(db, machine.name, agent=body.session, now=now)
-    return HelloOut(machine=machine.name)
+    return {"machine": machine.name}
 
 
 @router.post("/ask")
-async def ask(body: AskIn, machine: MachineDep, platform: PlatformDep) -> ErrandOut:
+async def ask(body: AskIn, machine: MachineDep, platform: PlatformDep) -> Errand:
     """Receive jobs and cancellations, as soon as there are some."""
     look = partial(agents.ask, platform.db, machine, agent=body.session, running=body.running)
-    errand = await platform.asking.errand(
+    return await platform.asking.errand(
         look, machine=machine.name, agent=body.session, wait_s=body.wait_s, now=platform.clock()
     )
-    jobs = [JobOut.of(each) for each in errand.jobs]
-    return ErrandOut(jobs=jobs, cancel=list(errand.cancel))
 
 
 @router.post("/news")
-def news(body: NewsIn, machine: MachineDep, db: Db, now: Now) -> HelloOut:
+def news(body: NewsIn, machine: MachineDep, db: Db, now: Now) -> dict[str, str]:
     """Send events of jobs, and why the machine takes none."""
     agents.take_news(db, machine, agent=body.session, events=body.events, trouble=body.trouble, now=now)
-    return HelloOut(machine=machine.name)
+    return {"machine": machine.name}
 
 
 @router.post("/calibrations")
-def calibrations(body: CalibrationsIn, machine: MachineDep, db: Db, now: Now) -> CalibrationsOut:
+def calibrations(body: CalibrationsIn, machine: MachineDep, db: Db, now: Now) -> dict[str, Any]:
     """Send the calibration of a device, and receive the figures that its jobs are given."""
     found = None
     if body.place is not None:
@@ -230,23 +179,23 @@ def calibrations(body: CalibrationsIn, machine: MachineDep, db: Db, now: Now) ->
         db, machine, agent=body.session, places=body.places, found=found, now=now
     )
     out = [
-        KnownOut(place=place, age_s=each.age.total_seconds(), facts=to_json(each.facts))
+        {"place": place, "age_s": each.age.total_seconds(), "facts": to_json(each.facts)}
         for place, each in known.items()
     ]
-    return CalibrationsOut(known=out, unfit=unfit)
+    return {"known": out, "unfit": unfit}
 
 
 @router.post("/calls/{call}/uploads")
-def uploads(call: str, body: UploadsIn, machine: MachineDep, platform: PlatformDep) -> UploadsOut:
-    """Receive addresses for files of a report, so that they go past the database."""
+def uploads(call: str, body: UploadsIn, machine: MachineDep, platform: PlatformDep) -> dict[str, Any]:
+    """Receive signed addresses for files of a report, some of this server, so that they go past the database."""
     found = agents.upload_urls(platform.db, machine, call, body.files)
     until = round(platform.clock().timestamp() + agents.UPLOAD_WITHIN.total_seconds())
-    return UploadsOut(
-        urls={
+    return {
+        "urls": {
             each: url or _own_url(platform.secret, call, each, most=body.files[each], until=until)
             for each, url in found.items()
         }
-    )
+    }
 
 
 def _own_url(secret: str, call: str, digest: str, *, most: int, until: int) -> str:
@@ -273,9 +222,9 @@ async def upload(
 
 
 @router.post("/calls/{call}/outcome")
-def report(call: str, body: ReportIn, machine: MachineDep, db: Db) -> TakenOut:
-    """Send the outcome of a call."""
-    return TakenOut(taken=agents.take_report(db, machine, call, body.outcome, body.events))
+def report(call: str, body: ReportIn, machine: MachineDep, db: Db) -> dict[str, bool]:
+    """Send the outcome of a call; learn whether it was taken: a late or second one is not."""
+    return {"taken": agents.take_report(db, machine, call, body.outcome, body.events)}
 
 
 @router.get("/harness/{harness_hash}", response_class=FileResponse)

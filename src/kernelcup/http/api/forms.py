@@ -20,7 +20,7 @@ from pydantic import (
 from kernelcup.app.submissions.handout import HandedOut
 from kernelcup.app.submissions.queries.events import Event
 from kernelcup.domain import SETTING_TYPES
-from kernelcup.errors import InvalidFiles, InvalidValue
+from kernelcup.errors import InvalidFiles, InvalidValue, Problem
 from kernelcup.http.api.profile_form import ProfileIn
 from kernelcup.tasks.sources.submitted import ZIP_NAME, pack_texts
 from kernelcup_harness.protocol import HarnessKind, Mode
@@ -131,16 +131,6 @@ class Done(BaseModel):
     done: Literal[True] = True
 
 
-class ProblemOut(BaseModel):
-    """A problem of a task."""
-
-    file: str
-    line: int
-    column: int
-    key: str
-    text: str
-
-
 class DetailOut(BaseModel):
     """A place where a request does not match its schema."""
 
@@ -155,7 +145,7 @@ class ErrorBody(BaseModel):
     message: str = Field(examples=["There is no leaderboard 'vectoradd'."])
     request_id: str = Field(description="Identifies the request in the server's log.")
     next: list[str] | None = Field(default=None, description="The next step.")
-    problems: list[ProblemOut] | None = Field(default=None, description="All problems of a task.")
+    problems: list[Problem] | None = Field(default=None, description="All problems of a task.")
     details: list[DetailOut] | None = None
     leaderboard: str | None = Field(default=None, description="For `device_needed`: the leaderboard.")
     devices: list[str] | None = Field(

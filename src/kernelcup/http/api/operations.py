@@ -40,6 +40,7 @@ from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, Reservati
 from kernelcup.http.api.result_forms import RecordOut, StandingOut, SubmissionOut, TableOut
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
+from kernelcup.http.syncing import aside
 from kernelcup.reporting.results import SubmissionInfo
 
 SHOWN: Mapping[Any, Any] = {
@@ -88,6 +89,8 @@ def provided(db: Db, actor: ActorDep, now: Now, platform: PlatformDep, entry: En
         "entry": entry,
         "server": platform.config.server.public_url,
         "trial": platform.trial,
+        "creator": None,
+        "room": platform.room,
         **platform.config.for_operations,
     }
 
@@ -121,12 +124,17 @@ def _route(operation: Operation) -> Any:
             response.headers["Location"] = f"/api/v1{operation.location}/{answer.id}"
         return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
 
+    async def apart(**values: Any) -> Any:
+        given = values["provided"]
+        return await aside(given["room"], given["actor"], partial(route, **values))
+
+    door: Any = apart if operation.is_aside else route
     signature = [_in_address(parameter) for parameter in outside]
     signature += _in_body(operation, inside) if operation.has_body else []
     signature.append(inspect.Parameter("provided", KEYWORD, annotation=Provided))
     signature.append(inspect.Parameter("response", KEYWORD, annotation=Response))
-    route.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
-    return route
+    door.__signature__ = inspect.Signature(signature)
+    return door
 
 
 def _in_body(operation: Operation, inside: Sequence[Parameter]) -> list[inspect.Parameter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kernelcup.app.operations import every
-from kernelcup.http.api import administration, agents, linking, operations, runs, submissions, tasks
+from kernelcup.http.api import agents, linking, operations, runs, submissions, tasks
 
 
 def about(*subjects: str) -> APIRouter:
@@ -41,7 +41,6 @@ routers = [
     about("queue"),
     about("trust"),
     about(*{each.subject for each in every()}.difference(FIRST)),
-    administration.router,
     linking.router,
     agents.router,
     agents.files_router,

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from sse_starlette import EventSourceResponse
 
-from kernelcup.app.queue.shown import shown
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.submit import submit
@@ -62,7 +61,7 @@ def create(
         known_devices=platform.config.devices,
         profile=None if body.profile is None else body.profile.options(),
     )
-    made = SubmissionOut.of(shown(service.fresh_view(platform.db, submission)))
+    made = SubmissionOut.of(service.fresh_view(platform.db, submission))
     # As JSON already: to make it of an object FastAPI waits for another turn in a thread.
     return Response(
         made.model_dump_json(),

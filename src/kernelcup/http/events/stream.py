@@ -81,7 +81,7 @@ async def _news(
     while True:
         await to_thread.run_sync(check)
         told = await _waiting(platform, submission_id)
-        if told is None and await to_thread.run_sync(_is_over, platform, submission_id):
+        if told is None and await to_thread.run_sync(has_ended, platform.db, submission_id):
             return
         if told is not None and told != last:
             last = told
@@ -103,10 +103,6 @@ async def _backlog(platform: Platform, submission_id: int, after_id: int) -> Asy
         if len(page) < PAGE:
             return
         last = page[-1].id
-
-
-def _is_over(platform: Platform, submission_id: int) -> bool:
-    return has_ended(platform.db, submission_id)
 
 
 async def _waiting(platform: Platform, submission_id: int) -> Message | None:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from kernelcup.app.boards import boards
 from kernelcup.app.results.profile import show_profile
-from kernelcup.app.submissions.submissions import JobView, SubmissionView, list_views
+from kernelcup.app.submissions.submissions import list_views
 from kernelcup.domain import LARGEST_ID, Leaderboard
 from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import remark
+from kernelcup.reporting.results import JobInfo, SubmissionInfo
 
 router = APIRouter(route_class=PageRoute)
 
 PER_PAGE = 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One submission on one device."""
-
-    view: SubmissionView
-    job: JobView
-    remark: str
-    """To its author: why it does not rank."""
 
 
 @router.get("/u/{name}")
@@ -45,26 +36,22 @@ def show_user(
     views = list_views(db, viewer=actor, user=profile.name, before_id=before, limit=PER_PAGE + 1)
     seen = {each.id: each for each in boards.list_boards(db, viewer=actor)} if profile.is_own else {}
     rows = [row for view in views[:PER_PAGE] for row in _rows(view, seen)]
-    more = views[PER_PAGE - 1].submission.id if len(views) > PER_PAGE else None
+    more = views[PER_PAGE - 1].id if len(views) > PER_PAGE else None
     return render(
         request,
         "user.html",
         profile=profile,
         rows=rows,
         scale=TimeScale.of(each.standing.score_s for each in profile.bests),
-        times=TimeScale.of(each.job.run.score_s for each in rows if each.job.run is not None),
+        times=TimeScale.of(job.score.score_s for _, job in rows if job.score is not None),
         before=before,
         more=more,
     )
 
 
-def _rows(view: SubmissionView, seen: dict[int, Leaderboard]) -> list[Row]:
-    board = seen.get(view.submission.leaderboard_id)
+def _rows(view: SubmissionInfo, seen: dict[int, Leaderboard]) -> list[tuple[SubmissionInfo, JobInfo]]:
+    """Return a submission on each device; its author reads why it does not rank."""
+    board = seen.get(view.leaderboard_id)
     return [
-        Row(
-            view=view,
-            job=each,
-            remark="" if board is None else remark(each.job, each.run, each.ruling, board),
-        )
-        for each in view.jobs
+        (view, each if board is None else replace(each, remark=remark(each, board))) for each in view.jobs
     ]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kernelcup.app.results.duel_list import ShownDuel
-from kernelcup.app.submissions.submissions import JobView, SubmissionView
 from kernelcup.config.sign_in import title_of
 from kernelcup.domain import (
     JobState,
@@ -27,6 +26,7 @@ from kernelcup.reporting.phrases import (
     remark,
     trust_text,
 )
+from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup.reporting.words import verdict_text
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
 
@@ -115,36 +115,34 @@ class OwnResult:
 
 
 def own_result(
-    view: SubmissionView, board: Leaderboard, device: str, own: Standing | None
+    view: SubmissionInfo, board: Leaderboard, device: str, own: Standing | None
 ) -> OwnResult | None:
     """Explain why the reader's own submission is not in a ranking; None if it is, or belongs elsewhere."""
-    job = next((each for each in view.jobs if each.job.device == device), None)
-    submission = view.submission
-    if job is None or (own is not None and own.submission_id == submission.id):
+    job = next((each for each in view.jobs if each.device == device), None)
+    if job is None or (own is not None and own.submission_id == view.id):
         return None
-    text, kind = not_ranked(job, submission.mode, board, own)
-    return OwnResult(submission_id=submission.id, file_name=submission.file_name, text=text, kind=kind)
+    text, kind = not_ranked(job, view.mode, board, own)
+    return OwnResult(submission_id=view.id, file_name=view.file_name, text=text, kind=kind)
 
 
-def not_ranked(view: JobView, mode: Mode, board: Leaderboard, own: Standing | None = None) -> tuple[str, str]:
+def not_ranked(job: JobInfo, mode: Mode, board: Leaderboard, own: Standing | None = None) -> tuple[str, str]:
     """Explain why one's own result is not in a ranking; return the sentence and its style class."""
-    job, run = view.job, view.run
     if job.state is JobState.QUEUED:
         return "waits to be judged", "told"
     if job.state is JobState.RUNNING:
         return "is being judged", "told"
     if job.state is JobState.CANCELLED:
         return "is not ranked: it was cancelled", "held"
-    if run is None:
+    if job.verdict is None:
         return "has no result yet", "told"
-    if run.verdict is not Verdict.ACCEPTED:
-        return f"is not ranked: {verdict_text(run.verdict)}", "wrong"
+    if job.verdict is not Verdict.ACCEPTED:
+        return f"is not ranked: {verdict_text(job.verdict)}", "wrong"
     if mode is not Mode.LEADERBOARD:
         return f"is accepted; a {mode.value} run is not ranked", "told"
-    why = remark(job, run, view.ruling, board)
+    why = remark(job, board)
     if why:
         return f"is judged. {why}", "held"
-    if own is not None and run.score_s is not None and run.score_s >= own.score_s:
+    if own is not None and job.score is not None and job.score.score_s >= own.score_s:
         return "is not ranked: your best is faster", "told"
     return "is judged", "told"
 

@@ -26,6 +26,7 @@ from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.figures import figures
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
+from kernelcup.reporting.results import SubmissionInfo
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 
@@ -111,7 +112,7 @@ def delete_submissions(
     jobs = runs = count = 0
     for view in _every(db, admin, board.name, user.name):
         try:
-            withdrawal.delete_submission(db, view.submission.id, by=admin, now=now)
+            withdrawal.delete_submission(db, view.id, by=admin, now=now)
         except NotFound:
             continue  # its author deleted it meanwhile
         count += 1
@@ -152,7 +153,7 @@ def list_submissions(
         "leaderboard": board.name,
         "limit": limit,
         "offset": offset,
-        "submission_ids": [view.submission.id for view in found[offset:]],
+        "submission_ids": [view.id for view in found[offset:]],
     }
 
 
@@ -221,10 +222,10 @@ def export(admin: Admin) -> None:
     )
 
 
-def _every(db: Db, admin: Actor, board: str, user: str) -> list[service.SubmissionView]:
-    found: list[service.SubmissionView] = []
+def _every(db: Db, admin: Actor, board: str, user: str) -> list[SubmissionInfo]:
+    found: list[SubmissionInfo] = []
     while True:
-        before = found[-1].submission.id if found else None
+        before = found[-1].id if found else None
         page = service.list_views(db, viewer=admin, board=board, user=user, before_id=before, limit=200)
         found += page
         if len(page) < 200:

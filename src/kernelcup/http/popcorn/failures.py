@@ -9,36 +9,35 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kernelcup.app.submissions.submissions import JobView
-from kernelcup.domain import JobState, Ruling, Run
+from kernelcup.domain import JobState, Ruling
+from kernelcup.reporting.results import JobInfo
 from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
 
 LONGEST_MESSAGE = 2000
 
 
-def failure(view: JobView) -> str | None:
+def failure(job: JobInfo) -> str | None:
     """Return why an ended job has no accepted result, None if it has one."""
-    device, reason = view.job.device, view.job.reason
-    if view.job.state is JobState.CANCELLED:
+    device, reason = job.device, job.reason
+    if job.state is JobState.CANCELLED:
         return f"{device}: {reason or 'cancelled'}"
     why = f": {reason}" if reason else ""
-    if view.ruling is Ruling.REJECTED:
+    if job.ruling is Ruling.REJECTED:
         return f"{device}: a person rejected this result{why}"
-    if view.ruling is Ruling.HELD:
+    if job.ruling is Ruling.HELD:
         return f"{device}: the result waits for a review by a person and counts once it is released{why}"
-    if view.run is None or view.run.verdict is Verdict.ACCEPTED:
+    if job.report is None or job.verdict is Verdict.ACCEPTED:
         return None
-    return f"{device}: {_told(view.run, reason)}"
+    return f"{device}: {_told(job.report, reason)}"
 
 
-def _told(run: Run, reason: str) -> str:
-    report = run.report
+def _told(report: RunReport, reason: str) -> str:
     stage = None if report.stage is None else report.stage_report(report.stage)
     case = None if stage is None else _first_failed(stage)
     place = _place(report.stage, case)
     text = "\n".join(dict.fromkeys(_lines(report, stage, case)))
     told = text or reason
-    return f"{run.verdict.value}{place}" + (f": {told[:LONGEST_MESSAGE]}" if told else "")
+    return f"{report.verdict.value}{place}" + (f": {told[:LONGEST_MESSAGE]}" if told else "")
 
 
 def _place(stage: StageName | None, case: CaseResult | None) -> str:
@@ -89,9 +88,9 @@ def _first_failed(stage: StageReport) -> CaseResult | None:
     return next((case for case in stage.cases if case.verdict is not Verdict.ACCEPTED), None)
 
 
-def summary(views: Iterable[JobView]) -> str:
+def summary(jobs: Iterable[JobInfo]) -> str:
     """Return the failures of all jobs, one after the other; empty if there are none."""
-    return "\n".join(text for text in map(failure, views) if text is not None)
+    return "\n".join(text for text in map(failure, jobs) if text is not None)
 
 
 def one_line(value: Any) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
 from pydantic import Field
 
-from kernelcup.app.boards import boards
+from kernelcup.app.boards import boards, problem_sync
 from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.problem_sync import SyncOptions
@@ -22,7 +23,7 @@ from kernelcup.http.dependencies import Now, PlatformDep
 from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.state import Platform
-from kernelcup.http.syncing import sync_aside
+from kernelcup.http.syncing import aside
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import HarnessKind
 
@@ -66,8 +67,9 @@ def create(body: FolderIn, platform: PlatformDep, admin: Admin, now: Now) -> dic
 @router.post("/update-problems")
 async def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
     """Create and update leaderboards from a git repository."""
-    found = await sync_aside(
-        platform,
+    work = partial(
+        problem_sync.sync_problem_set,
+        platform.db,
         admin,
         repository=_address(body.repository),
         branch=body.branch,
@@ -81,6 +83,7 @@ async def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now
         ),
         now=now,
     )
+    found = await aside(platform.room, admin, work)
     return {
         "status": "ok",
         "created": list(found.created),

@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.app.boards.boards import get_board
 from kernelcup.app.queue import estimates
-from kernelcup.app.submissions.submissions import SubmissionView, show_submission
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
 from kernelcup.http.popcorn.auth import Caller
@@ -24,6 +24,7 @@ from kernelcup.http.popcorn.streaming import followed
 from kernelcup.http.popcorn.submitting import take
 from kernelcup.http.throttle import watcher_of
 from kernelcup.reporting.bottlenecks import explain
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import CaseResult, Mode, ProfileOptions, RunReport, StageName
 
 router = APIRouter(route_class=PopcornRoute)
@@ -100,9 +101,8 @@ def show_job(
     number: Number, request: Request, platform: PlatformDep, caller: Caller, now: Now
 ) -> dict[str, Any]:
     """Show how far a profile is, and where its files are."""
-    view = show_submission(platform.db, number, viewer=caller)
-    job = job_of(view)
-    waiting = queue_of(view, estimates.waiting_of(platform.db, number, now))
+    view = estimates.with_waiting(platform.db, show_submission(platform.db, number, viewer=caller), now)
+    job, waiting = job_of(view), queue_of(view)
     artifacts = []
     if job["status"] == "succeeded" and _profiled(view) is not None:
         address = request.url_for("get_profile", number=str(number))
@@ -128,9 +128,9 @@ def get_profile(number: Number, db: Db, caller: Caller) -> Response:
     return Response(zipped(report, case, text, db), media_type="application/zip")
 
 
-def _profiled(view: SubmissionView) -> tuple[RunReport, CaseResult] | None:
+def _profiled(view: SubmissionInfo) -> tuple[RunReport, CaseResult] | None:
     for job in view.jobs:
-        stage = job.run.report.stage_report(StageName.PROFILE) if job.run is not None else None
-        if job.run is not None and stage is not None and stage.cases:
-            return job.run.report, stage.cases[0]
+        stage = job.report.stage_report(StageName.PROFILE) if job.report is not None else None
+        if job.report is not None and stage is not None and stage.cases:
+            return job.report, stage.cases[0]
     return None

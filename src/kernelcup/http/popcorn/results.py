@@ -14,8 +14,7 @@ from typing import Any
 
 from kernelcup.app.results import profile_files
 from kernelcup.app.submissions.redaction import was_ranked
-from kernelcup.app.submissions.submissions import JobView, SubmissionView
-from kernelcup.domain import JobState, Run
+from kernelcup.domain import Run
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn.failures import failure, one_line
@@ -24,6 +23,7 @@ from kernelcup.reporting import columns
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import lessons
 from kernelcup.reporting.phrases import trust_text
+from kernelcup.reporting.results import JobInfo
 from kernelcup_harness.protocol import (
     CaseResult,
     HarnessKind,
@@ -40,38 +40,35 @@ ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 LARGEST_TRACE_BYTES = 64 << 20
 
 
-def full_result(view: JobView, run: Run, db: Db) -> dict[str, Any]:
+def full_result(job: JobInfo, run: Run, mode: Mode, db: Db) -> dict[str, Any]:
     report = run.report
     return {
         "success": run.verdict is not Verdict.INTERNAL_ERROR,
-        "error": failure(view) or "",
-        "system": _system(report, view.job.device),
-        "runs": _runs(view, run, db),
+        "error": failure(job) or "",
+        "system": _system(report, job.device),
+        "runs": _runs(run, mode, db),
     }
 
 
-def report_text(view: JobView, submission: SubmissionView, remark: str = "") -> str:
-    """Return a job's report as text with short lines: the client shows it verbatim.
-
-    ``remark`` explains why its result does not rank, or not by the measured time.
-    """
-    failed = failure(view)
+def report_text(job: JobInfo, submission_id: int) -> str:
+    """Return a job's report as text with short lines: the client shows it verbatim."""
+    failed = failure(job)
     mark = "✅ success" if failed is None else "❌ failure"
-    lines = [f"**{view.job.device} on KernelCup {mark}**", f"> submission {submission.submission.id}"]
+    lines = [f"**{job.device} on KernelCup {mark}**", f"> submission {submission_id}"]
     if failed is not None:
         return "\n".join([*lines, "", failed])
-    if view.run is not None:
-        for stage in view.run.report.stages:
+    if job.report is not None:
+        for stage in job.report.stages:
             lines += _stage_lines(stage)
-        if view.run.score_s is not None:
-            lines.append(f"> score: {view.run.score_s:.9g} s, {trust_text(view.run.report.trust)}")
-            lines += [f"> {places}: {one_line(note)}" for note, places in _notes(view.run.report).items()]
-        if remark:
-            lines.append(f"> {one_line(remark)}")
+        if job.score is not None:
+            lines.append(f"> score: {job.score.score_s:.9g} s, {trust_text(job.report.trust)}")
+            lines += [f"> {places}: {one_line(note)}" for note, places in _notes(job.report).items()]
+        if job.remark:
+            lines.append(f"> {one_line(job.remark)}")
     return "\n".join(lines) + "\n"
 
 
-def _runs(view: JobView, run: Run, db: Db) -> dict[str, Any]:
+def _runs(run: Run, mode: Mode, db: Db) -> dict[str, Any]:
     report = run.report
     found: dict[str, Any] = {}
     for stage in report.stages:
@@ -82,7 +79,7 @@ def _runs(view: JobView, run: Run, db: Db) -> dict[str, Any]:
         elif stage.name in MODES:
             found[MODES[stage.name]] = _eval_result(run, stage.verdict, _figures(stage))
     if not found:
-        name = "profile.0" if view.job.mode is Mode.PROFILE else view.job.mode.value
+        name = "profile.0" if mode is Mode.PROFILE else mode.value
         found[name] = _eval_result(run, run.verdict, {"check": "fail"})
     return found
 
@@ -243,8 +240,3 @@ def _system(report: RunReport, device: str) -> dict[str, Any]:
         # The names of our machines stay private.
         "hostname": "",
     }
-
-
-def is_result(view: JobView) -> bool:
-    """Return whether there is a report to show, rather than only the failure of the job."""
-    return view.run is not None and view.job.state is not JobState.CANCELLED

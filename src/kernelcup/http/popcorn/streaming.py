@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 from anyio import to_thread
@@ -21,8 +21,8 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from kernelcup.app.results.leader import beside
-from kernelcup.app.submissions.submissions import SubmissionView, check_follows, show_submission
-from kernelcup.domain import Actor
+from kernelcup.app.submissions.submissions import check_follows, show_submission
+from kernelcup.domain import Actor, JobState
 from kernelcup.errors import KernelCupError
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events import stream as live
@@ -30,10 +30,11 @@ from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
 from kernelcup.http.popcorn.errors import PopcornRoute, told
 from kernelcup.http.popcorn.failures import summary
 from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
-from kernelcup.http.popcorn.results import full_result, is_result, report_text
+from kernelcup.http.popcorn.results import full_result, report_text
 from kernelcup.http.popcorn.submitting import take
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Mode
 
 
@@ -148,8 +149,7 @@ def _end(platform: Platform, reader: Callable[[], Actor], submission_id: int) ->
         view = show_submission(platform.db, submission_id, viewer=caller)
     except KernelCupError as error:
         return _error(error)
-    remarks = {job_id: each.remark for job_id, each in beside(platform.db, view, viewer=caller).items()}
-    return _result(platform.db, view, remarks)
+    return _result(platform.db, beside(platform.db, view, viewer=caller))
 
 
 def _error(error: KernelCupError) -> Message:
@@ -157,12 +157,12 @@ def _error(error: KernelCupError) -> Message:
     return _message("error", {"status": "error", "detail": detail, "status_code": status})
 
 
-def _result(db: Db, view: SubmissionView, remarks: Mapping[int, str]) -> Message:
-    shown = [(each, each.run) for each in view.jobs if each.run is not None and is_result(each)]
-    results = [full_result(each, run, db) for each, run in shown]
+def _result(db: Db, view: SubmissionInfo) -> Message:
+    shown = [(each, each.counted) for each in view.jobs if each.state is not JobState.CANCELLED]
+    results = [full_result(each, run, view.mode, db) for each, run in shown if run is not None]
     if not results or not any(result["success"] for result in results):
         return _message("error", {"status": "error", "detail": summary(view.jobs) or "nothing was judged"})
-    reports = [report_text(each, view, remarks.get(each.job.id, "")) for each, _ in shown]
+    reports = [report_text(each, view.id) for each, run in shown if run is not None]
     return _message("result", {"status": "success", "results": results, "reports": reports})
 
 

@@ -19,6 +19,7 @@ from kernelcup.http.dependencies import Db, Now, Number
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Caller
 from kernelcup.http.popcorn.errors import PopcornRoute
+from kernelcup.reporting.results import SubmissionInfo
 
 router = APIRouter(prefix="/user", route_class=PopcornRoute)
 
@@ -77,17 +78,15 @@ def show_own(db: Db, submission_id: int, actor: Actor, now: Now) -> dict[str, An
     return show_in_full(db, view, actor, now)
 
 
-def show_in_full(db: Db, view: service.SubmissionView, actor: Actor, now: Now) -> dict[str, Any]:
+def show_in_full(db: Db, view: SubmissionInfo, actor: Actor, now: Now) -> dict[str, Any]:
     """Return a submission with its code and its place in the queue."""
-    submission = view.submission
-    waits = {} if view.ended else estimates.waiting_of(db, submission.id, now)
-    code = service.get_code(db, submission.id, viewer=actor, now=now)
-    return forms.of_submission(view, code.text, waits, board_id=submission.leaderboard_id)
+    code = service.get_code(db, view.id, viewer=actor, now=now)
+    return forms.of_submission(estimates.with_waiting(db, view, now), code.text)
 
 
-def check_own(view: service.SubmissionView, actor: Actor) -> None:
+def check_own(view: SubmissionInfo, actor: Actor) -> None:
     """Raise ``Forbidden`` unless the actor is the author; admins have their own paths."""
-    if view.submission.user_id != actor.user_id:
+    if view.user_id != actor.user_id:
         raise Forbidden("Not authorized to view this submission")
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response, UploadFile
 
 from kernelcup.app import access
 from kernelcup.app.queue import estimates
-from kernelcup.app.submissions.submissions import SubmissionView, show_submission
+from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import Actor, Scope, Submission
 from kernelcup.http.dependencies import Now, PlatformDep
@@ -44,8 +44,8 @@ def submit_in_background(
     return {
         "status": "accepted",
         # A submission from here has one device, so one job.
-        "details": {"id": submission.id, "job_status_id": view.jobs[0].job.id},
-        "runner_queue": _queue(platform, view, now),
+        "details": {"id": submission.id, "job_status_id": view.jobs[0].id},
+        "runner_queue": forms.queue_of(estimates.with_waiting(platform.db, view, now)),
     }
 
 
@@ -74,7 +74,3 @@ def take(
         known_devices=platform.config.devices,
         profile=profile,
     )
-
-
-def _queue(platform: Platform, view: SubmissionView, now: Now) -> dict[str, Any] | None:
-    return forms.queue_of(view, estimates.waiting_of(platform.db, view.submission.id, now))

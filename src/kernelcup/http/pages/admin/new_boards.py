@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,7 +13,7 @@ from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
 from kernelcup.app import access
-from kernelcup.app.boards import managing
+from kernelcup.app.boards import managing, problem_sync
 from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.judgeable import lacks_environment, why_not
 from kernelcup.app.boards.judging import MadeBoard
@@ -36,7 +37,7 @@ from kernelcup.http.pages.admin.manage import done_page
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
-from kernelcup.http.syncing import sync_aside
+from kernelcup.http.syncing import aside
 from kernelcup.tasks.shipped import load_shipped, title_of
 from kernelcup_harness.protocol import HarnessKind
 
@@ -100,8 +101,9 @@ async def sync(
     sent = _sent(fields)
     try:
         with platform.steps.of(actor):
-            found = await sync_aside(
-                platform,
+            work = partial(
+                problem_sync.sync_problem_set,
+                platform.db,
                 actor,
                 repository=sent["repository"],
                 branch=sent["branch"] or "main",
@@ -109,6 +111,7 @@ async def sync(
                 options=_options(platform, sent, preview=text_of(fields, "action") != "sync", now=now),
                 now=now,
             )
+            found = await aside(platform.room, actor, work)
     except (InvalidTask, InvalidValue, NotFound) as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
         told = "" if problems else str(error)

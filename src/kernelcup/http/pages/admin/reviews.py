@@ -110,14 +110,14 @@ def _page(
     review = reviews.get_review(db, actor, review_id)
     evidence = review.evidence
     cases = [each for each in _list(evidence.get("cases")) if isinstance(each, Mapping)]
-    view = show_submission(db, review.submission_id, viewer=actor)
+    submission = show_submission(db, review.submission_id, viewer=actor)
     times = [each.get(name) for each in cases for name, _ in FIGURES]
     return render(
         request,
         "admin/review.html",
         status=status,
         review=review,
-        submission=view.submission,
+        submission=submission,
         code=get_code(db, review.submission_id, viewer=actor).text,
         findings=[each for each in _list(evidence.get("findings")) if isinstance(each, Mapping)],
         cases=cases,

@@ -358,7 +358,7 @@ def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wo
     if viewer.user_id is None:
         return None
     views = list_views(db, viewer=viewer, user=viewer.name, board=head.board.name, limit=RECENT)
-    latest = next((each for each in views if not each.submission.is_comparison), None)
+    latest = next((each for each in views if not each.is_comparison), None)
     if latest is None:
         return None
     return wording.own_result(latest, head.board, head.device, own)

@@ -8,7 +8,6 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
-from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.clean_text import plain
 from kernelcup.domain import Run
 from kernelcup.http.pages.figures import NS, TimeScale
@@ -16,6 +15,7 @@ from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
 from kernelcup.reporting import phrases
 from kernelcup.reporting.insights import Insight, lessons
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import CaseResult, SourceTree, StageName
 
 MOST_LINES = 3000
@@ -92,13 +92,13 @@ def lines(old: str, new: str, file_name: str) -> list[Line] | None:
     return found
 
 
-def times(old: SubmissionView, new: SubmissionView) -> list[DevicePair]:
+def times(old: SubmissionInfo, new: SubmissionInfo) -> list[DevicePair]:
     """Return the times of each case, for each device on which both were judged."""
-    earlier = {each.job.device: each.run for each in old.jobs if each.run is not None}
+    earlier = {each.device: each.counted for each in old.jobs if each.counted is not None}
     found = []
     for each in new.jobs:
-        before, after = earlier.get(each.job.device), each.run
-        pair = None if before is None or after is None else _pair(each.job.device, before, after)
+        before, after = earlier.get(each.device), each.counted
+        pair = None if before is None or after is None else _pair(each.device, before, after)
         if pair is not None:
             found.append(pair)
     return found

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kernelcup.app.results.leader import Beside
-from kernelcup.app.submissions.submissions import JobView
-from kernelcup.domain import Job, JobState, Run, Standing
+from kernelcup.domain import JobState, Run, Standing
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.reporting import columns, words
 from kernelcup.reporting.insights import Best, Insight, lessons
 from kernelcup.reporting.report import Failure, facts, failures_of
-from kernelcup.reporting.results import Waiting
+from kernelcup.reporting.results import JobInfo
 from kernelcup_harness.protocol import (
     CaseResult,
     HarnessKind,
@@ -52,11 +50,8 @@ class StageTable:
 class JobPage:
     """All that is shown of a submission on one device."""
 
-    job: Job
-    run: Run | None
-    waiting: Waiting | None
+    job: JobInfo
     steps: tuple[Step, ...]
-    beside: Beside | None
     place: Standing | None
     """The place that it holds in the ranking."""
     scale: TimeScale
@@ -71,9 +66,14 @@ class JobPage:
     next: str
 
     @property
+    def run(self) -> Run | None:
+        """The run that counts."""
+        return self.job.counted
+
+    @property
     def report(self) -> RunReport | None:
         """The report, as much of it as the viewer may see; None while there is none."""
-        return None if self.run is None else self.run.report
+        return self.job.report
 
     @property
     def failure(self) -> Failure | None:
@@ -109,53 +109,44 @@ class JobPage:
 
 
 def job_page(
-    view: JobView,
+    job: JobInfo,
     *,
-    waiting: Waiting | None,
     steps: Sequence[Step],
-    beside: Beside | None,
     place: Standing | None,
     waited_s: float,
 ) -> JobPage:
     """Work out what is shown of a job.
 
     Args:
-        view: The job and its run, as somebody may see them.
-        waiting: What it waits for.
+        job: The job, as the viewer may see it.
         steps: How far it is.
-        beside: What stands beside its result.
         place: Which place it holds.
         waited_s: From sending to the run's begin.
     """
-    run = view.run
-    report = None if run is None else run.report
-    best = None if beside is None else beside.best
+    report, score, best = job.report, job.score, job.best
     seen = report is not None and bool(report.stages)
     phases = tuple(_phases(report, waited_s)) if report is not None and seen else ()
     return JobPage(
-        job=view.job,
-        run=run,
-        waiting=waiting,
+        job=job,
         steps=tuple(steps),
-        beside=beside,
         place=place,
-        scale=TimeScale.of([None if run is None else run.score_s]),
+        scale=TimeScale.of([None if score is None else score.score_s]),
         failures=() if report is None else failures_of(report),
         stages=() if report is None else tuple(_tables(report, best)),
         phases=phases,
         timeline=report_plots.timeline(phases),
         environment=() if report is None else tuple(words.environment(report)),
-        facts=() if run is None else tuple(facts(run.report, run.score, best)),
-        next=_next(view, report),
+        facts=() if report is None else tuple(facts(report, score, best)),
+        next=_next(job),
     )
 
 
-def _next(view: JobView, report: RunReport | None) -> str:
-    if view.job.state in (JobState.QUEUED, JobState.RUNNING):
+def _next(job: JobInfo) -> str:
+    if job.state in (JobState.QUEUED, JobState.RUNNING):
         return report_words.WAITS_NEXT
-    if view.job.state is JobState.CANCELLED:
+    if job.state is JobState.CANCELLED:
         return "Nothing was judged. Send it again when you like."
-    return "" if report is None else words.next_step(report)
+    return "" if job.report is None else words.next_step(job.report)
 
 
 def _tables(report: RunReport, best: Best | None) -> Iterator[StageTable]:

@@ -16,14 +16,12 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards
-from kernelcup.app.queue import estimates
+from kernelcup.app.queue import shown
 from kernelcup.app.results import comparisons, profile_files, standings
-from kernelcup.app.results.leader import beside
 from kernelcup.app.results.standings import Held
 from kernelcup.app.submissions import events, withdrawal
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.events import Event
-from kernelcup.app.submissions.submissions import SubmissionView
 from kernelcup.domain import LARGEST_ID, Actor, Role, Submission, Visibility
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
@@ -35,6 +33,7 @@ from kernelcup.http.pages.submissions.progress import steps_of
 from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.reporting.made_of import by_time, made_of
+from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import SASS, Mode, SourceTree
 
 EARLIER = 6
@@ -53,50 +52,49 @@ CaseNumber = Annotated[int, Path(ge=0, le=LARGEST_ID)]
 class Followed:
     """A submission beside the form that it was sent with."""
 
-    view: SubmissionView
+    view: SubmissionInfo
     jobs: list[JobPage]
     live: str
 
 
 def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed:
     """Return the progress of the viewer's own submission. Raises like showing it."""
-    view = service.show_submission(db, number, viewer=actor)
+    view = shown.show(db, actor, number, now=now)
     found = _events(db, number) if view.is_followed else []
-    jobs = _jobs(db, view, actor, found, now, _places(db, view, actor))
+    jobs = _jobs(view, found, _places(db, view, actor))
     return Followed(view=view, jobs=jobs, live=_live(view, found))
 
 
 @router.get("/s/{number}")
 def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
     """Show a submission, as far as the viewer may see it."""
-    view = service.show_submission(db, number, viewer=actor)
+    view = shown.show(db, actor, number, now=now)
     follows = view.is_followed
     found = _events(db, number) if follows else []
     code = _code(db, number, actor, now)
     held = _places(db, view, actor)
-    jobs = _jobs(db, view, actor, found, now, held)
+    jobs = _jobs(view, found, held)
     ran = next((each.report.ran for each in jobs if each.report is not None and each.report.ran), [])
     return render(
         request,
         "submission.html",
-        view=view,
-        submission=view.submission,
+        submission=view,
         jobs=jobs,
-        has_card=_has_card(db, view.submission, actor),
+        has_card=_has_card(db, view, actor),
         around=[(device, each.before, each.after) for device, each in held.items()],
-        beside=_own_beside(db, list(held), view.submission, actor),
+        beside=_own_beside(db, list(held), view, actor),
         follows=follows,
-        own=actor.user_id is not None and actor.user_id == view.submission.user_id,
+        own=actor.user_id is not None and actor.user_id == view.user_id,
         live=_live(view, found) if follows else "",
         live_events=LIVE_EVENTS,
-        device_tabs=[(f"#{each}", each, False) for each in view.submission.devices],
+        device_tabs=[(f"#{each}", each, False) for each in view.devices],
         cancellable=follows and not view.ended,
         comparison=_comparison(db, view, actor),
-        manages=_manages(db, view.submission, actor),
+        manages=_manages(db, view, actor),
         code=code,
         made_of=by_time(made_of(code.text), ran) if code is not None else None,
         shows_code=code is not None and len(code.text) <= LARGEST_COLOURED,
-        earlier=_earlier(db, view.submission, actor) if follows and not view.submission.is_comparison else [],
+        earlier=_earlier(db, view, actor) if follows and not view.is_comparison else [],
     )
 
 
@@ -106,20 +104,20 @@ def show_difference(
 ) -> Response:
     """Show what changed from an earlier submission to this one, in text and in time; of two users' only the times."""
     new, old = (service.show_submission(db, each, viewer=actor) for each in (number, earlier))
-    _check_pair(new.submission, old.submission)
+    _check_pair(new, old)
     files = None
-    if new.submission.user == old.submission.user:
+    if new.user == old.user:
         before, after = (service.get_code(db, each, viewer=actor, now=now) for each in (earlier, number))
         files = difference.files(before, after)
     return render(
         request,
         "difference.html",
-        new=new.submission,
-        old=old.submission,
+        new=new,
+        old=old,
         files=files,
         most_lines=difference.MOST_LINES,
         devices=difference.times(old, new),
-        own=actor.user_id is not None and actor.user_id == new.submission.user_id,
+        own=actor.user_id is not None and actor.user_id == new.user_id,
     )
 
 
@@ -148,11 +146,11 @@ def measure_both(
 def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, actor: ActorDep) -> Response:
     """Send the profiler's trace of a case, for a viewer of traces."""
     view = service.show_submission(db, number, viewer=actor)
-    found = [each.run for each in view.jobs if each.job.id == job_id and each.run is not None]
+    found = [each.report for each in view.jobs if each.id == job_id and each.report is not None]
     traces = [
         every.trace_gz64
-        for run in found
-        for stage in run.report.stages
+        for report in found
+        for stage in report.stages
         for every in stage.cases
         if every.index == case and every.trace_gz64
     ]
@@ -170,10 +168,10 @@ def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, act
 def download_profile(number: Number, job_id: Number, name: str, db: Db, actor: ActorDep) -> Response:
     """Send a file of a profile or of a ranked run; the browser shows a listing."""
     view = service.show_submission(db, number, viewer=actor)
-    run = next((each.run for each in view.jobs if each.job.id == job_id), None)
-    if run is None:
+    report = next((each.report for each in view.jobs if each.id == job_id), None)
+    if report is None:
         raise NotFound(f"Submission {number} has no such profile.")
-    parts = profile_files.parts(db, run.report, name)
+    parts = profile_files.parts(db, report, name)
     if name == SASS:
         return StreamingResponse(parts, media_type="text/plain; charset=utf-8")
     told = {"Content-Disposition": f'attachment; filename="{number}-{name}"'}
@@ -190,45 +188,33 @@ def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
 @router.post("/s/{number}/delete")
 def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
     """Delete a submission permanently; from a finished table its author withdraws it."""
-    board = service.show_submission(db, number, viewer=actor).submission.leaderboard
+    board = service.show_submission(db, number, viewer=actor).leaderboard
     done = withdrawal.delete_submission(db, number, by=actor, now=now)
     return RedirectResponse(f"/s/{number}" if done.withdrawn else f"/b/{board}", 303)
 
 
-def _jobs(
-    db: Database,
-    view: SubmissionView,
-    actor: Actor,
-    found: list[Event],
-    now: datetime,
-    held: Mapping[str, Held],
-) -> list[JobPage]:
-    waits = {} if view.ended else estimates.waiting_of(db, view.submission.id, now)
-    told = beside(db, view, viewer=actor)
+def _jobs(view: SubmissionInfo, found: list[Event], held: Mapping[str, Held]) -> list[JobPage]:
     pages = []
     for each in view.jobs:
-        since = each.job.queued_at or view.submission.created_at
-        began = each.run.started_at if each.run is not None else since
+        since = each.queued_at or view.created_at
+        began = each.counted.started_at if each.counted is not None else since
         pages.append(
             job_page(
                 each,
-                waiting=waits.get(each.job.id),
-                steps=steps_of(found, each.job.id),
-                beside=told.get(each.job.id),
-                place=held[each.job.device].place if each.job.device in held else None,
+                steps=steps_of(found, each.id),
+                place=held[each.device].place if each.device in held else None,
                 waited_s=(began - since).total_seconds(),
             )
         )
     return pages
 
 
-def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Held]:
+def _places(db: Database, view: SubmissionInfo, actor: Actor) -> dict[str, Held]:
     """Return the places that a submission holds, by device."""
-    scored = [each.job.device for each in view.jobs if each.run is not None and each.run.score_s is not None]
+    scored = [each.device for each in view.jobs if each.score is not None]
     if not scored:
         return {}
-    submission = view.submission
-    return standings.places_of_submission(db, submission.leaderboard, scored, submission.id, viewer=actor)
+    return standings.places_of_submission(db, view.leaderboard, scored, view.id, viewer=actor)
 
 
 def _has_card(db: Database, submission: Submission, actor: Actor) -> bool:
@@ -257,12 +243,12 @@ def _events(db: Database, number: int) -> list[Event]:
     return found
 
 
-def _live(view: SubmissionView, found: list[Event]) -> str:
+def _live(view: SubmissionInfo, found: list[Event]) -> str:
     """Return the address of the page's event stream, empty if nothing more will happen."""
     if view.ended:
         return ""
     after = found[-1].id if found else 0
-    return f"/api/v1/submissions/{view.submission.id}/events?after={after}"
+    return f"/api/v1/submissions/{view.id}/events?after={after}"
 
 
 def _code(db: Database, number: int, actor: Actor, now: datetime) -> SourceTree | None:
@@ -272,7 +258,7 @@ def _code(db: Database, number: int, actor: Actor, now: datetime) -> SourceTree 
         return None
 
 
-def _earlier(db: Database, submission: Submission, actor: Actor) -> list[SubmissionView]:
+def _earlier(db: Database, submission: Submission, actor: Actor) -> list[SubmissionInfo]:
     """Return the same user's earlier submissions to the leaderboard, without comparisons."""
     found = service.list_views(
         db,
@@ -282,7 +268,7 @@ def _earlier(db: Database, submission: Submission, actor: Actor) -> list[Submiss
         before_id=submission.id,
         limit=2 * EARLIER,
     )
-    return [each for each in found if not each.submission.is_comparison][:EARLIER]
+    return [each for each in found if not each.is_comparison][:EARLIER]
 
 
 def _own_beside(db: Database, ranked: list[str], submission: Submission, actor: Actor) -> int | None:
@@ -293,11 +279,11 @@ def _own_beside(db: Database, ranked: list[str], submission: Submission, actor: 
     return None if mine is None or mine.submission_id == submission.id else mine.submission_id
 
 
-def _comparison(db: Database, view: SubmissionView, actor: Actor) -> comparisons.Comparison | None:
+def _comparison(db: Database, view: SubmissionInfo, actor: Actor) -> comparisons.Comparison | None:
     """Return the comparison of a submission, None if it is not one."""
-    if not view.submission.is_comparison:
+    if not view.is_comparison:
         return None
-    return comparisons.show(db, view.submission.id, viewer=actor)
+    return comparisons.show(db, view.id, viewer=actor)
 
 
 def _check_pair(new: Submission, old: Submission) -> None:

@@ -174,7 +174,7 @@ def _of_template(task: Task, wanted: str, *, devices: tuple[str, ...], mode: Mod
 def _of_earlier(db: Database, number: int, actor: Actor, *, devices: tuple[str, ...], mode: Mode) -> Filled:
     """Fill the form with an earlier submission. Raises like showing that submission."""
     code = service.get_code(db, number, viewer=actor)
-    earlier = service.show_submission(db, number, viewer=actor).submission
+    earlier = service.show_submission(db, number, viewer=actor)
     return Filled(code=code, devices=earlier.devices or devices, mode=mode)
 
 
