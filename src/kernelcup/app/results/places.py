@@ -1,9 +1,9 @@
 """The rank of each place of a ranking, cached in parts.
 
 Whether a place begins a new rank depends on all places above it. So a ranking is cached in parts of several
-hundred places, each with the head of the band in which it begins. After a change only the changed part is
-read, and the following parts until one begins with the same head as before. Paging through an unchanged
-ranking costs no more than a sum over its rows.
+hundred places, each with the head of the band in which it begins. Each change gives a ranking another revision. Then
+only the changed part is read, which sums tell from the others, and the following parts until one begins with the
+same head as before.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
 from kernelcup.app.results.queries import standings
-from kernelcup.app.results.queries.standings import WHOLE, Part, State
+from kernelcup.app.results.queries.standings import WHOLE, Part
 from kernelcup.engine.database import database_of
 from kernelcup.scoring import Placed
 
@@ -39,7 +41,8 @@ class Known:
     """A part whose bands are known."""
 
     part: Part
-    state: State
+    sums: Row[Any]
+    """The number of its places, and what changes with it."""
     enters: Placed | None
     """The head of the band in which it begins, None at the top."""
     leaves: Placed | None
@@ -52,7 +55,7 @@ class Known:
 class Whole:
     """A ranking with computed ranks."""
 
-    state: State
+    revision: int
     parts: Sequence[Known]
     ranks: array[int]
 
@@ -73,8 +76,13 @@ class Ranking:
     host_class: str
     frozen: bool
 
-    def state(self, part: Part = WHOLE) -> State:
-        return standings.state(
+    def revision(self) -> int:
+        return standings.revision(
+            self.session, board_id=self.board_id, device=self.device, frozen=self.frozen
+        )
+
+    def sums(self, part: Part) -> Row[Any]:
+        return standings.sums(
             self.session,
             board_id=self.board_id,
             device=self.device,
@@ -114,15 +122,14 @@ class Places:
         if until <= NEAR:
             return list(scoring.band_heads(wanted.scores(limit=until)))
         key = (database_of(session), board_id, device, host_class, frozen)
-        state = wanted.state()
+        revision = wanted.revision()
         with self._mine:  # of many concurrent callers, one computes
             known = self._known.get(key)
-            if known is None or known.state != state:
+            if known is None or known.revision != revision:
                 parts = list(_renewed(wanted, known.parts if known is not None else ()))
-                known = Whole(state=state, parts=parts, ranks=_ranks(parts))
-                if (
-                    wanted.state() != state
-                ):  # the ranking changed meanwhile, and the parts may not fit together
+                known = Whole(revision=revision, parts=parts, ranks=_ranks(parts))
+                # If the ranking changed meanwhile, the parts may not fit together.
+                if wanted.revision() != revision:
                     return known.ranks
             self._known[key] = known
             self._known.move_to_end(key)
@@ -142,7 +149,7 @@ def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
     if not known:
         yield from _read(wanted, WHOLE, head)
     for old in known:
-        if wanted.state(old.part) == old.state and head == old.enters:
+        if wanted.sums(old.part) == old.sums and head == old.enters:
             head = old.leaves
             yield old
             continue
@@ -164,7 +171,7 @@ def _read(wanted: Ranking, part: Part, head: Placed | None) -> Iterator[Known]:
         places = array(NUMBER, (at for at, is_head in enumerate(scoring.heads(mine, behind=head)) if is_head))
         leaves = mine[places[-1]] if places else head
         now = Part(at_least_s=begins, below_s=ends)
-        yield Known(part=now, state=wanted.state(now), enters=head, leaves=leaves, heads=places)
+        yield Known(part=now, sums=wanted.sums(now), enters=head, leaves=leaves, heads=places)
         head, begins, is_first = leaves, ends, False
 
 
@@ -172,7 +179,7 @@ def _ranks(parts: Sequence[Known]) -> array[int]:
     ranks = array(NUMBER)
     rank = 1
     for part in parts:
-        first, end = len(ranks), len(ranks) + part.state.entries
+        first, end = len(ranks), len(ranks) + part.sums.entries
         for head in part.heads:
             ranks.extend([rank] * (first + head - len(ranks)))
             rank = first + head + 1

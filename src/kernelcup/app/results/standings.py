@@ -19,7 +19,7 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.results.places import PLACES
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.standings import Key, Ranked, State
+from kernelcup.app.results.queries.standings import Key, Ranked
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnknownDevice
@@ -137,11 +137,11 @@ def count_places(
         )
 
 
-def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> State:
+def revision(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
     """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
     with db.read() as session:
         found = find_board(session, board, viewer)
-        return ranking.state(
+        return ranking.revision(
             session,
             board_id=found.id,
             device=board_device(found, device),

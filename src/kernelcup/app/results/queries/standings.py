@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Column, Row, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.machines.queries import agreements
@@ -19,7 +19,17 @@ from kernelcup.app.results.queries.standings_queries import entry_of
 from kernelcup.domain import DuelOutcome, Ruling
 from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
-from kernelcup.tables import BestRow, JobRow, LeaderboardRow, RecordRow, RunRow, UserRow
+from kernelcup.tables import (
+    BestRow,
+    JobRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    RecordRow,
+    RunRow,
+    UserRow,
+    new_revision,
+    table_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,21 +80,6 @@ class Part:
 
 
 WHOLE = Part()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """A value that changes whenever a ranking does, computed from its index."""
-
-    entries: int
-    scores: float
-    levels: int
-    submissions: int
-    newest: int
-    classes: tuple[str, str]
-    """The first and the last class: rankings may be joined or split with the same results."""
-    letters: int
-    """The length of the classes of all places: of two between others that join, neither is the first or the last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,33 +261,36 @@ def count(
     return int(session.execute(query, wanted).scalar_one())
 
 
-@once
-def state(
-    session: Session,
-    *,
-    board_id: int,
-    device: str,
-    host_class: str | None = None,
-    frozen: bool = False,
-    part: Part = WHOLE,
-) -> State:
-    """Return the state of a ranking or of a part of it, from sums that the database computes quickly.
+def revise(session: Session, board_id: int, device: str | None = None, *, frozen: bool = False) -> None:
+    """Give the rankings of a leaderboard, or of one device, another revision: it has to follow each change of bests.
 
-    Without a class it is the state of all rankings of the device.
+    The leaderboard is locked, so on PostgreSQL no two transactions wait for each other's row.
     """
+    mine = update(_DEVICES).where(_DEVICES.c.leaderboard_id == board_id)
+    mine = mine if device is None else mine.where(_DEVICES.c.device == device)
+    session.execute(mine.values({_revision(frozen): new_revision()}))
+
+
+@once
+def revision(session: Session, *, board_id: int, device: str, frozen: bool = False) -> int:
+    """Return the revision of the rankings of a leaderboard's device: the same one means the same places."""
+    mine = select(_revision(frozen)).where(_DEVICES.c.leaderboard_id == board_id, _DEVICES.c.device == device)
+    return session.execute(mine).scalar_one()
+
+
+_DEVICES = table_of(LeaderboardDeviceRow)
+
+
+def _revision(frozen: bool) -> Column[int]:
+    return _DEVICES.c.frozen_revision if frozen else _DEVICES.c.revision
+
+
+def sums(
+    session: Session, *, board_id: int, device: str, host_class: str, frozen: bool, part: Part
+) -> Row[Any]:
+    """Return the number of entries of a part of a ranking, and sums that tell whether it has changed."""
     wanted = {"board_id": board_id, "device": device, "host_class": host_class} | dataclasses.asdict(part)
-    entries, scores, levels, total, newest, first, last, letters = session.execute(
-        standings_queries.state(frozen, host_class is not None, *_ends(part)), wanted
-    ).one()
-    return State(
-        entries=entries,
-        scores=scores or 0.0,
-        levels=int(levels or 0),
-        submissions=int(total or 0),
-        newest=newest or 0,
-        classes=(first or "", last or ""),
-        letters=int(letters or 0),
-    )
+    return session.execute(standings_queries.sums(frozen, *_ends(part)), wanted).one()
 
 
 def _ends(part: Part) -> tuple[bool, bool]:

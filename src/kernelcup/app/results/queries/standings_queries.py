@@ -139,15 +139,11 @@ def count(frozen: bool, of_class: bool, is_above: bool) -> Select[Any]:
 
 
 @cache
-def state(frozen: bool, of_class: bool, from_below: bool, from_above: bool) -> Select[Any]:
-    """Return the query of the sums that tell the state of a ranking, or of all of a device."""
-    best = _bests(frozen)
-    its, host_class = best.c.submission_id, best.c.host_class
-    mine = _in_one(frozen) if of_class else _on_device(frozen)
-    mine = [*mine, *_inside(frozen, from_below, from_above)]
-    sums: list[Any] = [func.count(), *map(func.sum, ranking_query.order(best.c)), func.max(its)]
-    sums += [func.min(host_class), func.max(host_class), func.sum(func.length(host_class))]
-    return select(*sums).select_from(best).where(*mine)
+def sums(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of the number of entries of a part of a ranking, and of sums that change with it."""
+    best, mine = _bests(frozen), (*_in_one(frozen), *_inside(frozen, from_below, from_above))
+    values = [*map(func.sum, ranking_query.order(best.c)), func.max(best.c.submission_id)]
+    return select(func.count().label("entries"), *values).select_from(best).where(*mine)
 
 
 @cache
