@@ -414,6 +414,9 @@ def test_a_revision_means_the_same_places_over_random_lives(judging: Judging, se
             with monkeypatch.context() as far:
                 far.setattr(places, "NEAR", 0)
                 assert ranked(lives, viewer) == shown, steps
+            for each in standings(judging.db, lives.board, "H100", viewer=viewer)[at % 3 :: 3]:
+                own = standings_of.personal_best(judging.db, lives.board, "H100", each.user, viewer=viewer)
+                assert own == each, steps
         # It tells readers of a freeze nothing of what happens behind it.
         assert lives.frozen is None or now == seen, steps
 

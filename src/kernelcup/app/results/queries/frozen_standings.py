@@ -11,18 +11,8 @@ from kernelcup.app.results.queries import ranking_query, standings
 from kernelcup.app.results.queries.ruling import is_shown
 from kernelcup.domain import Leaderboard, Submission
 from kernelcup.engine.views import once
-from kernelcup.tables import (
-    BestRow,
-    FrozenBestRow,
-    JobRow,
-    LeaderboardDeviceRow,
-    LeaderboardRow,
-    RunRow,
-    SubmissionRow,
-    table_of,
-)
+from kernelcup.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
 
-_DEVICES = table_of(LeaderboardDeviceRow)
 _COLUMNS = (*ranking_query.KEY, *ranking_query.COLUMNS)
 
 
@@ -44,8 +34,7 @@ def keep(session: Session, board_id: int, now: datetime) -> bool:
     session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
     old = select(*(getattr(BestRow, name) for name in _COLUMNS)).where(BestRow.leaderboard_id == board_id)
     session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), old))
-    mine = update(_DEVICES).where(_DEVICES.c.leaderboard_id == board_id)
-    session.execute(mine.values(frozen_revision=_DEVICES.c.revision))  # what readers see stays the same
+    standings.revise(session, board_id, frozen=True, copied=True)  # what readers see stays the same
     return True
 
 
