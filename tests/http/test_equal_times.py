@@ -17,7 +17,7 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.queries import runs
-from kernelcup.app.results.standings import personal_best, standings, state, unranked_standings
+from kernelcup.app.results.standings import personal_best, revision, standings, unranked_standings
 from kernelcup.app.results.table import history
 from kernelcup.domain import NOBODY, OPERATOR, NewsKind, TrustRule
 from kernelcup_harness.protocol import TrustLevel
@@ -85,13 +85,13 @@ def test_the_frozen_and_the_recomputed_standings_have_the_same_order(db, clock, 
 
 def test_a_users_best_is_the_better_proven_of_equal_times(db, clock, judge) -> None:
     first = judge("ada", TrustLevel.REPLAYED)
-    before = state(db, "double", "H100")
+    before = revision(db, "double", "H100")
     second = judge("ada", TrustLevel.WITNESSED)
     judge("ada", TrustLevel.WITNESSED)
     judge("ada", TrustLevel.REPLAYED)
     assert personal_best(db, "double", "H100", "ada").submission_id == second
     assert [each.submission_id for each in history(db, "double", "H100")] == [second, first]
-    assert state(db, "double", "H100").levels < before.levels
+    assert revision(db, "double", "H100") != before
     with db.write() as session:
         runs.choose_all(session, board_id=1, now=clock())
     assert personal_best(db, "double", "H100", "ada").submission_id == second

@@ -83,6 +83,22 @@ def test_a_page_reads_in_one_transaction(db, bob, client, path) -> None:
         assert len(count.statements) <= most, "\n".join(count.statements)
 
 
+def test_a_profile_costs_the_same_for_many_rankings(judging, bob, client) -> None:
+    costs = []
+    for name in ("", "double-2", "double-3", "double-4"):
+        if name:
+            make_board(judging.db, name=name)
+            judging.judge(1000.0, "bob", board=name)
+        for headers in ({}, bob.headers):
+            client.get("/u/bob", headers=headers)  # the ranks are cached
+            with counted(judging.db) as count:
+                assert client.get("/u/bob", headers=headers).text.count("/b/double") > len(costs) / 2
+            assert count.transactions == 1
+            costs.append(len(count.statements))
+    assert costs[0::2] == costs[:1] * 4
+    assert costs[1::2] == costs[1:2] * 4
+
+
 def test_a_submission_is_stored_in_two_transactions_one_of_them_for_who_sends_it(db, bob, client) -> None:
     sent = {"leaderboard": "double", "code": SUBMISSION, "file_name": "k.py", "mode": "leaderboard"}
     with counted(db) as count:

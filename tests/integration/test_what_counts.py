@@ -25,7 +25,7 @@ from kernelcup.app.news import stream
 from kernelcup.app.people import accounts, audit_log
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.user_names import actor_of
-from kernelcup.app.results import docket, finals, reviews
+from kernelcup.app.results import docket, finals, places, reviews
 from kernelcup.app.results import standings as standings_of
 from kernelcup.app.results.freezes import freeze, unveil
 from kernelcup.app.results.overview import improvements, show_summary
@@ -382,6 +382,63 @@ def docket_of(lives: Lives) -> dict[int, str | None]:
     ]
     shown = sorted((each.id, each.submission_id) for each in every if each.id in found)
     return {submission: found[number].decision for number, submission in shown}
+
+
+Places = list[tuple[int, int, bool, float]]
+
+
+def ranked(lives: Lives, viewer: Actor) -> Places:
+    """Return the submission, rank and time of each place, and whether its rank is shared."""
+    found = standings(lives.judging.db, lives.board, "H100", viewer=viewer)
+    return [(each.submission_id, each.rank, each.tied, each.score_s) for each in found]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_revision_means_the_same_places_over_random_lives(judging: Judging, seed: int, monkeypatch) -> None:
+    monkeypatch.setattr(places, "PART", 2)
+    lives, steps = Lives(judging, seed), []
+    lives.names += ["dan", "eve", "fay"]
+    known: dict[int, Places] = {}
+    now = 0
+    for at in range(40):
+        if at == 30:
+            over(judging)
+        steps.append(lives.step())
+        seen = now
+        for viewer in (OPERATOR, NOBODY):
+            now = standings_of.revision(judging.db, lives.board, "H100", viewer=viewer)
+            shown = ranked(lives, viewer)
+            assert known.setdefault(now, shown) == shown, steps
+            with monkeypatch.context() as far:
+                far.setattr(places, "NEAR", 0)
+                assert ranked(lives, viewer) == shown, steps
+            for each in standings(judging.db, lives.board, "H100", viewer=viewer)[at % 3 :: 3]:
+                own = standings_of.personal_best(judging.db, lives.board, "H100", each.user, viewer=viewer)
+                assert own == each, steps
+        # It tells readers of a freeze nothing of what happens behind it.
+        assert lives.frozen is None or now == seen, steps
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_readers_of_a_freeze_learn_of_a_deletion_only_if_they_saw_the_place(
+    judging: Judging, placed: bool, monkeypatch
+) -> None:
+    monkeypatch.setattr(places, "NEAR", 0)
+    made, db = enter(judging, ada=1000, bob=2000), judging.db
+    second = judging.judge(3000, "ada", content=b"# slower\n")
+    freeze(db, OPERATOR, "double", judging.clock(), now=judging.clock())
+    judging.clock.advance(1)
+    judging.judge(500, "bob", content=b"# hidden\n")
+
+    def seen() -> int:
+        return standings_of.revision(db, "double", "H100", viewer=NOBODY)
+
+    before = seen()
+    delete_submission(db, (made["ada"] if placed else second).id, by=OPERATOR, now=judging.clock())
+    assert (seen() != before) is placed
+    shown = standings(db, "double", "H100", viewer=NOBODY)
+    expected = [made["bob"], second] if placed else [made["ada"], made["bob"]]
+    assert [each.submission_id for each in shown] == [each.id for each in expected]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -11,6 +11,7 @@ from kernelcup.tables.boards import (
     LeaderboardRow,
     MemberRow,
     TaskVersionRow,
+    new_revision,
 )
 from kernelcup.tables.machines import (
     BoardMachineRow,

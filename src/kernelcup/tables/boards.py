@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime
 from typing import Any
 
@@ -65,8 +66,13 @@ class LeaderboardRow(Base):
     """Its weight among leaderboards whose jobs wait for the same GPUs."""
 
 
+def new_revision() -> int:
+    """Return a revision of a ranking that none had before, nor gets after this one is rolled back."""
+    return secrets.randbits(63)
+
+
 class LeaderboardDeviceRow(Base):
-    """A device that a leaderboard accepts."""
+    """A device that a leaderboard accepts, and the revision of its ranking."""
 
     __tablename__ = "leaderboard_devices"
 
@@ -75,6 +81,10 @@ class LeaderboardDeviceRow(Base):
     )
     device: Mapped[str] = mapped_column(primary_key=True)
     position: Mapped[int]
+    revision: Mapped[int] = mapped_column(BigInteger, default=new_revision)
+    """Another one after each change of ``bests``. It is random, so it does not tell how many changes there were."""
+    frozen_revision: Mapped[int] = mapped_column(BigInteger, default=new_revision)
+    """That of ``frozen_bests``."""
 
 
 class MemberRow(Base):

@@ -15,13 +15,11 @@ from kernelcup.app.machines.queries import agreements
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.app.results.duels import find_rival
-from kernelcup.app.results.queries import runs
 from kernelcup.app.results.rejudge import rejudge_submission
-from kernelcup.app.results.standings import classes, personal_best, rankings, standings, state
+from kernelcup.app.results.standings import personal_best, rankings, revision, standings
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.pages.boards.boards import head_of
-from kernelcup.http.pages.boards.live import state_name
 from kernelcup.launchers.base import MachineReading
 
 
@@ -128,9 +126,9 @@ def test_classes_that_agree_share_a_ranking_until_they_are_found_different(stage
     for user in ("ada", "bob", "eve"):
         stage.both(user, 1000.0, 1000.0)
     assert {driver for driver, *_ in ranks(stage)} == {"driver 550", "driver 580"}
-    before = state(stage.db, stage.board.name, "H100")
+    before = revision(stage.db, stage.board.name, "H100")
     compare(stage.db, "new", "old", now=NOW)
-    assert state(stage.db, stage.board.name, "H100") != before
+    assert revision(stage.db, stage.board.name, "H100") != before
     assert [(rank, user) for _, rank, user, _ in ranks(stage)] == [
         (1, "first"),
         (2, "ada"),
@@ -209,19 +207,3 @@ def test_machines_that_are_not_known_have_a_ranking_of_their_own(stage: Stage) -
         [(1, "bob")],
     ]
     assert found[1][0].host_class == "unknown machines"
-
-
-def test_classes_that_join_between_others_change_the_state_that_pages_are_cached_by(stage: Stage) -> None:
-    for number in range(4):
-        facts = {"gpus": ["H100"], "driver": f"59{number}"}
-        found = [MachineReading(name=f"m{number}", slots={"H100": 1}, facts=facts)]
-        machines.note_seen(stage.db, found, launcher="fake", is_own=True, now=NOW)
-        make_submission(stage.db, devices=["H100"], user=f"user-{number}")
-        stage.judge(f"m{number}", 1000.0)
-    before = state_name(state(stage.db, stage.board.name, "H100"))
-    joined = classes(stage.db, stage.board.name, "H100")[1:3]
-    with stage.db.write(durable=True) as session:
-        agreements.put(session, joined, device="H100", agrees=True, now=NOW)
-        runs.choose_all(session, board_id=stage.board.id, now=NOW)
-    assert len(classes(stage.db, stage.board.name, "H100")) == 3
-    assert state_name(state(stage.db, stage.board.name, "H100")) != before

@@ -250,7 +250,7 @@ def _in_order(
     if own.user_id != actor.user_id:
         raise Forbidden(f"#{one.id} and #{other.id} belong to another user: one of the two has to be yours.")
     places = partial(
-        standings.entries,
+        standings.stands,
         session,
         board_id=board.id,
         device=device,

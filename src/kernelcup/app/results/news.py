@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from kernelcup import scoring
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import Fact
-from kernelcup.app.results.places import PLACES
+from kernelcup.app.results.places import PLACES, Ranking
 from kernelcup.app.results.queries import finals, frozen_standings, runs, standings
 from kernelcup.app.results.queries.finals import StoredFinal
 from kernelcup.app.results.queries.ranking_query import class_of
@@ -158,7 +158,7 @@ def _unveil_first(session: Session, board: Leaderboard, device: str, host_class:
     is_known = shown and leader is not None and shown[0].user_id == leader.user_id
     if not top or leader is None or is_known or top[0].entry.ranked_by is RankedBy.CORRECTNESS:
         return
-    ranks = PLACES.ranks(session, **of, frozen=False, until=len(top) + 1)
+    ranks = PLACES.ranks(Ranking(session=session, **of), until=len(top) + 1)
     old = Leader(user_id=shown[0].user_id, order=shown[0].entry.order) if shown else None
     before = Before(
         board=board,

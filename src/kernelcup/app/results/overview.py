@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlalchemy.orm import Session
 
@@ -70,6 +71,8 @@ class UserTimes:
 
 
 _SUMMARIES: Remembered[str, str] = Remembered()
+_ENTRIES: Remembered[tuple[int, str, int], int] = Remembered()
+"""By leaderboard, device and revision: to count them takes longer than the rest of a page."""
 
 
 def list_summaries(db: Database, *, viewer: Actor = OPERATOR, words: str = "") -> list[BoardSummary]:
@@ -168,10 +171,16 @@ def _told(session: Session, found: Sequence[Leaderboard]) -> dict[str, str]:
 
 def _summaries(session: Session, found: Sequence[Leaderboard], viewer: Actor) -> list[BoardSummary]:
     copies = {each.id for each in found if shows_copy(session, each, viewer)}
-    heads = stored.heads(session, {each.id for each in found} - copies, frozen=False)
-    heads += stored.heads(session, copies, frozen=True)
-    beside = read_beside(session, [each.run_id for each in heads])
-    known = {(each.board_id, each.device): _device(each, beside.get(each.run_id)) for each in heads}
+    where, known = database_of(session), {}
+    for frozen, ids in ((False, {each.id for each in found} - copies), (True, copies)):
+        heads = stored.heads(session, ids, frozen=frozen)
+        beside = read_beside(session, [each.run_id for each in heads])
+        revisions = [(each.board_id, each.device, each.revision) for each in heads]
+        counted = _ENTRIES.get(where, revisions, partial(stored.count_entries, session, frozen=frozen))
+        entries = {(board_id, device): count for (board_id, device, _), count in counted.items()}
+        for each in heads:
+            key = (each.board_id, each.device)
+            known[key] = _device(each, entries.get(key, 0), beside.get(each.run_id))
     told = _told(session, found)
     return [
         BoardSummary(
@@ -185,10 +194,10 @@ def _summaries(session: Session, found: Sequence[Leaderboard], viewer: Actor) ->
     ]
 
 
-def _device(head: Head, beside: Beside | None) -> DeviceSummary:
+def _device(head: Head, entries: int, beside: Beside | None) -> DeviceSummary:
     return DeviceSummary(
         device=head.device,
-        entries=head.entries,
+        entries=entries,
         best_s=head.score_s,
         reference_s=None if beside is None or head.score_s is None else beside.reference_s,
     )

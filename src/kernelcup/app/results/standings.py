@@ -16,12 +16,13 @@ from sqlalchemy.orm import Session
 from kernelcup import scoring
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
-from kernelcup.app.results.places import PLACES
+from kernelcup.app.results.places import PLACES, Ranking
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.standings import Key, Ranked, State
+from kernelcup.app.results.queries.standings import Ranked, Stand
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
 from kernelcup.engine.database import Database
+from kernelcup.engine.rows import made_of
 from kernelcup.errors import UnknownDevice
 
 MOST_APART = 100
@@ -86,10 +87,14 @@ def _page(
         offset=offset,
     )
     places: list[Standing] = []
-    for _, part in groupby(page, key=_class_of):
-        above = None if of is None else offset
-        places += _ranked(session, board, device, list(part), frozen=is_frozen, above=above)
-    return _shown(session, board, _split(places, every), page, viewer)
+    for host_class, part in groupby(page, key=_class_of):
+        one = Ranking(
+            session=session, board_id=board.id, device=device, host_class=host_class, frozen=is_frozen
+        )
+        its = list(part)
+        above = offset if of is not None else one.count(its[0].entry.order)
+        places += _ranked(one, its, above)
+    return _shown(session, board, _split(places, len(every) > 1), page, viewer)
 
 
 def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[str]:
@@ -137,11 +142,11 @@ def count_places(
         )
 
 
-def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> State:
+def revision(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
     """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
     with db.read() as session:
         found = find_board(session, board, viewer)
-        return ranking.state(
+        return ranking.revision(
             session,
             board_id=found.id,
             device=board_device(found, device),
@@ -169,10 +174,9 @@ def personal_best(
         if user_id is None:
             return None
         is_frozen = shows_copy(session, found, viewer)
-        entries = ranking.entries(
-            session, board_id=found.id, device=name, host_class=host_class, frozen=is_frozen, user_id=user_id
-        )
-        places = _standings(session, found, name, entries, viewer, frozen=is_frozen)
+        mine = ranking.stands(session, user_id=user_id, board_id=found.id, device=name, frozen=is_frozen)
+        mine = [each for each in mine if host_class in (None, each.host_class)]
+        places = _standings(session, found, mine, viewer, frozen=is_frozen)
     return min(places, key=lambda each: each.rank, default=None)
 
 
@@ -180,16 +184,13 @@ def personal_bests(
     session: Session, places: Sequence[tuple[Leaderboard, str]], user_id: int, *, viewer: Actor
 ) -> list[tuple[Leaderboard, str, Standing]]:
     """Return where a user stands on some (leaderboard, device) that the viewer sees, in each class's ranking."""
-    live = ranking.entries_of_user(session, user_id)
-    every = {board.id: board for board, _ in places}
-    copied = {board.id for board in every.values() if shows_copy(session, board, viewer)}
+    copied = {board.id: shows_copy(session, board, viewer) for board, _ in places}
+    every = {copy: ranking.stands(session, user_id=user_id, frozen=copy) for copy in set(copied.values())}
     found = []
     for board, device in places:
-        is_frozen = board.id in copied
-        mine = live.get((board.id, device), [])
-        if is_frozen:
-            mine = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=user_id)
-        stands = _standings(session, board, device, mine, viewer, frozen=is_frozen)
+        is_frozen, key = copied[board.id], (board.id, device)
+        mine = [each for each in every[is_frozen] if (each.board_id, each.device) == key]
+        stands = _standings(session, board, mine, viewer, frozen=is_frozen)
         found += [(board, device, each) for each in stands]
     return found
 
@@ -213,14 +214,14 @@ def places_of_submission(
         is_frozen = shows_copy(session, found, viewer)
         # The leaderboard may have a device no more.
         for device in (each for each in devices if each in found.devices):
-            mine = ranking.entries(
-                session, board_id=found.id, device=device, frozen=is_frozen, submission_id=submission_id
+            mine = ranking.stands(
+                session, submission_id=submission_id, board_id=found.id, device=device, frozen=is_frozen
             )
             if not mine:
                 continue
-            above = _above(session, found, device, mine[0], frozen=is_frozen)
-            of, first = _class_of(mine[0]), max(above - 1, 0)
-            near = _page(session, found, device, of, viewer, limit=3, offset=first)
+            of = made_of(mine[0], Ranking, session=session, frozen=is_frozen)
+            first = max(PLACES.above(of, mine[0].entry.order) - 1, 0)
+            near = _page(session, found, device, of.host_class, viewer, limit=3, offset=first)
             for before, place, after in zip([None, *near], near, [*near[1:], None], strict=False):
                 if place.submission_id == submission_id:
                     held[device] = Held(place=place, before=before, after=after)
@@ -282,49 +283,29 @@ def _class_of(each: Ranked) -> str:
     return each.entry.host_class
 
 
-def _ranked(
-    session: Session,
-    board: Leaderboard,
-    device: str,
-    part: Sequence[Ranked],
-    *,
-    frozen: bool,
-    above: int | None = None,
-) -> list[Standing]:
-    """Rank entries that follow each other in one ranking, with so many above them if that is known."""
-    if above is None:
-        above = _above(session, board, device, part[0], frozen=frozen)
+def _ranked(of: Ranking, part: Sequence[Ranked], above: int) -> list[Standing]:
+    """Rank entries that follow each other in one ranking, with so many above them."""
     until = above + len(part) + 1  # the next place shows whether the last one is tied
-    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(part[0])}
-    ranks = PLACES.ranks(session, **of, frozen=frozen, until=until)
+    ranks = PLACES.ranks(of, until)
     # The ranking may have become shorter meanwhile.
     after = ranks[above - 1] if 0 < above <= len(ranks) else None
     return scoring.ranked([each.entry for each in part], ranks[above:until], after=after)
 
 
-def _split(places: Sequence[Standing], every: Sequence[str]) -> Sequence[Standing]:
+def _split(places: Sequence[Standing], is_split: bool) -> Sequence[Standing]:
     """Return places that name their class only if it is not the only one."""
-    return places if len(every) > 1 else [dataclasses.replace(each, host_class="") for each in places]
+    return places if is_split else [dataclasses.replace(each, host_class="") for each in places]
 
 
 def _standings(
-    session: Session, board: Leaderboard, device: str, mine: Sequence[Ranked], viewer: Actor, *, frozen: bool
+    session: Session, board: Leaderboard, mine: Sequence[Stand], viewer: Actor, *, frozen: bool
 ) -> list[Standing]:
     """Rank a user's or a submission's entries among all others."""
     places: list[Standing] = []
     for each in mine:
-        places += _ranked(session, board, device, [each], frozen=frozen)
-    if not places:
-        return []
-    return _shown(
-        session, board, _split(places, _classes(session, board, device, frozen=frozen)), mine, viewer
-    )
-
-
-def _above(session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool) -> int:
-    """Return how many places of its ranking are above an entry."""
-    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(mine)}
-    return ranking.count(session, **of, frozen=frozen, above=mine.entry.order)
+        of = made_of(each, Ranking, session=session, frozen=frozen)
+        places += _split(_ranked(of, [each], PLACES.above(of, each.entry.order)), each.is_split)
+    return _shown(session, board, places, mine, viewer) if places else []
 
 
 def _among_themselves(
@@ -334,7 +315,7 @@ def _among_themselves(
     for _, part in groupby(page, key=_class_of):
         entries = [each.entry for each in part]
         places += scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
-    return _shown(session, board, _split(places, every), page, viewer)
+    return _shown(session, board, _split(places, len(every) > 1), page, viewer)
 
 
 def _shown(

@@ -67,13 +67,16 @@ def delete_submission(db: Database, submission_id: SubmissionId, *, by: Actor, n
         submission, board = find_visible(session, submission_id, by)
         _check_touches(session, submission, board, by)
         found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
-        boards.lock(session, board.name)
-        runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
+        boards.lock(session, board.id)
+        board = boards.get(session, board.id)
+        frozen_standings.keep(session, board.id, now)
+        submissions.find_author(session, submission.user_id, lock=True)  # what they used is counted once
+        has_frozen_place = frozen_standings.holds(session, submission)
         if not access.manages_board(by, board):
             rulings = ruling.of_submission(session, submission_id)
             if not rulings.isdisjoint(ASIDE):
                 raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
-            is_placed = Ruling.COUNTS in rulings or frozen_standings.holds(session, submission)
+            is_placed = Ruling.COUNTS in rulings or has_frozen_place
             if is_placed and is_final(board, now):
                 if submission.withdrawn_at is None:
                     submissions.withdraw(session, submission_id, now)
@@ -87,7 +90,11 @@ def delete_submission(db: Database, submission_id: SubmissionId, *, by: Actor, n
         submissions.delete_unused_code(session, code_hash=submission.code_hash)
         for task_hash in {job.task_hash for job in found} - {board.task_hash}:
             task_versions.delete_unused(session, task_hash)
-        _choose_bests(session, submission, board, now)
+        user_id, devices = submission.user_id, submission.devices
+        runs.choose_best(session, board_id=board.id, user_id=user_id, devices=devices, now=now)
+        # What had no place was not seen, and is not: readers of the freeze may not learn that it was there.
+        for device in devices if has_frozen_place else ():
+            frozen_standings.choose_best(session, board, device=device, user_id=user_id)
     for each in files:
         db.files.delete(each)
     return Deleted(withdrawn=False)
@@ -101,17 +108,6 @@ def is_final(board: Leaderboard, now: datetime) -> bool:
 def _log(session: Session, by: Actor, action: str, submission: Submission, now: datetime) -> None:
     detail = {"user": submission.user, "board": submission.leaderboard}
     audit_log.record(session, by, action, f"submission:{submission.id}", detail, now)
-
-
-def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
-    board_id, user_id = board.id, submission.user_id
-    runs.choose_best(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
-    if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
-        return
-    for device in submission.devices:
-        frozen_standings.choose_best(
-            session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at
-        )
 
 
 def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:

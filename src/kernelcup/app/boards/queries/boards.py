@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
+from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
@@ -63,7 +64,7 @@ def insert(
         session.flush()
     except IntegrityError as error:
         raise Conflict(f"There already is a leaderboard {name!r}.") from error
-    _insert_devices(session, row.id, devices)
+    _put_devices(session, row.id, devices)
     return row.id
 
 
@@ -82,8 +83,9 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
             **_columns(board),
         )
     )
-    session.execute(delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id))
-    _insert_devices(session, board.id, board.devices)
+    mine = delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id)
+    session.execute(mine.where(LeaderboardDeviceRow.device.not_in(board.devices)))
+    _put_devices(session, board.id, board.devices)
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
@@ -317,12 +319,13 @@ def delete_board(session: Session, board_id: int) -> None:
     session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
 
 
-def _insert_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
-    session.add_all(
-        LeaderboardDeviceRow(leaderboard_id=board_id, device=device, position=position)
-        for position, device in enumerate(devices)
-    )
-    session.flush()
+def _put_devices(session: Session, board_id: int, devices: Sequence[str]) -> None:
+    # Devices that stay keep their revisions: a changed one would tell readers of a freeze that something happened.
+    places = enumerate(devices)
+    rows = [{"leaderboard_id": board_id, "device": device, "position": at} for at, device in places]
+    put = upsert(session, LeaderboardDeviceRow).values(rows)
+    kept = {"position": put.excluded.position}
+    session.execute(put.on_conflict_do_update(index_elements=["leaderboard_id", "device"], set_=kept))
 
 
 # Columns instead of mapped objects, because each request reads leaderboards, and only reads them.

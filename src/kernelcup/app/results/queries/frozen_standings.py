@@ -7,9 +7,9 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, union, update
 from sqlalchemy.orm import Session
 
-from kernelcup.app.results.queries import ranking_query
+from kernelcup.app.results.queries import ranking_query, standings
 from kernelcup.app.results.queries.ruling import is_shown
-from kernelcup.domain import Submission
+from kernelcup.domain import Leaderboard, Submission
 from kernelcup.engine.views import once
 from kernelcup.tables import BestRow, FrozenBestRow, JobRow, LeaderboardRow, RunRow, SubmissionRow
 
@@ -34,6 +34,7 @@ def keep(session: Session, board_id: int, now: datetime) -> bool:
     session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
     old = select(*(getattr(BestRow, name) for name in _COLUMNS)).where(BestRow.leaderboard_id == board_id)
     session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), old))
+    standings.revise(session, board_id, frozen=True, copied=True)  # what readers see stays the same
     return True
 
 
@@ -76,10 +77,14 @@ def set_freeze(session: Session, board_id: int, at: datetime | None) -> None:
     session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
 
 
-def choose_best(session: Session, *, board_id: int, device: str, user_id: int, until: datetime) -> None:
-    """Choose a user's frozen bests again, after a submission is gone."""
-    key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
+def choose_best(session: Session, board: Leaderboard, *, device: str, user_id: int) -> None:
+    """Choose a user's frozen bests again, after a submission that had a place is gone."""
+    assert board.freeze_at is not None
+    key = {"leaderboard_id": board.id, "device": device, "user_id": user_id}
     session.execute(delete(FrozenBestRow).filter_by(**key))
-    mine = (SubmissionRow.user_id == user_id, JobRow.device == device, is_shown(RunRow.finished_at, until))
-    kept = ranking_query.bests(session, board_id, *mine)
+    is_seen = is_shown(RunRow.finished_at, board.freeze_at)
+    kept = ranking_query.bests(
+        session, board.id, SubmissionRow.user_id == user_id, JobRow.device == device, is_seen
+    )
     session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), kept))
+    standings.revise(session, board.id, device, frozen=True)

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ranking_query import RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts
+from kernelcup.app.results.queries.standings_queries import revision_of
 from kernelcup.clocks import Clock
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
@@ -30,11 +31,11 @@ from kernelcup_harness.protocol import Mode
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """The first entry of a ranking, and the number of entries."""
+    """The first entry of a ranking, and its revision."""
 
     board_id: int
     device: str
-    entries: int
+    revision: int
     run_id: int
     score_s: float | None
     """None where times do not rank."""
@@ -66,10 +67,9 @@ def _heads(*, frozen: bool) -> Select[Any]:
     of = LeaderboardDeviceRow
     mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
     # One look into an index for each: grouped, all entries would be read.
-    count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
     first = select(best.run_id).where(*mine).order_by(*order(best)).limit(1).correlate(of).scalar_subquery()
     tops = (
-        select(of.leaderboard_id, of.device, count.label("entries"), first.label("run_id"))
+        select(of.leaderboard_id, of.device, revision_of(frozen).label("revision"), first.label("run_id"))
         .where(of.leaderboard_id.in_(bindparam("board_ids", expanding=True)))
         .subquery()
     )
@@ -79,6 +79,18 @@ def _heads(*, frozen: bool) -> Select[Any]:
         .join(RunRow, RunRow.id == tops.c.run_id)
         .join(LeaderboardRow, LeaderboardRow.id == tops.c.leaderboard_id)
     )
+
+
+def count_entries(
+    session: Session, rankings: Collection[tuple[int, str, int]], *, frozen: bool
+) -> dict[tuple[int, str, int], int]:
+    """Return the number of entries of rankings, by leaderboard, device and revision, which may be newer."""
+    best, of = FrozenBestRow if frozen else BestRow, LeaderboardDeviceRow
+    mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
+    count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
+    query = select(of.leaderboard_id, of.device, revision_of(frozen), count)
+    rows = session.execute(query.where(of.leaderboard_id.in_({board_id for board_id, *_ in rankings})))
+    return {(board_id, device, revision): entries for board_id, device, revision, entries in rows}
 
 
 def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:

@@ -4,9 +4,9 @@ A run ranks while it counts for its job, has a score, and its job is not put asi
 results that wait for a review or were rejected: a rejected job stays rejected, its run stays as it
 was measured, and only finished jobs can be judged again.
 
-A transaction that changes ``bests`` locks the leaderboard, calls ``frozen_standings.keep``, then locks the user.
-Otherwise two results of one user that are stored at once would each choose the best without the other, and a
-change of the ranking rules would miss a concurrent quarantine.
+A transaction that changes ``bests`` locks the leaderboard, calls ``frozen_standings.keep`` before and
+``standings.revise`` after the change. Without the lock two results of one user that are stored at once would each
+choose the best without the other, and a change of the ranking rules would miss a concurrent quarantine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sqlalchemy import delete, literal, select, tuple_, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.app.results.queries import duel_placement, frozen_standings, ranking_query
+from kernelcup.app.results.queries import duel_placement, frozen_standings, ranking_query, standings
 from kernelcup.app.results.queries.ranking_query import score_of
 from kernelcup.app.results.queries.ruling import CURRENT, without
 from kernelcup.clocks import clock_of
@@ -36,7 +36,6 @@ from kernelcup.tables import (
     RecordRow,
     RunRow,
     SubmissionRow,
-    UserRow,
     table_of,
 )
 from kernelcup_harness.protocol import (
@@ -242,7 +241,6 @@ def offer(
     """Make a ranking run its user's best among those of a class of machines if it is better; return whether it is."""
     if board.freeze_at is not None and board.freeze_at <= now:
         frozen_standings.keep(session, board.id, now)
-    _lock_user(session, submission.user_id)
     key = _key(board.id, device, submission.user_id)
     mine = ranking_query.ranking(board.id).where(RunRow.id == run.id).subquery().c
     columns = table_of(BestRow).c
@@ -261,6 +259,7 @@ def offer(
     best = session.execute(improved, execution_options=_NO_SYNC).first()
     if best is not None:
         _record(session, key, best._asdict(), now)
+        standings.revise(session, board.id, device)
     return best is not None
 
 
@@ -269,14 +268,14 @@ def choose_best(
 ) -> None:
     """Choose a user's bests again, after one of their runs stopped ranking, was replaced or is gone.
 
-    They may be worse. :func:`before_change` has to be called before a deletion.
+    They may be worse. Before a deletion, ``frozen_standings.keep`` has to be called.
     """
-    before_change(session, board_id=board_id, user_id=user_id, now=now)
+    frozen_standings.keep(session, board_id, now)
     for device in devices:
         _choose(session, _key(board_id, device, user_id), now)
-        # Users whose results moved need no lock, since the board is locked.
         for moved in sorted(duel_placement.place_again(session, board_id=board_id, device=device)):
             _choose(session, _key(board_id, *moved), now)
+        standings.revise(session, board_id, device)
 
 
 def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
@@ -298,17 +297,7 @@ def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
     session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
     names = [*ranking_query.KEY, *ranking_query.COLUMNS]
     session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(session, board_id)))
-
-
-def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
-    """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
-    frozen_standings.keep(session, board_id, now)
-    _lock_user(session, user_id)
-
-
-def _lock_user(session: Session, user_id: int) -> None:
-    if session.get_bind().dialect.name == "postgresql":  # SQLite has only one writer anyway
-        session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
+    standings.revise(session, board_id)
 
 
 _NO_SYNC = {"synchronize_session": False}

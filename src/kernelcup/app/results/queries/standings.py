@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Row, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.app.machines.queries import agreements
@@ -17,9 +17,10 @@ from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, orde
 from kernelcup.app.results.queries.ruling import counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
 from kernelcup.domain import DuelOutcome, Ruling
+from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
-from kernelcup.tables import BestRow, JobRow, LeaderboardRow, RecordRow, RunRow, UserRow
+from kernelcup.tables import BestRow, JobRow, LeaderboardRow, RecordRow, RunRow, UserRow, new_revision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +30,18 @@ class Ranked:
     user_id: int
     run_id: int
     entry: Entry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stand(Ranked):
+    """An entry with its ranking."""
+
+    board_id: int
+    device: str
+    host_class: str
+    is_split: bool
+    """Whether the device has rankings of other classes, too."""
+    revision: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,21 +86,6 @@ WHOLE = Part()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """A value that changes whenever a ranking does, computed from its index."""
-
-    entries: int
-    scores: float
-    levels: int
-    submissions: int
-    newest: int
-    classes: tuple[str, str]
-    """The first and the last class: rankings may be joined or split with the same results."""
-    letters: int
-    """The length of the classes of all places: of two between others that join, neither is the first or the last."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
     """An improvement of a user's best."""
 
@@ -116,24 +114,16 @@ def entries(
     device: str,
     host_class: str | None = None,
     frozen: bool = False,
-    user_id: int | None = None,
-    submission_id: int | None = None,
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Ranked]:
-    """Return the bests of one (leaderboard, device, class), or only one user's or one submission's, fastest first.
+    """Return the bests of one (leaderboard, device, class), fastest first.
 
     Without a class they are the bests of all classes, one after the other.
     """
-    wanted = {"board_id": board_id, "device": device, "user_id": user_id, "submission_id": submission_id}
+    wanted = {"board_id": board_id, "device": device, "host_class": host_class}
     page = {"limit": standings_queries.ALL if limit is None else limit, "offset": offset}
-    query = standings_queries.entries(
-        frozen,
-        of_class=host_class is not None,
-        of_user=user_id is not None,
-        of_one=submission_id is not None,
-    )
-    wanted["host_class"] = host_class
+    query = standings_queries.entries(frozen, of_class=host_class is not None)
     return [_entry(row) for row in session.execute(query, wanted | page)]
 
 
@@ -147,13 +137,20 @@ def classes(session: Session, *, board_id: int, device: str, frozen: bool = Fals
     return list(session.scalars(standings_queries.classes(frozen), wanted))
 
 
-def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], list[Ranked]]:
-    """Return a user's current bests, one for each class, by leaderboard and device."""
-    found: dict[tuple[int, str], list[Ranked]] = {}
-    for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id}):
-        its = found.setdefault((row.leaderboard_id, row.device), [])
-        its.append(_entry(row))
-    return found
+@once
+def stands(
+    session: Session,
+    *,
+    user_id: int | None = None,
+    submission_id: int | None = None,
+    board_id: int | None = None,
+    device: str | None = None,
+    frozen: bool = False,
+) -> list[Stand]:
+    """Return the bests of a user, or that are a submission's, one for each class, everywhere or on one device."""
+    wanted = {"user_id": user_id, "submission_id": submission_id, "board_id": board_id, "device": device}
+    query = standings_queries.stands(frozen, on_device=device is not None, of_one=submission_id is not None)
+    return [made_of(row, Stand, entry=entry_of(row)) for row in session.execute(query, wanted)]
 
 
 def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
@@ -266,33 +263,31 @@ def count(
     return int(session.execute(query, wanted).scalar_one())
 
 
-@once
-def state(
-    session: Session,
-    *,
-    board_id: int,
-    device: str,
-    host_class: str | None = None,
-    frozen: bool = False,
-    part: Part = WHOLE,
-) -> State:
-    """Return the state of a ranking or of a part of it, from sums that the database computes quickly.
+def revise(
+    session: Session, board_id: int, device: str | None = None, *, frozen: bool = False, copied: bool = False
+) -> None:
+    """Give the rankings of a leaderboard, or of one device, another revision: it has to follow each change of bests.
 
-    Without a class it is the state of all rankings of the device.
+    The leaderboard is locked, so on PostgreSQL no two transactions wait for each other's row. The revision is random,
+    or of a copied ranking that of the live one.
     """
+    wanted = {"board_id": board_id, "its_device": device, "new": new_revision()}
+    session.execute(standings_queries.revise(frozen, of_device=device is not None, copied=copied), wanted)
+
+
+@once
+def revision(session: Session, *, board_id: int, device: str, frozen: bool = False) -> int:
+    """Return the revision of the rankings of a leaderboard's device: the same one means the same places."""
+    wanted = {"board_id": board_id, "device": device}
+    return int(session.execute(standings_queries.revision(frozen), wanted).scalar_one())
+
+
+def sums(
+    session: Session, *, board_id: int, device: str, host_class: str, frozen: bool, part: Part
+) -> Row[Any]:
+    """Return the number of entries of a part of a ranking, and sums that tell whether it has changed."""
     wanted = {"board_id": board_id, "device": device, "host_class": host_class} | dataclasses.asdict(part)
-    entries, scores, levels, total, newest, first, last, letters = session.execute(
-        standings_queries.state(frozen, host_class is not None, *_ends(part)), wanted
-    ).one()
-    return State(
-        entries=entries,
-        scores=scores or 0.0,
-        levels=int(levels or 0),
-        submissions=int(total or 0),
-        newest=newest or 0,
-        classes=(first or "", last or ""),
-        letters=int(letters or 0),
-    )
+    return session.execute(standings_queries.sums(frozen, *_ends(part)), wanted).one()
 
 
 def _ends(part: Part) -> tuple[bool, bool]:

@@ -6,17 +6,23 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
+    BindParameter,
+    Column,
     ColumnElement,
     Integer,
     Select,
     Subquery,
     Table,
+    Update,
     bindparam,
+    exists,
     func,
     literal,
+    or_,
     select,
     tuple_,
     union_all,
+    update,
 )
 
 from kernelcup.app.machines.queries.agreements import Groups
@@ -27,6 +33,7 @@ from kernelcup.tables import (
     BestRow,
     FrozenBestRow,
     JobRow,
+    LeaderboardDeviceRow,
     RunRow,
     SubmissionRow,
     UserRow,
@@ -39,16 +46,10 @@ ALL = 2**31 - 1
 
 
 @cache
-def entries(frozen: bool, *, of_class: bool, of_user: bool, of_one: bool) -> Select[Any]:
-    """Return the query of a page of a ranking, or of one user's or one submission's entries."""
-    best, sent = _bests(frozen).c, table_of(SubmissionRow).c
+def entries(frozen: bool, *, of_class: bool) -> Select[Any]:
+    """Return the query of a page of a ranking."""
+    best = _bests(frozen).c
     page = select(_bests(frozen)).where(*(_in_one(frozen) if of_class else _on_device(frozen)))
-    if of_user:
-        page = page.where(best.user_id == bindparam("user_id"))
-    if of_one:
-        # Filter by its user, who is part of the key: no index has submissions.
-        owner = select(sent.user_id).where(sent.id == bindparam("submission_id")).scalar_subquery()
-        page = page.where(best.user_id == owner, best.submission_id == bindparam("submission_id"))
     page = page.order_by(best.host_class, *ranking_query.order(best))
     # Select the page first: joining at once would read all rows above it, too.
     top = page.limit(bindparam("limit", type_=Integer)).offset(bindparam("offset", type_=Integer)).subquery()
@@ -56,11 +57,26 @@ def entries(frozen: bool, *, of_class: bool, of_user: bool, of_one: bool) -> Sel
 
 
 @cache
-def entries_of_user() -> Select[Any]:
-    """Return the query of a user's current bests."""
-    best = _bests(frozen=False)
-    top = select(best).where(best.c.user_id == bindparam("user_id")).subquery()
-    return _with_runs(top).add_columns(top.c.leaderboard_id, top.c.device)
+def stands(frozen: bool, *, on_device: bool, of_one: bool) -> Select[Any]:
+    """Return the query of one user's or one submission's entries, with what is known of their rankings."""
+    best, other, of = _bests(frozen), _bests(frozen).alias(), _DEVICES.c
+    sent = table_of(SubmissionRow).c
+    one: BindParameter[int] = bindparam("submission_id")
+    # Also that of a submission by its user, who is part of the key: no index has submissions.
+    owner = select(sent.user_id).where(sent.id == one).scalar_subquery() if of_one else bindparam("user_id")
+    mine = select(best).where(best.c.user_id == owner, *(_on_device(frozen) if on_device else ()))
+    top = (mine.where(best.c.submission_id == one) if of_one else mine).subquery()
+    ranking = (other.c.leaderboard_id == top.c.leaderboard_id, other.c.device == top.c.device)
+    # Two looks into an index: other classes by inequality would read the whole ranking.
+    less, more = other.c.host_class < top.c.host_class, other.c.host_class > top.c.host_class
+    is_split = or_(*(exists().where(*ranking, each).correlate(top) for each in (less, more)))
+    return (
+        _with_runs(top)
+        .add_columns(top.c.leaderboard_id.label("board_id"), top.c.device, is_split.label("is_split"))
+        .add_columns(revision_of(frozen).label("revision"))
+        .where(of.leaderboard_id == top.c.leaderboard_id, of.device == top.c.device)
+        .order_by(top.c.host_class)
+    )
 
 
 def _with_runs(top: Subquery) -> Select[Any]:
@@ -139,15 +155,11 @@ def count(frozen: bool, of_class: bool, is_above: bool) -> Select[Any]:
 
 
 @cache
-def state(frozen: bool, of_class: bool, from_below: bool, from_above: bool) -> Select[Any]:
-    """Return the query of the sums that tell the state of a ranking, or of all of a device."""
-    best = _bests(frozen)
-    its, host_class = best.c.submission_id, best.c.host_class
-    mine = _in_one(frozen) if of_class else _on_device(frozen)
-    mine = [*mine, *_inside(frozen, from_below, from_above)]
-    sums: list[Any] = [func.count(), *map(func.sum, ranking_query.order(best.c)), func.max(its)]
-    sums += [func.min(host_class), func.max(host_class), func.sum(func.length(host_class))]
-    return select(*sums).select_from(best).where(*mine)
+def sums(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of the number of entries of a part of a ranking, and of sums that change with it."""
+    best, mine = _bests(frozen), (*_in_one(frozen), *_inside(frozen, from_below, from_above))
+    values = [*map(func.sum, ranking_query.order(best.c)), func.max(best.c.submission_id)]
+    return select(func.count(), *values).select_from(best).where(*mine)
 
 
 @cache
@@ -181,6 +193,29 @@ def leader_and() -> Select[Any]:
     first = leader().subquery()
     both = union_all(select(literal(1), *first.c), own.where(best.user_id == bindparam("user_id")))
     return select(*both.subquery().c)
+
+
+@cache
+def revision(frozen: bool) -> Select[Any]:
+    """Return the query of a ranking's revision."""
+    mine = (_DEVICES.c.leaderboard_id == bindparam("board_id"), _DEVICES.c.device == bindparam("device"))
+    return select(revision_of(frozen)).where(*mine)
+
+
+@cache
+def revise(frozen: bool, *, of_device: bool, copied: bool) -> Update:
+    """Return the statement that gives rankings a new revision, or that of the live ones."""
+    change = update(_DEVICES).where(_DEVICES.c.leaderboard_id == bindparam("board_id"))
+    change = change.where(_DEVICES.c.device == bindparam("its_device")) if of_device else change
+    return change.values({revision_of(frozen): _DEVICES.c.revision if copied else bindparam("new")})
+
+
+def revision_of(frozen: bool) -> Column[int]:
+    """Return the column of a ranking's revision."""
+    return _DEVICES.c.frozen_revision if frozen else _DEVICES.c.revision
+
+
+_DEVICES = table_of(LeaderboardDeviceRow)
 
 
 def _bests(frozen: bool) -> Table:

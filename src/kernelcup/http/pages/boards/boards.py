@@ -22,7 +22,6 @@ from kernelcup.domain import Actor, Leaderboard, Standing
 from kernelcup.engine.database import Database
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import wording
-from kernelcup.http.pages.boards.live import state_name
 from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, ratios, strips
 from kernelcup.http.pages.boards.rows import Table, table_of
 from kernelcup.http.pages.figures import TimeScale
@@ -152,12 +151,12 @@ def show_board(
     """Show the ranking of one of a leaderboard's devices, or one for each class of its machines."""
     head = head_of(db, name, device, viewer=actor, now=now, host_class=host_class)
     # Before the ranking is read: a change in between is then told to the page, if only once too often.
-    state = standings.state(db, head.board.name, head.device, viewer=actor)
+    revision = standings.revision(db, head.board.name, head.device, viewer=actor)
     own = _own_place(db, head, actor)
     tables = _tables(db, head, actor, own, after)
     table = next((each for each in tables if own is None or each.host_class == own.host_class), None)
     one_class = head.host_class or (own.host_class if own is not None else "")
-    entries = state.entries
+    entries = next(each.entries for each in head.summary.devices if each.device == head.device)
     if one_class:
         entries = standings.count_places(db, name, head.device, host_class=one_class, viewer=actor)
     found = overview.improvements(db, head.board.name, head.device, viewer=actor)
@@ -167,7 +166,7 @@ def show_board(
         "board.html",
         head=head,
         current="ranking",
-        live=head.url("live", device=head.device, since=state_name(state)),
+        live=head.url("live", device=head.device, since=revision),
         tables=tables,
         entries=entries,
         after=after,
@@ -194,10 +193,10 @@ def download_standings(
     """Send a ranking as a table for other programs."""
     db = platform.db
     head = head_of(db, name, device, viewer=actor, now=now)
-    state = standings.state(db, head.board.name, head.device, viewer=actor)
+    revision = standings.revision(db, head.board.name, head.device, viewer=actor)
     # Of a pseudonymous leaderboard each reader sees their own name.
     reader = actor.user_id if head.masked else access.inspects_board(actor, head.board)
-    key = (head.board.id, head.device, head.masked, reader, state)
+    key = (head.board.id, head.device, head.masked, reader, revision)
     table = platform.room.cache.get(key, lambda: _csv(db, head, actor))
     told = {"Content-Disposition": f'attachment; filename="{head.board.name}-{head.device}.csv"'}
     return in_pieces(table, media_type="text/csv; charset=utf-8", headers=told)

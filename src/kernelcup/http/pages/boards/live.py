@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
-from zlib import crc32
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request
@@ -15,7 +14,6 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.results import standings
-from kernelcup.app.results.queries.standings import State
 from kernelcup.domain import Actor, Role
 from kernelcup.errors import UserError
 from kernelcup.http import auth
@@ -39,22 +37,25 @@ Key = tuple[str, str, int | None]
 class Looks:
     """The last look at each ranking that is being watched."""
 
-    states: dict[Key, tuple[float, State]] = field(default_factory=dict)
+    revisions: dict[Key, tuple[float, str]] = field(default_factory=dict)
     locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
 
-    async def state(self, platform: Platform, board: str, device: str, viewer: Actor) -> State:
-        """Return in which state a ranking is, as of a moment ago. It raises what ``standings.state`` does."""
+    async def revision(self, platform: Platform, board: str, device: str, viewer: Actor) -> str:
+        """Return the revision of a ranking, as of a moment ago. It raises what ``standings.revision`` does."""
         # Who manages no leaderboard sees what everybody sees.
         manages = viewer.role in (Role.CREATOR, Role.ADMIN)
         key = (board.lower(), device.lower(), viewer.user_id if manages else None)
         async with self.locks.setdefault(key, asyncio.Lock()):
-            at, state = self.states.get(key, (0.0, None))
-            if state is None or time.monotonic() - at > POLL_S / 2:
-                state = await to_thread.run_sync(
-                    lambda: standings.state(platform.db, board, device, viewer=viewer)
-                )
-                self.states[key] = (time.monotonic(), state)
-            return state
+            at, revision = self.revisions.get(key, (0.0, None))
+            if revision is None or time.monotonic() - at > POLL_S / 2:
+                revision = await to_thread.run_sync(_revision, platform, board, device, viewer)
+                self.revisions[key] = (time.monotonic(), revision)
+            return revision
+
+
+def _revision(platform: Platform, board: str, device: str, viewer: Actor) -> str:
+    with platform.db.view():  # whether it is frozen, and the revision, are of one moment
+        return str(standings.revision(platform.db, board, device, viewer=viewer))
 
 
 @router.get("/b/{name}/live")
@@ -69,14 +70,13 @@ async def follow(
 ) -> EventSourceResponse:
     """Send an event ``standings`` whenever a ranking changes.
 
-    Also if it has changed ``since`` the state that the page shows (see :func:`state_name`), or since the connection
-    was lost.
+    Also if it has changed ``since`` the revision that the page shows, or since the connection was lost.
     """
     watcher = watcher_of(request, actor)
     platform.hub.check_room(watcher)
     looks = _looks(request)
-    first = await to_thread.run_sync(lambda: standings.state(platform.db, name, device, viewer=actor))
-    last = last_event_id or since or state_name(first)
+    first = await to_thread.run_sync(_revision, platform, name, device, actor)
+    last = last_event_id or since or first
 
     def check() -> Actor:
         reader = auth.resolve(request, platform.db, platform.clock())
@@ -95,10 +95,10 @@ async def _changes(
     device: str,
     check: Callable[[], Actor],
     watcher: str,
-    state: State,
+    revision: str,
     last: str,
 ) -> AsyncIterator[Message]:
-    """Send an event for each state that differs from the last one that was shown, ``last`` at the beginning.
+    """Send an event for each revision but the last one that was shown, ``last`` at the beginning.
 
     ``check`` authenticates the reader again, and raises ``UserError`` unless they may see the leaderboard.
     """
@@ -110,22 +110,16 @@ async def _changes(
         return
     with platform.hub.stream(watcher):
         while True:
-            if state_name(state) != last:
-                last = state_name(state)
-                yield {"event": "standings", "id": last, "data": str(state.entries)}
+            if revision != last:
+                last = revision
+                yield {"event": "standings", "id": last, "data": last}
             await asyncio.sleep(POLL_S)
             try:
                 if time.monotonic() - checked >= CHECK_S:
                     viewer, checked = await to_thread.run_sync(check), time.monotonic()
-                state = await looks.state(platform, board, device, viewer)
+                revision = await looks.revision(platform, board, device, viewer)
             except UserError:
                 return  # it was deleted, closed or renamed, or the reader lost the right: the page tells
-
-
-def state_name(state: State) -> str:
-    """Return what pages and streams call a state of a ranking."""
-    classes = crc32("\n".join([*state.classes, str(state.letters)]).encode())
-    return f"{state.entries}-{state.newest}-{state.submissions}-{state.scores!r}-{classes:x}"
 
 
 def _looks(request: Request) -> Looks:
