@@ -18,7 +18,7 @@ from kernelcup.app.submissions.submissions import (
     show_submission,
 )
 from kernelcup.domain import Actor, DuelOutcome
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.reporting.results import JobInfo, SubmissionInfo, Waiting
 from kernelcup_harness.protocol import SourceTree
 

@@ -14,12 +14,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
 from kernelcup.app.results.queries import standings
 from kernelcup.app.results.queries.standings import WHOLE, Part, State
-from kernelcup.engine.database import database_of
+from kernelcup.engine import Session, database_of
 from kernelcup.scoring import Placed
 
 NEAR = 1000

@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
-from kernelcup.app.boards import visibility
-from kernelcup.app.boards.boards import find_board
-from kernelcup.app.results.places import PLACES
+from kernelcup.app.boards import boards, visibility
+from kernelcup.app.results import places as cached
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.standings import Key, Ranked, State
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import UnknownDevice
 
 MOST_APART = 100
@@ -58,7 +54,7 @@ def standings(
         UnknownDevice: The leaderboard does not have that device.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         return _page(session, found, name, host_class, viewer, limit=limit, offset=offset)
 
@@ -98,7 +94,7 @@ def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) 
     Raise like :func:`standings`.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         every = _classes(session, found, name, frozen=shows_copy(session, found, viewer))
     return every if len(every) > 1 else []
@@ -126,7 +122,7 @@ def count_places(
 ) -> int:
     """Return the number of places on a device as the viewer sees it. Raise like :func:`standings`."""
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         return ranking.count(
             session,
@@ -137,10 +133,10 @@ def count_places(
         )
 
 
-def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> State:
+def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> ranking.State:
     """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         return ranking.state(
             session,
             board_id=found.id,
@@ -164,7 +160,7 @@ def personal_best(
     others' earlier ones could put several users first.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
         if user_id is None:
             return None
@@ -209,7 +205,7 @@ def places_of_submission(
     """Return the places that a submission holds, by device. Raise ``NotFound`` as :func:`standings` does."""
     held = {}
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         is_frozen = shows_copy(session, found, viewer)
         # The leaderboard may have a device no more.
         for device in (each for each in devices if each in found.devices):
@@ -235,7 +231,7 @@ def unranked_standings(
     Ranks are among these. It raises what :func:`standings` does.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         if found.trust is TrustRule.ANY or shows_copy(session, found, viewer):
             return []
@@ -250,7 +246,7 @@ def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPER
     None are counted while a freeze hides it. It raises what :func:`standings` does.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         if shows_copy(session, found, viewer):
             return 0
@@ -278,7 +274,7 @@ def _classes(session: Session, board: Leaderboard, device: str, *, frozen: bool 
     return ranking.classes(session, board_id=board.id, device=device, frozen=frozen)
 
 
-def _class_of(each: Ranked) -> str:
+def _class_of(each: ranking.Ranked) -> str:
     return each.entry.host_class
 
 
@@ -286,7 +282,7 @@ def _ranked(
     session: Session,
     board: Leaderboard,
     device: str,
-    part: Sequence[Ranked],
+    part: Sequence[ranking.Ranked],
     *,
     frozen: bool,
     above: int | None = None,
@@ -295,8 +291,8 @@ def _ranked(
     if above is None:
         above = _above(session, board, device, part[0], frozen=frozen)
     until = above + len(part) + 1  # the next place shows whether the last one is tied
-    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(part[0])}
-    ranks = PLACES.ranks(session, **of, frozen=frozen, until=until)
+    of: ranking.Key = {"board_id": board.id, "device": device, "host_class": _class_of(part[0])}
+    ranks = cached.PLACES.ranks(session, **of, frozen=frozen, until=until)
     # The ranking may have become shorter meanwhile.
     after = ranks[above - 1] if 0 < above <= len(ranks) else None
     return scoring.ranked([each.entry for each in part], ranks[above:until], after=after)
@@ -308,7 +304,13 @@ def _split(places: Sequence[Standing], every: Sequence[str]) -> Sequence[Standin
 
 
 def _standings(
-    session: Session, board: Leaderboard, device: str, mine: Sequence[Ranked], viewer: Actor, *, frozen: bool
+    session: Session,
+    board: Leaderboard,
+    device: str,
+    mine: Sequence[ranking.Ranked],
+    viewer: Actor,
+    *,
+    frozen: bool,
 ) -> list[Standing]:
     """Rank a user's or a submission's entries among all others."""
     places: list[Standing] = []
@@ -321,14 +323,14 @@ def _standings(
     )
 
 
-def _above(session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool) -> int:
+def _above(session: Session, board: Leaderboard, device: str, mine: ranking.Ranked, *, frozen: bool) -> int:
     """Return how many places of its ranking are above an entry."""
-    of: Key = {"board_id": board.id, "device": device, "host_class": _class_of(mine)}
+    of: ranking.Key = {"board_id": board.id, "device": device, "host_class": _class_of(mine)}
     return ranking.count(session, **of, frozen=frozen, above=mine.entry.order)
 
 
 def _among_themselves(
-    session: Session, board: Leaderboard, page: Sequence[Ranked], every: Sequence[str], viewer: Actor
+    session: Session, board: Leaderboard, page: Sequence[ranking.Ranked], every: Sequence[str], viewer: Actor
 ) -> list[Standing]:
     places: list[Standing] = []
     for _, part in groupby(page, key=_class_of):
@@ -341,7 +343,7 @@ def _shown(
     session: Session,
     board: Leaderboard,
     places: Sequence[Standing],
-    page: Sequence[Ranked],
+    page: Sequence[ranking.Ranked],
     viewer: Actor,
 ) -> list[Standing]:
     """Return the standings with users as the viewer may see them."""

@@ -17,11 +17,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.submissions.queries import events
 from kernelcup.app.submissions.queries.events import Event
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 
 __all__ = ["Event", "changes", "newest_id", "record", "since"]
 
