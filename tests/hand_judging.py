@@ -12,10 +12,10 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import backlog, jobs
 from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.results import reviews
-from kernelcup.app.results.queries.reviews import Review
 from kernelcup.app.results.standings import standings
 from kernelcup.app.submissions.submissions import get_code, show_submission
 from kernelcup.domain import OPERATOR, Job, Run, Submission
+from kernelcup.domain.answers import Review
 from kernelcup.engine.database import Database
 from kernelcup.errors import NotFound
 from kernelcup.launchers.base import MachineReading

@@ -10,9 +10,9 @@ import pytest
 from builders import NOW, make_actor
 from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts, login_links
-from kernelcup.app.people.queries.identities import Identity
 from kernelcup.app.people.tokens import make_session
 from kernelcup.domain import OPERATOR, Role
+from kernelcup.domain.answers import Identity
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.throttle import RETRY_S
 

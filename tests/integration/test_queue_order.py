@@ -10,8 +10,8 @@ from hand_judging import Judging, position
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.rejudge import rejudge_submission
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import Pause
 from kernelcup.domain import OPERATOR, PauseScope, Priority
+from kernelcup.domain.answers import Pause
 from kernelcup_harness.protocol import Mode
 
 

@@ -8,14 +8,13 @@ from builders import make_board, make_device
 from hand_judging import Judging
 from kernelcup.app.machines import dispatchers, machines, outages
 from kernelcup.app.machines.queries import outages as faults
-from kernelcup.app.machines.queries.outages import DeviceFault
 from kernelcup.app.queue import estimates
 from kernelcup.app.queue.estimates import queue_status, waiting_of
 from kernelcup.app.queue.queries import backlog
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import Pause
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, PauseScope
+from kernelcup.domain.answers import DeviceFault, Pause
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.base import MachineReading
 from kernelcup_harness.protocol import Mode

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.queries import boards, members
-from kernelcup.app.boards.queries.boards import Door
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
+from kernelcup.engine import Session
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
 
 ALL_SCOPES = frozenset(Scope)
@@ -66,14 +64,14 @@ def check_settings(actor: Actor, entry: Entry) -> None:
         raise ScopeMissing("A token cannot do this; sign in with a browser, or ask an admin.")
 
 
-def manages_board(actor: Actor, board: Leaderboard | Door) -> bool:
+def manages_board(actor: Actor, board: Leaderboard | boards.Door) -> bool:
     """Return whether the actor may change a leaderboard: its creator and admins may."""
     if actor.role is Role.ADMIN:
         return True
     return has_role(actor, Role.CREATOR) and actor.user_id == board.creator_id
 
 
-def inspects_board(actor: Actor, board: Leaderboard | Door) -> bool:
+def inspects_board(actor: Actor, board: Leaderboard | boards.Door) -> bool:
     """Return whether the actor may see all of a leaderboard: they manage it, and their token allows it."""
     return Scope.INSPECT in actor.scopes and manages_board(actor, board)
 

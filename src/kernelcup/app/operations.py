@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from kernelcup.app import stats, status
 from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
 from kernelcup.app.machines import agreement, machines, outages, reservations
@@ -53,4 +55,6 @@ MODULES = (
 def every() -> list[Operation]:
     """Return all operations."""
     names = [module.__name__ for module in MODULES]
+    for name in names:
+        import_module(name)
     return sorted(OPERATIONS.values(), key=lambda operation: names.index(operation.call.__module__))

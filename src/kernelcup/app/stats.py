@@ -11,9 +11,9 @@ from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.news.queries import webhooks
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.submissions.queries import stats as figures
-from kernelcup.app.submissions.queries.stats import DeviceStats, UserTime
 from kernelcup.domain import Actor, JobState, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import DeviceStats, UserTime
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue
 
 TOP_USERS = 10

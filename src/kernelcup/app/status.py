@@ -13,14 +13,12 @@ from enum import StrEnum
 
 from kernelcup.app.machines import outages
 from kernelcup.app.machines.queries import machines, reservations, status
-from kernelcup.app.machines.queries.outages import DeviceFault
-from kernelcup.app.machines.queries.reservations import Reservation
-from kernelcup.app.machines.queries.status import Measured, Step
 from kernelcup.app.operation import operation
 from kernelcup.app.queue.estimates import DeviceQueue, queue_status
 from kernelcup.app.rules.queries import pauses
 from kernelcup.domain import Device, PauseScope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import DeviceFault, Reservation
+from kernelcup.engine import Database
 
 LOOKS_BACK = timedelta(days=14)
 
@@ -141,7 +139,7 @@ def _notices(reserved: Sequence[Reservation], slots: Mapping[str, Mapping[str, i
 
 
 def _state(
-    queue: DeviceQueue, description: str, out: Sequence[DeviceFault], measured: Sequence[Measured]
+    queue: DeviceQueue, description: str, out: Sequence[DeviceFault], measured: Sequence[status.Measured]
 ) -> DeviceState:
     mine = [each for each in measured if each.device == queue.device]
     return DeviceState(
@@ -154,9 +152,9 @@ def _state(
     )
 
 
-def _maintenance(steps: Sequence[Step]) -> Iterator[Incident]:
+def _maintenance(steps: Sequence[status.Step]) -> Iterator[Incident]:
     """Pair the beginnings and ends of pauses; a repair by an operator has no duration."""
-    begun: dict[str, Step] = {}
+    begun: dict[str, status.Step] = {}
     for step in steps:
         device = step.target.partition(":")[2]
         if step.action == "device.up":
@@ -175,7 +173,7 @@ def _maintenance(steps: Sequence[Step]) -> Iterator[Incident]:
     yield from (_pause(start, None) for start in begun.values())
 
 
-def _pause(start: Step, until: datetime | None) -> Incident:
+def _pause(start: status.Step, until: datetime | None) -> Incident:
     return Incident(
         kind=IncidentKind.MAINTENANCE,
         device=start.target.partition(":")[2],
@@ -186,7 +184,7 @@ def _pause(start: Step, until: datetime | None) -> Incident:
     )
 
 
-def _drifts(measured: Sequence[Measured]) -> Iterator[Incident]:
+def _drifts(measured: Sequence[status.Measured]) -> Iterator[Incident]:
     """Join consecutive calibrations that had drifted; the next good one ends the incident."""
     begun: dict[str, datetime] = {}
     for each in measured:

@@ -161,3 +161,16 @@ class Table:
     """How many users have no place until an earlier result is judged again."""
     unranked: list[Standing]
     """Each user's best of a level that the leaderboard does not rank."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """An improvement of a user's best."""
+
+    id: int
+    user_id: int
+    user: str
+    submission_id: int
+    score_s: float
+    """The measured score; after a duel that was not won, the result ranks by another time."""
+    at: datetime

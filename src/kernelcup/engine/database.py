@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Connection, Engine, Row, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql as postgresql_dialect
@@ -248,17 +246,6 @@ def _engine(url: URL, patience_s: float) -> Engine:
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
-
-
-_DATABASES: WeakKeyDictionary[Engine, str] = WeakKeyDictionary()
-
-
-def database_of(session: Session) -> str:
-    """Return a name for the opened database, under which its values are cached.
-
-    The URL would not do: a database that was emptied or restored counts its rows from one again.
-    """
-    return _DATABASES.setdefault(session.get_bind().engine, uuid4().hex)
 
 
 def files_of(session: Session) -> FileStore:

@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI
 from starlette.middleware.sessions import SessionMiddleware
 
 from kernelcup import __version__
+from kernelcup.app import load as load_rooms
 from kernelcup.http import errors, health
 from kernelcup.http.api.forms import ERRORS
 from kernelcup.http.api.routes import routers
@@ -66,6 +67,7 @@ async def few_threads(_: FastAPI) -> AsyncIterator[None]:
 
 def create_app(platform: Platform) -> FastAPI:
     """Build the application over its parts."""
+    load_rooms()
     app = Application(
         title="KernelCup",
         version=__version__,

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from kernelcup.app.access import Entry
 from kernelcup.app.people import tokens
-from kernelcup.app.people.queries.identities import Identity
 from kernelcup.domain import NOBODY, Actor
+from kernelcup.domain.answers import Identity
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, SignInNeeded
 

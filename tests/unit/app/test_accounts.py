@@ -13,6 +13,7 @@ from database_kinds import DATABASES
 from kernelcup.app import access
 from kernelcup.app.access import HERE
 from kernelcup.app.people import account_linking, accounts, audit_log
+from kernelcup.app.people.queries import audit_log as stored_log
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.user_names import ensure_user
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope
@@ -284,7 +285,7 @@ def test_a_creator_sees_what_was_done_to_the_own_boards(db) -> None:
     make_board(db, name="other", creator="hopper")
     with db.write() as session:
         for target in ("board:double", "board:other", "user:grace"):
-            audit_log.record(session, OPERATOR, "test", target, {}, NOW)
+            stored_log.record(session, OPERATOR, "test", target, {}, NOW)
     grace = make_actor(db, "grace", Role.CREATOR)
     assert {each.target for each in audit_log.entries(db, grace, action="test")} == {f"board:{board.name}"}
     for actor in (NOBODY, make_actor(db, "ada")):

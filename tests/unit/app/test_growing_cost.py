@@ -224,7 +224,7 @@ def test_remembered_rankings_take_no_more_memory_than_they_may(db: Database, clo
             judging.finish(judging.claim(device), 1000 + 50 * number)
 
     def sizes(cache: places.Places) -> list[int]:
-        monkeypatch.setattr(standings, "PLACES", cache)
+        monkeypatch.setattr(places, "PLACES", cache)
         found = []
         for device in devices:
             assert [each.rank for each in standings.standings(db, "double", device)] == [1, 2, 3, 4, 5, 6]

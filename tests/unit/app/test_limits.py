@@ -10,9 +10,9 @@ from builders import NOW, make_actor, make_board, make_report, make_submission
 from kernelcup import errors
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.rules.limits import add_limit, budget, list_limits, parse_limit, remove_limit
-from kernelcup.app.rules.queries.limits import Quantity
 from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.domain.answers import Quantity
 from kernelcup.tables import AuditRow, PaceRow, SubmissionRow
 from kernelcup_harness.protocol import Mode, Verdict
 

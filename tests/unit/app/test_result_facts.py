@@ -22,7 +22,8 @@ from kernelcup.app.results import overview, standings
 from kernelcup.app.results.facts import Remembered, facts_of
 from kernelcup.app.results.overview import summary_of
 from kernelcup.domain import NOBODY, OPERATOR, RankingBy, Visibility
-from kernelcup.engine.database import Database, database_of
+from kernelcup.engine import database_of
+from kernelcup.engine.database import Database
 from kernelcup.scoring import beside_s
 from kernelcup_harness.protocol import Verdict
 

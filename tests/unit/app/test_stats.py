@@ -9,8 +9,8 @@ import pytest
 from builders import NOW, make_actor, make_board, make_report, make_submission
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.stats import stats
-from kernelcup.app.submissions.queries.stats import UserTime
 from kernelcup.domain import NOBODY, OPERATOR, Role, Scope
+from kernelcup.domain.answers import UserTime
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 from kernelcup_harness.protocol import Verdict
 

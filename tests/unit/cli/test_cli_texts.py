@@ -50,3 +50,18 @@ def test_a_command_on_the_database_loads_no_library_that_it_does_not_use() -> No
         "torch",
     }
     assert heavy & set(run.stdout.split()) == set()
+
+
+def test_who_asks_a_server_loads_neither_the_storage_nor_its_library() -> None:
+    """Of a command at a server that does not answer, of all operations with their commands, and of the bot."""
+    code = (
+        "import sys, kernelcup.bot.app, kernelcup.cli.admin.tree as tree, kernelcup.cli.entry as cli\n"
+        "kernelcup.bot.app.default_modules(), tree.commands()\n"
+        "code = cli.execute(['standings', 'double', '--gpu', 'cpu', '--server', 'http://127.0.0.1:9'])\n"
+        "print(code, *sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code_of_it, *loaded = run.stdout.split()
+    assert code_of_it == "5", run.stderr
+    assert {each for each in loaded if each.startswith(("sqlalchemy", "kernelcup.tables"))} == set()
+    assert {each for each in loaded if each.startswith("kernelcup.app") and ".queries." in each} == set()

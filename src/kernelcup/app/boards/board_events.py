@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from kernelcup.app import access
 from kernelcup.domain import OPERATOR, Actor, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound
 
 LONGEST_NAME = 64

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.board_events import check_event
 from kernelcup.app.boards.judgeable import check_judgeable
@@ -33,7 +31,7 @@ from kernelcup.domain import (
     Task,
     TrustRule,
 )
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup_harness.protocol import Backend, HarnessKind
 

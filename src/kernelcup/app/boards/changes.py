@@ -9,8 +9,6 @@ from datetime import datetime
 from enum import Enum
 from operator import attrgetter
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.board_events import check_event
@@ -27,7 +25,7 @@ from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.rejudge import RejudgePlan, rejudge_board
 from kernelcup.app.submissions.queries import events
 from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Task
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup_harness.protocol import Mode, canonical_hash
 

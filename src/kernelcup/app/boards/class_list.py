@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.invite_codes import (
     MOST_INVITES,
@@ -21,12 +19,10 @@ from kernelcup.app.boards.invite_codes import (
     new_code,
 )
 from kernelcup.app.boards.queries import invites, members
-from kernelcup.app.boards.queries.invites import NewInvite
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log, users
-from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import Actor, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue
 
 COLUMNS = ("user", "label", "pseudonym")
@@ -193,7 +189,7 @@ def _check_lines(
         person = people.get(line.number)
         kind, name = ("user", line.user) if line.user else ("label", line.label)
         _note(problems, line.number, lambda line=line: check_label(line.shown))  # type: ignore[misc]
-        keys = [(kind, name_key(name))]
+        keys = [(kind, users.name_key(name))]
         if line.pseudonym is not None:
             keys.append(("pseudonym", line.pseudonym.lower()))
             _note(problems, line.number, lambda line=line: check_pseudonym(line.pseudonym or ""))  # type: ignore[misc]
@@ -230,7 +226,7 @@ def _store(
     added: list[str] = []
     already: list[str] = []
     codes: list[PersonalCode] = []
-    new: list[NewInvite] = []
+    new: list[invites.NewInvite] = []
     unused = {
         each.label: each.code
         for each in invites.of_board(session, board.id)
@@ -248,7 +244,7 @@ def _store(
         code = unused.get(line.shown)
         if code is None:
             code = new_code()
-            new.append(NewInvite(code=code, label=line.shown, pseudonym=line.pseudonym))
+            new.append(invites.NewInvite(code=code, label=line.shown, pseudonym=line.pseudonym))
         codes.append(PersonalCode(line=line.number, label=line.shown, code=code))
     invites.insert_all(session, new, board_ids=[board.id], created_by=actor.user_id, now=now)
     absent = tuple(line.user for line in lines if line.user and people.get(line.number) is None)

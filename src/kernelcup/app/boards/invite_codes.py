@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import secrets
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.queries import members
 from kernelcup.app.boards.visibility import UNNAMED
 from kernelcup.app.people.user_names import has_invisible
 from kernelcup.domain import Leaderboard
+from kernelcup.engine import Session
 from kernelcup.errors import Conflict, InvalidValue
 
 MOST_INVITES = 10_000

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.trial import TaskTrial, Tried
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.domain import Language, Leaderboard, Task
+from kernelcup.engine import Session
 from kernelcup.errors import BrokenChecker, InvalidValue, MachineTooSmall, OwnHarnessNeeded
 from kernelcup.tasks.manifest.c_interface import missing, reference_of
 from kernelcup.tasks.manifest.reference import fits_standard_harness

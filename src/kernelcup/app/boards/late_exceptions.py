@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.deadlines import parse_deadline
 from kernelcup.app.boards.queries import late_exceptions as exception_rows
@@ -15,7 +13,7 @@ from kernelcup.app.boards.queries import members
 from kernelcup.app.operation import Board, Given, User, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.domain import Actor, Leaderboard, Visibility
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue, NotFound
 
 

@@ -17,7 +17,7 @@ from kernelcup.app.boards.settings import Changes
 from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Role, Scope, Task
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue
 
 _TASK = Given(

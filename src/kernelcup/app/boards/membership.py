@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.class_list import ImportResult, class_of, import_members, names_in
@@ -24,14 +22,13 @@ from kernelcup.app.boards.late_exceptions import find_user
 from kernelcup.app.boards.queries import boards as all_boards
 from kernelcup.app.boards.queries import invites
 from kernelcup.app.boards.queries import members as stored
-from kernelcup.app.boards.queries.invites import Invite, NewInvite
-from kernelcup.app.boards.queries.members import Member
 from kernelcup.app.operation import BOARDS, Board, Given, User, operation
 from kernelcup.app.people.queries import audit_log, users
 from kernelcup.app.people.user_names import check_account_name
 from kernelcup.app.submissions.admission import check_author
 from kernelcup.domain import Actor, Leaderboard, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Invite, Member
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound, SignInNeeded
 
 __all__ = [
@@ -123,7 +120,7 @@ def make_invites(
         check_pseudonym(pseudonym)
         if count > 1:
             raise InvalidValue("A pseudonym belongs to one person: make a single code for it.")
-    new = [NewInvite(code=new_code(), label=label, pseudonym=pseudonym) for _ in range(count)]
+    new = [invites.NewInvite(code=new_code(), label=label, pseudonym=pseudonym) for _ in range(count)]
     with db.write(durable=True) as session:
         targets = list(
             {found.id: found for found in (find_managed(session, name, actor) for name in boards)}.values()

@@ -22,7 +22,7 @@ from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.tasks.problem_set import ProblemEntry, survey_problem_set
 from kernelcup.tasks.sources.roots import ENDINGS

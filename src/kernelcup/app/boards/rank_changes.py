@@ -8,8 +8,6 @@ from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
 from kernelcup.app.boards import boards as board_rules
 from kernelcup.app.boards.changes import RANKS_BY, apply_plan, plan_changes
@@ -18,7 +16,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people.queries import users
 from kernelcup.app.results.queries import standings
 from kernelcup.domain import Actor, Device, Leaderboard, Task
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 
 _ranks_by = attrgetter(*RANKS_BY)
 

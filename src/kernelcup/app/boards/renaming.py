@@ -8,7 +8,7 @@ from kernelcup.app.boards.boards import check_board_name, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import Conflict
 
 

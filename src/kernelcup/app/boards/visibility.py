@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.queries import members
 from kernelcup.app.people.queries import users
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
+from kernelcup.engine import Session
 
 UNNAMED = "participant"
 """A user without a pseudonym is ``participant 7``, after the number of their first submission to the board."""

@@ -8,8 +8,6 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.machines import order_files
 from kernelcup.app.machines.call_watch import CallWatch
 from kernelcup.app.machines.machines import AGENT, MachineState, state_of
@@ -17,8 +15,7 @@ from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import AgentCall, CallState
 from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.domain import Device
-from kernelcup.engine import blobs
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session, blobs
 from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import LauncherSettings, LaunchResult, MachineReading, Order, Polled, limit_s

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.machines import order_files
 from kernelcup.app.machines.calibrations import DatabaseBook, Known
 from kernelcup.app.machines.machines import RAY, SILENT, log_changes
@@ -21,7 +19,7 @@ from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import CallState
 from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.app.people import secret_values
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.engine.file_store import LARGEST_UPLOAD_BYTES, large_json
 from kernelcup.errors import Conflict, FileTooLarge, InvalidValue, LaunchLost, NotFound, SignInNeeded
 from kernelcup.launchers import outcomes

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.machines import host_class
@@ -19,7 +17,7 @@ from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import runs
 from kernelcup.domain import OPERATOR, Actor, Role, Scope, split_count
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue, NotFound
 
 FEWEST_PAIRS = 3

@@ -19,7 +19,7 @@ from kernelcup.app.machines import outages
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.app.machines.queries.calibrations import CalibrationRecord
 from kernelcup.domain import Device
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import (
     LaunchCancelled,
     LaunchError,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
 
 LOOK_S = 0.02

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kernelcup.app.results.queries import overview
 from kernelcup.clocks import Clock, clock_of_device
 from kernelcup.domain import Device
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 
 
 def misnamed(db: Database, devices: Iterable[Device]) -> list[str]:

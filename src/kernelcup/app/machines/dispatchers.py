@@ -6,13 +6,11 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.machines.process_identity import is_gone
 from kernelcup.app.machines.queries import dispatchers
 from kernelcup.app.machines.queries.dispatchers import DispatcherInfo
 from kernelcup.domain import Device
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 
 ALIVE_FOR = timedelta(seconds=60)
 """The length of a lease: a dispatcher that was silent for longer has lost its jobs as well."""

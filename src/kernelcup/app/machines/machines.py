@@ -10,18 +10,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.queries import machines
-from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.launchers.base import MachineReading
 
@@ -72,7 +69,7 @@ class MachineView:
     seen_at: datetime | None
 
 
-def state_of(machine: Machine, now: datetime) -> MachineState:
+def state_of(machine: machines.Machine, now: datetime) -> MachineState:
     """Return whether a machine takes jobs."""
     has_left = machine.launcher in CONNECTING and machine.agent is None
     if machine.seen_at is None or has_left or now - machine.seen_at > SILENT:
@@ -82,7 +79,7 @@ def state_of(machine: Machine, now: datetime) -> MachineState:
     return MachineState.DRAINING if machine.is_draining else MachineState.UP
 
 
-def host_class(machine: Machine) -> str:
+def host_class(machine: machines.Machine) -> str:
     """Return what machines of equal hardware and drivers share; the launcher, where they are not known."""
     facts = machine.facts
     gpus = facts.get("gpus") or []
@@ -109,7 +106,12 @@ def run_facts(session: Session, name: str, *, worked_s: float = 0.0) -> RunFacts
 
 
 def log_changes(
-    session: Session, before: Machine | None, *, facts: Mapping[str, Any], trouble: str, now: datetime
+    session: Session,
+    before: machines.Machine | None,
+    *,
+    facts: Mapping[str, Any],
+    trouble: str,
+    now: datetime,
 ) -> None:
     """Note in a machine's log that its class has drifted, or that it has another trouble, before that is stored.
 

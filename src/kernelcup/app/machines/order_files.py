@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 
 
 def without_content(spec: dict[str, Any]) -> dict[str, Any]:

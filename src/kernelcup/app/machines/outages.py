@@ -17,12 +17,12 @@ from typing import Annotated
 from kernelcup.app import access
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.app.machines.queries import outages as outage_rows
-from kernelcup.app.machines.queries.outages import DeviceFault
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.progress import GpuBack, GpuOut, Progress
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import DeviceFault
+from kernelcup.engine import Database
 from kernelcup.errors import LaunchError, NotFound, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import KeepsGpus, Launcher
 

@@ -13,13 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.machines.queries import machines, reservations
-from kernelcup.app.machines.queries.machines import Machine
-from kernelcup.app.machines.queries.reservations import Reservation
 from kernelcup.domain import JobKind
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Reservation
+from kernelcup.engine import Database, Session
 from kernelcup_harness.protocol import JobSpec
 
 
@@ -37,7 +34,9 @@ class Placement:
         return dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
 
 
-def usable(serving: Sequence[Machine], named: Collection[str] | None, *, is_ranked: bool) -> list[Machine]:
+def usable(
+    serving: Sequence[machines.Machine], named: Collection[str] | None, *, is_ranked: bool
+) -> list[machines.Machine]:
     """Return the machines that may judge a job once they are up and take jobs; arguments as of ``placement``."""
     if not is_ranked:
         return list(serving)
@@ -45,7 +44,9 @@ def usable(serving: Sequence[Machine], named: Collection[str] | None, *, is_rank
     return [each for each in chosen if each.is_own] or chosen
 
 
-def placement(serving: Sequence[Machine], named: Collection[str] | None, *, is_ranked: bool) -> Placement:
+def placement(
+    serving: Sequence[machines.Machine], named: Collection[str] | None, *, is_ranked: bool
+) -> Placement:
     """Return where a job goes.
 
     Args:
@@ -66,7 +67,7 @@ class Fleet:
 
     def __init__(
         self,
-        machines: Sequence[Machine],
+        machines: Sequence[machines.Machine],
         named: Mapping[int, frozenset[str]],
         reserved: Sequence[Reservation],
         now: datetime,

@@ -13,11 +13,11 @@ from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.machines import Changed
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.machines.queries import reservations as rows
-from kernelcup.app.machines.queries.reservations import Reservation
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Reservation
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound
 
 __all__ = ["Reservation", "cancel", "list_reservations", "reserve", "reserved_now"]

@@ -25,7 +25,7 @@ from kernelcup.app.news.queries.webhooks import DeliveryLease
 from kernelcup.app.news.stream import Item
 from kernelcup.app.news.webhooks import SECRET_PREFIX, check_address
 from kernelcup.app.outgoing import Network, Resolve
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, StorageUnavailable
 
 PAUSES_S = (5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.queries import boards, late_exceptions
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import Fact, Times
 from kernelcup.domain import NewsKind
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 
 AHEAD = timedelta(hours=24)
 """How long before a deadline it is announced."""

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from kernelcup.app.news import moments, pruning
 from kernelcup.app.news.delivery import Deliveries, Postman
 from kernelcup.app.results import profile_files
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
 
 EVERY_S = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from kernelcup.app.news.queries import news
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 
 KEPT_FOR = timedelta(days=90)
 """Longer than a bot or a webhook is away, and than a time could be recorded a second time."""

@@ -12,18 +12,15 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.news.queries import news
-from kernelcup.app.news.queries.news import News
 from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import identities, users
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, NewsKind, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.reporting.phrases import duration
 
 
@@ -186,7 +183,7 @@ def _seen_of(session: Session, person: Actor, board_id: int) -> list[Leaderboard
 
 
 def _shown(
-    session: Session, found: Collection[News], seen: Collection[Leaderboard], viewer: Actor
+    session: Session, found: Collection[news.News], seen: Collection[Leaderboard], viewer: Actor
 ) -> list[Item]:
     by_id = {board.id: board for board in seen}
     names: dict[tuple[int, int], str] = {}
@@ -199,7 +196,7 @@ def _shown(
     return [_item(each, names, viewer) for each in found if each.board_id in by_id]
 
 
-def _item(found: News, names: dict[tuple[int, int], str], viewer: Actor) -> Item:
+def _item(found: news.News, names: dict[tuple[int, int], str], viewer: Actor) -> Item:
     user = names.get((found.board_id, found.user_id or 0), "")
     other = names.get((found.board_id, found.other_id or 0), "")
     is_own = found.recipient_id is not None and found.recipient_id == viewer.user_id
@@ -220,7 +217,7 @@ def _item(found: News, names: dict[tuple[int, int], str], viewer: Actor) -> Item
     )
 
 
-def _sentence(found: News, user: str, whose: str) -> str:
+def _sentence(found: news.News, user: str, whose: str) -> str:
     where = f"{found.board} on {found.device}"
     time = "" if found.score_s is None else f" with {duration(found.score_s * 1e9)}"
     closes = "" if found.moment is None else f"{found.moment:%Y-%m-%d %H:%M} UTC"

@@ -12,17 +12,15 @@ from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.boards import check_manages, find_managed
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.news.queries import webhooks
-from kernelcup.app.news.queries.webhooks import Webhook
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.outgoing import Network, Resolve, addresses_of, is_inside
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Webhook
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 
 MOST_OF_BOARD = 10

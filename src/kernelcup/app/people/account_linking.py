@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.queries import audit_log, identities, one_time_codes, tokens, users
-from kernelcup.app.people.queries.identities import Identity
-from kernelcup.app.people.queries.users import User
 from kernelcup.domain import Actor
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Identity, User
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 
 LASTS = timedelta(minutes=15)

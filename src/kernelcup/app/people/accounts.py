@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log, identities, users
-from kernelcup.app.people.queries.identities import Identity
-from kernelcup.app.people.queries.users import User
 from kernelcup.app.people.user_names import (
     LONGEST_NAME,
     as_account_name,
@@ -23,7 +19,8 @@ from kernelcup.app.people.user_names import (
     is_account_name,
 )
 from kernelcup.domain import NOBODY, Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Identity, User
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Annotated
 from kernelcup.app import access
 from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log
-from kernelcup.app.people.queries.audit_log import AuditEntry, record
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import AuditEntry
+from kernelcup.engine import Database
 
-__all__ = ["AuditEntry", "entries", "record"]
+__all__ = ["AuditEntry", "entries"]
 
 
 @operation("GET", "/audit", "admin audit", subject="administration", is_paged=True)

@@ -17,7 +17,7 @@ from kernelcup.app.people.queries import one_time_codes, users
 from kernelcup.app.people.queries.one_time_codes import PendingLogin, PolledLogin
 from kernelcup.app.people.tokens import issue, scopes_of
 from kernelcup.domain import Actor, Scope
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound, ScopeMissing
 
 __all__ = [

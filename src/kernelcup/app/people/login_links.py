@@ -8,18 +8,15 @@ from datetime import datetime, timedelta
 from typing import Annotated
 from urllib.parse import quote
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.access import HERE, Entry
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people import accounts, secret_values
 from kernelcup.app.people.queries import audit_log, one_time_codes, users
-from kernelcup.app.people.queries.one_time_codes import OpenSignIn
-from kernelcup.app.people.queries.users import User, name_key
 from kernelcup.app.people.user_names import check_account_name
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import OpenSignIn, User
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 
 __all__ = [
@@ -96,7 +93,7 @@ def make_links(
         raise InvalidValue(f"Sign-in links work for at most {LONGEST // HOUR} hours.")
     wanted: dict[str, str] = {}
     for each in map(str.strip, names):
-        wanted.setdefault(name_key(each), each)
+        wanted.setdefault(users.name_key(each), each)
     if not 1 <= len(wanted) <= MOST_LINKS:
         raise InvalidValue(f"Sign-in links: expected 1 to {MOST_LINKS:,} names of users.")
     problems: list[str] = []

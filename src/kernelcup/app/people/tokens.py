@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.access import Entry
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.accounts import sign_in
 from kernelcup.app.people.queries import audit_log, identities, tokens, users
-from kernelcup.app.people.queries.tokens import SESSION, Holder, NewToken, Token
-from kernelcup.app.people.queries.users import User
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Token, User
+from kernelcup.engine import Database, Session
 from kernelcup.errors import (
     Conflict,
     Forbidden,
@@ -196,7 +192,11 @@ def authenticate(db: Database, plain: str, *, now: datetime, is_session: bool = 
     hashed = secret_values.hash_of(plain)
     with db.read() as session:
         holder = tokens.find_holder(session, hashed)
-    if holder is None or not _is_live(holder.token, now) or (is_session and holder.token.kind != SESSION):
+    if (
+        holder is None
+        or not _is_live(holder.token, now)
+        or (is_session and holder.token.kind != tokens.SESSION)
+    ):
         raise SignInNeeded("The token is unknown, expired or revoked; sign in again.")
     used = holder.token.last_used_at
     if used is None or now - used >= USE_NOTED_EVERY:
@@ -206,6 +206,8 @@ def authenticate(db: Database, plain: str, *, now: datetime, is_session: bool = 
 
 def _note_use(db: Database, token_id: int, now: datetime) -> None:
     """Record that a token was used, if that is possible at once: reading must work without writing."""
+    from sqlalchemy.exc import DBAPIError  # not for a client, which names this module
+
     try:
         with db.note() as session:
             tokens.touch(session, token_id, now=now)
@@ -243,7 +245,7 @@ def make_session(db: Database, user_id: int, now: datetime) -> str:
         _, plain = issue(
             session,
             user_id,
-            kind=SESSION,
+            kind=tokens.SESSION,
             name="browser",
             scopes=frozenset(Scope) - {Scope.ACT},
             now=now,
@@ -265,7 +267,7 @@ def issue(
 ) -> tuple[Token, str]:
     """Store a token in a transaction, without any check of rights, and return it with its secret."""
     plain = secret_values.new_secret()
-    new = NewToken(
+    new = tokens.NewToken(
         user_id=user_id,
         kind=kind,
         name=name,
@@ -333,7 +335,7 @@ def _is_live(token: Token, now: datetime) -> bool:
     return token.revoked_at is None and not expired
 
 
-def _actor(holder: Holder) -> Actor:
+def _actor(holder: tokens.Holder) -> Actor:
     role = Role.PARTICIPANT if holder.banned else holder.role
     scopes = holder.token.scopes & scopes_of(role)
     if Scope.ADMIN in scopes:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kernelcup.app.people.queries import users
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue
 
 LONGEST_NAME = 64

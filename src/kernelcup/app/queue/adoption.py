@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kernelcup.app.machines.process_identity import is_gone
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.queue.queries.jobs import Lease
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import StaleLease
 
 ADOPT_WITHIN = timedelta(minutes=10)

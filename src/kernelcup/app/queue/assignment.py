@@ -16,7 +16,7 @@ from kernelcup.app.results import duels, kept_binaries
 from kernelcup.app.results.duels import Rival
 from kernelcup.app.submissions.queries import screenings, submissions
 from kernelcup.domain import Leaderboard, Submission, Task
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import StaleLease
 from kernelcup.tasks.job_spec import build_job_spec, placed
 from kernelcup_harness.protocol import Backend, JobSpec, KeptBinary, Mode, SourceTree

@@ -32,7 +32,7 @@ from kernelcup.app.results import profile_files
 from kernelcup.app.results.duels import Rival
 from kernelcup.app.submissions.screening import Look, SecondOpinion
 from kernelcup.domain import Device, Run
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import (
     BadReport,
     LaunchError,

@@ -26,7 +26,7 @@ from kernelcup.app.queue.under_way import UnderWay
 from kernelcup.app.submissions.screening import Look
 from kernelcup.app.submissions.submissions import has_ended, show_submission
 from kernelcup.domain import Device
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import ConfigError, LaunchError, StorageUnavailable, is_shortage
 from kernelcup.launchers.base import Launcher
 

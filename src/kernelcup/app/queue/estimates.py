@@ -6,24 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.machines import dispatchers
 from kernelcup.app.machines.machines import MachineState, state_of
 from kernelcup.app.machines.placement import usable
+from kernelcup.app.machines.queries import dispatchers as dispatchers_rows
 from kernelcup.app.machines.queries import machines, outages, reservations
-from kernelcup.app.machines.queries.dispatchers import DispatcherInfo
-from kernelcup.app.machines.queries.machines import Machine
-from kernelcup.app.machines.queries.outages import DeviceFault
-from kernelcup.app.machines.queries.reservations import Reservation
 from kernelcup.app.operation import operation
 from kernelcup.app.queue.lifecycle import paused_devices
 from kernelcup.app.queue.queries import backlog, claims, job_durations, jobs
-from kernelcup.app.queue.queries.backlog import MOST_COUNTED, Backlog
 from kernelcup.app.rules import launcher_budgets
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, JobKind, JobState, Priority
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import DeviceFault, Reservation
+from kernelcup.engine import Database, Session
 from kernelcup.reporting.results import SubmissionInfo, Waiting
 from kernelcup_harness.protocol import Mode
 
@@ -95,7 +90,7 @@ class _Looker:
         pace = job_durations.of_device(self._session, job.device)
         ahead = backlog.ahead(self._session, job)
         before = sum(ahead.values())
-        countable = before <= MOST_COUNTED
+        countable = before <= backlog.MOST_COUNTED
         kind, own = self._kind(job), self._own(job)
         return Waiting(
             position=before + 1 if countable else None,
@@ -112,7 +107,7 @@ class _Looker:
             return None
         return "another job of yours has to end first: none runs beside one with hidden cases"
 
-    def queue(self, device: str, waiting: Sequence[Backlog]) -> DeviceQueue:
+    def queue(self, device: str, waiting: Sequence[backlog.Backlog]) -> DeviceQueue:
         """Return the state of a device's queue."""
         serving = _serving(self.alive, device)
         running = backlog.under_way(self._session, device=device)
@@ -128,7 +123,7 @@ class _Looker:
             obstacle=self._obstacle(device, None),
         )
 
-    def _wait_of_newcomer(self, device: str, waiting: Sequence[Backlog]) -> float | None:
+    def _wait_of_newcomer(self, device: str, waiting: Sequence[backlog.Backlog]) -> float | None:
         pace = job_durations.of_device(self._session, device)
         # Waiting jobs are not counted by mode: practice is assumed to take as long as its slowest mode.
         practice = max(
@@ -193,14 +188,14 @@ class _Looker:
             return None
         return JobKind(board_id=board_id, is_ranked=job.mode is Mode.LEADERBOARD)
 
-    def _known(self, device: str, kind: JobKind | None) -> list[Machine]:
+    def _known(self, device: str, kind: JobKind | None) -> list[machines.Machine]:
         """Return the machines that may judge jobs of a kind, up or not; None for any kind."""
         serving = [each for each in self._machines if each.slots_for(device) > 0]
         if kind is None:
             return serving
         return usable(serving, self._named.get(kind.board_id), is_ranked=kind.is_ranked)
 
-    def _open(self, device: str, kind: JobKind | None) -> list[Machine]:
+    def _open(self, device: str, kind: JobKind | None) -> list[machines.Machine]:
         """Return the machines that take jobs of a kind now; None for any."""
         return [
             each
@@ -247,7 +242,9 @@ class _Looker:
         return f"{moment:%H:%M} UTC" if is_today else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def _serving(alive: Sequence[DispatcherInfo], device: str) -> list[DispatcherInfo]:
+def _serving(
+    alive: Sequence[dispatchers_rows.DispatcherInfo], device: str
+) -> list[dispatchers_rows.DispatcherInfo]:
     return [info for info in alive if info.devices.get(device, 0) > 0]
 
 
@@ -256,8 +253,8 @@ def _worst(out: Sequence[DeviceFault]) -> str:
 
 
 def _place(before: int) -> str:
-    if before > MOST_COUNTED:
-        return f"more than {MOST_COUNTED} jobs are ahead"
+    if before > backlog.MOST_COUNTED:
+        return f"more than {backlog.MOST_COUNTED} jobs are ahead"
     if before == 0:
         return "next to start"
     return "1 job is ahead" if before == 1 else f"{before} jobs are ahead"

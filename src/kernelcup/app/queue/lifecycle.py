@@ -14,19 +14,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.process_identity import is_gone
 from kernelcup.app.queue import adoption
 from kernelcup.app.queue.queries import claims, jobs
-from kernelcup.app.queue.queries.jobs import Lease
-from kernelcup.app.results import finals
-from kernelcup.app.results.subscribers import store
+from kernelcup.app.results import finals, subscribers
 from kernelcup.app.rules.queries import pauses
 from kernelcup.app.submissions.queries import events, screenings
 from kernelcup.domain import Job, JobKind, PauseScope, Priority, Run
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.screen.findings import Screening
 from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Verdict
@@ -51,7 +47,7 @@ def claim_next(
     but: Sequence[JobKind] = (),
     only: Priority | None = None,
     board_id: int | None = None,
-) -> Lease | None:
+) -> jobs.Lease | None:
     """Take the first waiting job for one of the devices, None if there is none.
 
     Jobs of the kinds ``but`` wait on, and all that are not of the class ``only`` or of the leaderboard ``board_id``.
@@ -92,7 +88,7 @@ def paused_devices(session: Session) -> dict[str, str]:
     return {pause.key: pause.reason for pause in found if pause.scope is PauseScope.DEVICE}
 
 
-def renew(db: Database, lease: Lease, *, lease_s: float, now: datetime) -> Lease:
+def renew(db: Database, lease: jobs.Lease, *, lease_s: float, now: datetime) -> jobs.Lease:
     """Keep a job for longer. Raise ``StaleLease`` if it was cancelled, deleted or reclaimed."""
     with db.write() as session:
         return jobs.renew(session, lease, until=now + timedelta(seconds=lease_s))
@@ -106,7 +102,7 @@ def renew_all(db: Database, *, owner: str, lease_s: float, now: datetime) -> set
 
 def finish(
     db: Database,
-    lease: Lease,
+    lease: jobs.Lease,
     *,
     report: RunReport,
     harness_hash: str,
@@ -130,7 +126,7 @@ def finish(
         started_at = jobs.complete(session, lease, now=now)
         if screening is not None:
             screenings.insert_if_absent(session, lease.job.submission_id, screening)
-        return store(
+        return subscribers.store(
             session,
             lease.job,
             report,
@@ -142,7 +138,7 @@ def finish(
         )
 
 
-def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
+def hand_back(db: Database, lease: jobs.Lease, *, reason: str = "", now: datetime) -> None:
     """Return a job to the queue without counting the attempt. Raise ``StaleLease``."""
     with db.write() as session:
         _requeue(session, lease, attempt=lease.job.attempt, reason=reason, now=now)
@@ -150,7 +146,7 @@ def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) ->
 
 def fail_attempt(
     db: Database,
-    lease: Lease,
+    lease: jobs.Lease,
     *,
     reason: str,
     now: datetime,
@@ -171,7 +167,9 @@ def fail_attempt(
             return None
         report = _internal_error(session, lease, reason=reason, backend=backend)
         began = jobs.complete(session, lease, now=now, reason=reason)
-        return store(session, lease.job, report, started_at=began, now=now, harness_hash="", machine="")
+        return subscribers.store(
+            session, lease.job, report, started_at=began, now=now, harness_hash="", machine=""
+        )
 
 
 def reclaim(
@@ -235,7 +233,7 @@ def cancel_jobs(
     return len(cancelled)
 
 
-def _requeue(session: Session, lease: Lease, *, attempt: int, reason: str, now: datetime) -> None:
+def _requeue(session: Session, lease: jobs.Lease, *, attempt: int, reason: str, now: datetime) -> None:
     job = jobs.requeue(session, lease, attempt=attempt, reason=reason)
     events.record(session, job.submission_id, "queued", {"reason": reason}, job.id, now)
 
@@ -245,7 +243,7 @@ def _attempts(job: Job) -> int:
     return job.attempt - job.first_attempt + 1
 
 
-def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Backend) -> RunReport:
+def _internal_error(session: Session, lease: jobs.Lease, *, reason: str, backend: Backend) -> RunReport:
     board = boards.some(session, [lease.job.leaderboard_id]).get(lease.job.leaderboard_id)
     return RunReport(
         job_id=job_name(lease),
@@ -257,6 +255,6 @@ def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Bac
     )
 
 
-def job_name(lease: Lease) -> str:
+def job_name(lease: jobs.Lease) -> str:
     """Return the name of an attempt for its machine; each attempt has its own, so old reports are recognized."""
     return f"{lease.job.id}.{lease.job.attempt}"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kernelcup.app.machines.queries.outages import DeviceFault
 from kernelcup.app.submissions.queries import events
 from kernelcup.domain import Job, Run
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import DeviceFault
+from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
 
 NOTE_EVERY_S = 0.5

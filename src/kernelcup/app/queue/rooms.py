@@ -15,7 +15,7 @@ from kernelcup.app.queue.queries import backlog
 from kernelcup.app.queue.under_way import UnderWay
 from kernelcup.app.rules import launcher_budgets
 from kernelcup.domain import Device, JobKind, slots_for
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.base import Launcher, MachineReading
 

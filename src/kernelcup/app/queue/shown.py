@@ -11,7 +11,7 @@ from kernelcup.app.queue.estimates import with_waiting
 from kernelcup.app.results.leader import beside
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.domain import Actor
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import SourceTree
 

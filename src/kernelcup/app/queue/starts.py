@@ -12,7 +12,7 @@ from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.queue.rooms import Rooms
 from kernelcup.app.queue.sharing import Family, Shares, families
 from kernelcup.domain import Device, JobKind, Priority
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import LaunchError
 
 

@@ -9,7 +9,7 @@ from kernelcup.app.boards import boards
 from kernelcup.app.boards.membership import Member, members
 from kernelcup.app.results import standings
 from kernelcup.domain import Actor, Standing
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

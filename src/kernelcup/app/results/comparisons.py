@@ -17,8 +17,6 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import emulated_of, find_board
 from kernelcup.app.operation import Given, OnDevice, operation
@@ -33,7 +31,7 @@ from kernelcup.app.submissions import admission
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import Actor, Device, JobState, Leaderboard, Run, Scope, Submission
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.reporting.phrases import binaries_text, duel_sentence
 from kernelcup_harness.protocol import (

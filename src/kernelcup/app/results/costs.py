@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kernelcup.app import access
 from kernelcup.app.results.queries import run_costs
 from kernelcup.domain import Actor, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 
 
 def costs(db: Database, boards: Iterable[Leaderboard], actor: Actor) -> dict[str, float]:

@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.operation import BOARD, After, Given, Limit, operation
 from kernelcup.app.results.queries import docket
-from kernelcup.app.results.queries.docket import Reviewed
 from kernelcup.app.results.reviews import RULE
 from kernelcup.app.submissions.review_evidence import OTHER, WHY
 from kernelcup.domain import Actor, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 
 MOST_CASES = 10
 
@@ -99,7 +96,7 @@ def entries(
 
 
 def _names(
-    session: Session, found: Collection[Reviewed], boards: Mapping[int, Leaderboard], viewer: Actor
+    session: Session, found: Collection[docket.Reviewed], boards: Mapping[int, Leaderboard], viewer: Actor
 ) -> dict[tuple[int, int], str]:
     names = {}
     for board_id in {each.leaderboard_id for each in found}:
@@ -109,7 +106,7 @@ def _names(
     return names
 
 
-def _entry(found: Reviewed, board: Leaderboard, name: str, evidence: Mapping[str, Any]) -> Entry:
+def _entry(found: docket.Reviewed, board: Leaderboard, name: str, evidence: Mapping[str, Any]) -> Entry:
     is_decided, is_there = found.decision is not None, found.deleted_at is None
     by_rule = found.opened_by == RULE
     return Entry(

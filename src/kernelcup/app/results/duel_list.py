@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.results.queries import facts as stored
@@ -16,7 +14,7 @@ from kernelcup.app.results.queries.facts import DuelRow
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import OPERATOR, Actor, DuelOutcome, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import BinaryUse, DuelResult
 

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.machines.machines import host_class
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.queue.queries import comparisons
 from kernelcup.app.results.final_order import by_intervals
-from kernelcup.app.results.queries import duel_placement, finals, standings
-from kernelcup.app.results.queries.ranking_query import class_of
-from kernelcup.app.results.queries.standings import Key
+from kernelcup.app.results.queries import duel_placement, finals, ranking_query, standings
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission
+from kernelcup.engine import Session
 from kernelcup.errors import RivalDeleted
 from kernelcup.scoring import UNTIMED_S, order, own_rank_s
 from kernelcup_harness.protocol import DuelVerdict, HarnessKind, Mode, RunReport, SourceTree
@@ -81,7 +78,7 @@ def _serving_classes(session: Session, board: Leaderboard, device: str) -> set[s
     """Return the classes of the machines that may rank a leaderboard on a device; None if no machine is known."""
     named = machines.ranking(session).get(board.id)
     found = {
-        class_of(session, host_class(each), device)
+        ranking_query.class_of(session, host_class(each), device)
         for each in machines.every(session)
         if each.slots_for(device) > 0 and (named is None or each.name in named)
     }
@@ -153,10 +150,10 @@ def settle(
     """
     if not board.duel or not board.ranks_times(report.backend):
         return Settled()
-    of: Key = {
+    of: standings.Key = {
         "board_id": board.id,
         "device": job.device,
-        "host_class": class_of(session, host_class, job.device),
+        "host_class": ranking_query.class_of(session, host_class, job.device),
     }
     first = standings.leader(session, **of)
     mine = order(own_rank_s(score), report.trust, submission.id)

@@ -8,15 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.results.queries import facts as stored
 from kernelcup.app.results.standings import board_device, shows_copy
 from kernelcup.domain import OPERATOR, Actor, RankingBy, Standing
-from kernelcup.engine.database import Database, database_of
+from kernelcup.engine import Database, Session, database_of
 from kernelcup.reporting.made_of import MadeOf, by_time, made_of
 from kernelcup.scoring import beside_s
 from kernelcup_harness.protocol import RanKernel, RunReport, StageName, Verdict

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from kernelcup.app.results.queries.finals import Finalist, Held, Placed
+from kernelcup.app.results.queries import finals
 from kernelcup.domain import OPEN, Compared, JobState, Meeting, Score
 from kernelcup.reporting.phrases import is_compared
 from kernelcup_harness.protocol import DuelResult, DuelVerdict, Verdict, duels
@@ -40,7 +40,7 @@ class Decision:
     meetings: list[Meeting] = field(default_factory=list)
     due: Due | None = None
     """None if all duels were held."""
-    places: list[Placed] = field(default_factory=list)
+    places: list[finals.Placed] = field(default_factory=list)
     """The official order, once all duels were held."""
 
 
@@ -52,7 +52,7 @@ class _NotHeldYet(Exception):
         self.due = due
 
 
-def decide(contestants: Sequence[Finalist], held: Sequence[Held], error: float) -> Decision:
+def decide(contestants: Sequence[finals.Finalist], held: Sequence[finals.Held], error: float) -> Decision:
     """Return the next duel of a final, or its official order.
 
     Args:
@@ -67,11 +67,13 @@ def decide(contestants: Sequence[Finalist], held: Sequence[Held], error: float) 
         )
     except _NotHeldYet as stop:
         return Decision(meetings=meetings, due=stop.due)
-    places = [Placed(submission_id=int(name), place=found.places[name]) for name in found.order]
+    places = [finals.Placed(submission_id=int(name), place=found.places[name]) for name in found.order]
     return Decision(meetings=meetings, places=places)
 
 
-def _meet(contestants: Sequence[Finalist], held: Sequence[Held], meetings: list[Meeting]) -> duels.Meet:
+def _meet(
+    contestants: Sequence[finals.Finalist], held: Sequence[finals.Held], meetings: list[Meeting]
+) -> duels.Meet:
     by_name = {_name(each): each for each in contestants}
     by_pair = {frozenset((each.first_id, each.second_id)): each for each in held}
 
@@ -87,7 +89,9 @@ def _meet(contestants: Sequence[Finalist], held: Sequence[Held], meetings: list[
     return meet
 
 
-def _met(one: Finalist, other: Finalist, held: Held | None, error: float) -> tuple[Meeting, RatioEstimate]:
+def _met(
+    one: finals.Finalist, other: finals.Finalist, held: finals.Held | None, error: float
+) -> tuple[Meeting, RatioEstimate]:
     """Return how two compare: by their duel, or by the intervals of their ranked times."""
     why = _why_not(one, other, held)
     if why:
@@ -112,7 +116,7 @@ def _met(one: Finalist, other: Finalist, held: Held | None, error: float) -> tup
     return meeting, standing
 
 
-def _why_not(one: Finalist, other: Finalist, held: Held | None) -> str:
+def _why_not(one: finals.Finalist, other: finals.Finalist, held: finals.Held | None) -> str:
     """Return why two have no duel that counts, empty if they have one. It tells nothing that is hidden."""
     by_wall = [f"#{each.submission_id}" for each in (one, other) if not each.in_turns]
     if by_wall:
@@ -160,7 +164,7 @@ def by_scores(first: Score | None, second: Score | None, duel: DuelResult) -> Du
     return dataclasses.replace(duels.outcome(found, [], []), rival_message=duel.rival_message)
 
 
-def _score(each: Finalist) -> Score:
+def _score(each: finals.Finalist) -> Score:
     return Score(score_s=each.score_s, low_s=each.low_s, high_s=each.high_s)
 
 
@@ -171,5 +175,5 @@ def _reach(each: Score) -> float | None:
     return max(math.log(each.score_s / each.low_s), math.log(each.high_s / each.score_s))
 
 
-def _name(each: Finalist) -> str:
+def _name(each: finals.Finalist) -> str:
     return str(each.submission_id)

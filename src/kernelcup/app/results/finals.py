@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board, find_managed
@@ -23,12 +21,11 @@ from kernelcup.app.results.final_order import decide
 from kernelcup.app.results.queries import finals as stored
 from kernelcup.app.results.queries import ruling
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.finals import Finalist, Held, Outcome, StoredFinal
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound
 from kernelcup.reporting.finals import in_words
 from kernelcup_harness.protocol import HarnessKind, TrustLevel
@@ -196,7 +193,7 @@ def _begin(
         )
     last = ranks[min(top, len(ranks)) - 1]
     contestants = [
-        Finalist(
+        stored.Finalist(
             submission_id=each.submission_id,
             rank=rank,
             score_s=each.score_s,
@@ -235,7 +232,7 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
     submissions.keep(session, [each.submission_id for each in final.contestants])
     found = decide(_present(session, final), held, final.error)
     if found.due is None:
-        stored.end(session, final_id, Outcome(places=found.places, meetings=found.meetings), now)
+        stored.end(session, final_id, stored.Outcome(places=found.places, meetings=found.meetings), now)
         if not news.is_frozen(board, now):
             news.note_order(session, stored.find(session, final_id), now)
         return
@@ -258,14 +255,14 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
     )
 
 
-def _present(session: Session, final: StoredFinal) -> list[Finalist]:
+def _present(session: Session, final: stored.StoredFinal) -> list[stored.Finalist]:
     """Return the contestants that were not deleted, and whose results were not put aside."""
     rulings = ruling.of_submissions(session, [each.submission_id for each in final.contestants], final.device)
     lost = (Ruling.GONE, *ASIDE)
     return [each for each in final.contestants if rulings[each.submission_id] not in lost]
 
 
-def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Actor) -> Final:
+def _shown(session: Session, board: Leaderboard, final: stored.StoredFinal, viewer: Actor) -> Final:
     held = stored.held(session, final.id) if final.outcome is None else []
     outcome = final.outcome
     meetings = (
@@ -291,15 +288,15 @@ def _shown(session: Session, board: Leaderboard, final: StoredFinal, viewer: Act
     return in_words(shown)
 
 
-def _waiting(held: Sequence[Held]) -> int | None:
+def _waiting(held: Sequence[stored.Held]) -> int | None:
     return next((each.comparison_id for each in held if each.state in OPEN), None)
 
 
 def _places(
     session: Session,
     board: Leaderboard,
-    final: StoredFinal,
-    outcome: Outcome,
+    final: stored.StoredFinal,
+    outcome: stored.Outcome,
     void: Sequence[int],
     viewer: Actor,
 ) -> list[FinalPlace]:

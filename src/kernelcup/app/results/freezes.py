@@ -14,7 +14,7 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results import news
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.domain import Actor, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidValue
 
 

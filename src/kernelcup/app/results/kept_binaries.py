@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.queue.queries import comparisons
 from kernelcup.app.results.duels import Rival
 from kernelcup.app.results.queries import runs
 from kernelcup.domain import Job
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup_harness.protocol import (
     BINARY,
     MEMORY,

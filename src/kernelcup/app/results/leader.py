@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.results import standings
 from kernelcup.app.results.facts import read_public_times
+from kernelcup.app.results.queries import ranking_query
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.ranking_query import class_of
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Run
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.reporting.insights import Best
 from kernelcup.reporting.phrases import remark
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
@@ -55,7 +53,7 @@ def _best(session: Session, board: Leaderboard, device: str, run: Run, viewer: A
         session,
         board_id=board.id,
         device=device,
-        host_class=class_of(session, run.host_class, device),
+        host_class=ranking_query.class_of(session, run.host_class, device),
         frozen=is_frozen,
         limit=1,
     )

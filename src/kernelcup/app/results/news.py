@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
 from kernelcup.app.news.queries import news
 from kernelcup.app.news.queries.news import Fact
@@ -23,6 +21,7 @@ from kernelcup.app.results.queries.standings import Key, Leader, Ranked
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Job, Leaderboard, NewsKind, RankedBy, Run
+from kernelcup.engine import Session
 from kernelcup.scoring import Order
 from kernelcup_harness.protocol import Mode
 

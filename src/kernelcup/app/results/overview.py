@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.access import visible_boards
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
@@ -18,10 +16,9 @@ from kernelcup.app.results.facts import Beside, Remembered, read_beside
 from kernelcup.app.results.queries import overview as stored
 from kernelcup.app.results.queries import standings
 from kernelcup.app.results.queries.overview import Head
-from kernelcup.app.results.queries.standings import Record
 from kernelcup.app.results.standings import board_device, shows_copy
-from kernelcup.domain import OPERATOR, Actor, Leaderboard
-from kernelcup.engine.database import Database, database_of
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Record
+from kernelcup.engine import Database, Session, database_of
 
 LONGEST_SUMMARY = 140
 MOST_RECORDS = 1000

@@ -17,13 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
 from kernelcup.app.results.queries import standings
 from kernelcup.app.results.queries.standings import WHOLE, Key, Part
-from kernelcup.engine.database import database_of
+from kernelcup.engine import Session, database_of
 from kernelcup.scoring import Order, Placed
 
 NEAR = 200
@@ -43,7 +40,7 @@ class Known:
     """A part whose bands are known."""
 
     part: Part
-    sums: Row[Any]
+    sums: Sequence[Any]
     """They change with it."""
     enters: Placed | None
     """The head of the band in which it begins, None at the top."""
@@ -91,7 +88,7 @@ class Ranking:
             self.session, board_id=self.board_id, device=self.device, frozen=self.frozen
         )
 
-    def sums(self, part: Part) -> Row[Any]:
+    def sums(self, part: Part) -> Sequence[Any]:
         return standings.sums(self.session, **self.key, frozen=self.frozen, part=part)
 
     def count(self, above: Order) -> int:

@@ -11,7 +11,7 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.standings import personal_bests
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import NotFound
 
 MOST_BESTS = 60

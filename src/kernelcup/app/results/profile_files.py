@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from kernelcup.app.results.queries import runs
-from kernelcup.engine import file_store
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, file_store
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import KeptFile, RunReport, to_json
 

@@ -17,18 +17,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import job_durations, rejudges
-from kernelcup.app.queue.queries.rejudges import Candidate
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.domain import Actor, JobState, Leaderboard
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import NotFound
 
 AT_ONCE = 500
@@ -128,7 +125,7 @@ def _rejudge(
     db: Database,
     actor: Actor,
     board: Leaderboard,
-    found: Sequence[Candidate],
+    found: Sequence[rejudges.Candidate],
     action: str,
     detail: Mapping[str, object],
     *,
@@ -152,8 +149,8 @@ def _rejudge(
 
 
 def _requeue(
-    db: Database, board: Leaderboard, part: Sequence[Candidate], *, reason: str, now: datetime
-) -> list[Candidate]:
+    db: Database, board: Leaderboard, part: Sequence[rejudges.Candidate], *, reason: str, now: datetime
+) -> list[rejudges.Candidate]:
     with db.write(durable=True) as session:
         task_hash = find_board(session, board.name).task_hash  # the current version
         done = rejudges.requeue(session, part, task_hash=task_hash, reason=reason, now=now)
@@ -165,8 +162,8 @@ def _requeue(
 def _plan(
     session: Session,
     board: Leaderboard,
-    found: Sequence[Candidate],
-    chosen: Sequence[Candidate],
+    found: Sequence[rejudges.Candidate],
+    chosen: Sequence[rejudges.Candidate],
     *,
     dry_run: bool,
 ) -> RejudgePlan:
@@ -183,7 +180,7 @@ def _plan(
     )
 
 
-def _estimate(session: Session, chosen: Sequence[Candidate]) -> float | None:
+def _estimate(session: Session, chosen: Sequence[rejudges.Candidate]) -> float | None:
     pace = {device: job_durations.of_device(session, device) for device in {each.device for each in chosen}}
     kinds = Counter((each.device, each.mode) for each in chosen)
     if any(mode not in pace[device] for device, mode in kinds):

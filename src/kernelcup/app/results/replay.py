@@ -10,7 +10,7 @@ from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries import runs
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Task
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import (

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import boards
@@ -20,13 +18,13 @@ from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import news as news_of_results
 from kernelcup.app.results.queries import reviews, runs
-from kernelcup.app.results.queries.reviews import Review
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions import review_evidence as evidence_of
 from kernelcup.app.submissions.queries import events, screenings, submissions
 from kernelcup.app.submissions.review_evidence import Held
 from kernelcup.domain import OPEN, Actor, Job, Leaderboard, Role, Run, Scope, Submission
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Review
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.screen.findings import NO_ANSWER, Remark
 from kernelcup_harness.protocol import RunReport
@@ -35,7 +33,6 @@ __all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "q
 
 RELEASED = "released"
 REJECTED = "rejected"
-SAME_CODE = reviews.SAME_CODE
 RULE = "kernelcup"
 """The opener of a review that a rule opened."""
 
@@ -258,7 +255,16 @@ def _hold_copies(session: Session, review: Review, job_ids: Sequence[int], *, no
         if author is None or run is None:
             continue
         reason = f"equal code is under review: submission {review.submission_id}"
-        _hold(session, each, run, author, by=RULE, reason=reason, evidence={SAME_CODE: review.id}, now=now)
+        _hold(
+            session,
+            each,
+            run,
+            author,
+            by=RULE,
+            reason=reason,
+            evidence={reviews.SAME_CODE: review.id},
+            now=now,
+        )
 
 
 def _settle(session: Session, board: Leaderboard, review: Review, decision: str, *, now: datetime) -> None:

@@ -13,7 +13,7 @@ from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.veiling import machine_of
 from kernelcup.domain import Actor, Run
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import NotFound
 
 

@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from sqlalchemy.orm import Session
-
 from kernelcup import scoring
-from kernelcup.app.boards import visibility
-from kernelcup.app.boards.boards import find_board
-from kernelcup.app.results.places import PLACES, Ranking
+from kernelcup.app.boards import boards, visibility
+from kernelcup.app.results import places as cached
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.standings import Ranked, Stand
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.engine.rows import made_of
 from kernelcup.errors import UnknownDevice
 
@@ -59,7 +55,7 @@ def standings(
         UnknownDevice: The leaderboard does not have that device.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         return _page(session, found, name, host_class, viewer, limit=limit, offset=offset)
 
@@ -88,7 +84,7 @@ def _page(
     )
     places: list[Standing] = []
     for host_class, part in groupby(page, key=_class_of):
-        one = Ranking(
+        one = cached.Ranking(
             session=session, board_id=board.id, device=device, host_class=host_class, frozen=is_frozen
         )
         its = list(part)
@@ -103,7 +99,7 @@ def classes(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) 
     Raise like :func:`standings`.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         every = _classes(session, found, name, frozen=shows_copy(session, found, viewer))
     return every if len(every) > 1 else []
@@ -131,7 +127,7 @@ def count_places(
 ) -> int:
     """Return the number of places on a device as the viewer sees it. Raise like :func:`standings`."""
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         return ranking.count(
             session,
@@ -145,7 +141,7 @@ def count_places(
 def revision(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
     """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         return ranking.revision(
             session,
             board_id=found.id,
@@ -169,7 +165,7 @@ def personal_best(
     others' earlier ones could put several users first.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
         if user_id is None:
             return None
@@ -210,7 +206,7 @@ def places_of_submission(
     """Return the places that a submission holds, by device. Raise ``NotFound`` as :func:`standings` does."""
     held = {}
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         is_frozen = shows_copy(session, found, viewer)
         # The leaderboard may have a device no more.
         for device in (each for each in devices if each in found.devices):
@@ -219,8 +215,8 @@ def places_of_submission(
             )
             if not mine:
                 continue
-            of = made_of(mine[0], Ranking, session=session, frozen=is_frozen)
-            first = max(PLACES.above(of, mine[0].entry.order) - 1, 0)
+            of = made_of(mine[0], cached.Ranking, session=session, frozen=is_frozen)
+            first = max(cached.PLACES.above(of, mine[0].entry.order) - 1, 0)
             near = _page(session, found, device, of.host_class, viewer, limit=3, offset=first)
             for before, place, after in zip([None, *near], near, [*near[1:], None], strict=False):
                 if place.submission_id == submission_id:
@@ -236,7 +232,7 @@ def unranked_standings(
     Ranks are among these. It raises what :func:`standings` does.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         if found.trust is TrustRule.ANY or shows_copy(session, found, viewer):
             return []
@@ -251,7 +247,7 @@ def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPER
     None are counted while a freeze hides it. It raises what :func:`standings` does.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
+        found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         if shows_copy(session, found, viewer):
             return 0
@@ -279,14 +275,14 @@ def _classes(session: Session, board: Leaderboard, device: str, *, frozen: bool 
     return ranking.classes(session, board_id=board.id, device=device, frozen=frozen)
 
 
-def _class_of(each: Ranked) -> str:
+def _class_of(each: ranking.Ranked) -> str:
     return each.entry.host_class
 
 
-def _ranked(of: Ranking, part: Sequence[Ranked], above: int) -> list[Standing]:
+def _ranked(of: cached.Ranking, part: Sequence[ranking.Ranked], above: int) -> list[Standing]:
     """Rank entries that follow each other in one ranking, with so many above them."""
     until = above + len(part) + 1  # the next place shows whether the last one is tied
-    ranks = PLACES.ranks(of, until)
+    ranks = cached.PLACES.ranks(of, until)
     # The ranking may have become shorter meanwhile.
     after = ranks[above - 1] if 0 < above <= len(ranks) else None
     return scoring.ranked([each.entry for each in part], ranks[above:until], after=after)
@@ -298,18 +294,18 @@ def _split(places: Sequence[Standing], is_split: bool) -> Sequence[Standing]:
 
 
 def _standings(
-    session: Session, board: Leaderboard, mine: Sequence[Stand], viewer: Actor, *, frozen: bool
+    session: Session, board: Leaderboard, mine: Sequence[ranking.Stand], viewer: Actor, *, frozen: bool
 ) -> list[Standing]:
     """Rank a user's or a submission's entries among all others."""
     places: list[Standing] = []
     for each in mine:
-        of = made_of(each, Ranking, session=session, frozen=frozen)
-        places += _split(_ranked(of, [each], PLACES.above(of, each.entry.order)), each.is_split)
+        of = made_of(each, cached.Ranking, session=session, frozen=frozen)
+        places += _split(_ranked(of, [each], cached.PLACES.above(of, each.entry.order)), each.is_split)
     return _shown(session, board, places, mine, viewer) if places else []
 
 
 def _among_themselves(
-    session: Session, board: Leaderboard, page: Sequence[Ranked], every: Sequence[str], viewer: Actor
+    session: Session, board: Leaderboard, page: Sequence[ranking.Ranked], every: Sequence[str], viewer: Actor
 ) -> list[Standing]:
     places: list[Standing] = []
     for _, part in groupby(page, key=_class_of):
@@ -322,7 +318,7 @@ def _shown(
     session: Session,
     board: Leaderboard,
     places: Sequence[Standing],
-    page: Sequence[Ranked],
+    page: Sequence[ranking.Ranked],
     viewer: Actor,
 ) -> list[Standing]:
     """Return the standings with users as the viewer may see them."""

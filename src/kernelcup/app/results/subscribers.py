@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.machines.machines import run_facts
 from kernelcup.app.queue.queries import comparisons, job_durations
@@ -16,6 +14,7 @@ from kernelcup.app.results.queries import runs
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.domain import Job, Leaderboard, Run, Score, Submission, split_count
+from kernelcup.engine import Session
 from kernelcup.scoring import score as score_of
 from kernelcup_harness.protocol import Mode, RunReport, Verdict
 

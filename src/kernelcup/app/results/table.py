@@ -6,15 +6,12 @@ import dataclasses
 from datetime import datetime
 from typing import Annotated
 
-from kernelcup.app.boards import visibility
-from kernelcup.app.boards.boards import find_board
+from kernelcup.app.boards import boards, visibility
 from kernelcup.app.operation import After, Board, Given, Limit, operation
 from kernelcup.app.results import finals, freezes, standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.app.results.queries.standings import Record
-from kernelcup.app.results.standings import board_device
-from kernelcup.domain import OPERATOR, Actor, Standing, Table
-from kernelcup.engine.database import Database
+from kernelcup.domain import OPERATOR, Actor, Record, Standing, Table
+from kernelcup.engine import Database
 
 __all__ = ["Record", "history", "show", "show_mine"]
 
@@ -80,8 +77,8 @@ def history(
     under the names of the standings.
     """
     with db.read() as session:
-        found = find_board(session, board, viewer)
-        name = board_device(found, device)
+        found = boards.find_board(session, board, viewer)
+        name = standings.board_device(found, device)
         user_id = None if user is None else visibility.find_shown(session, found, user, viewer)
         if user is not None and user_id is None:
             return []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app.results.queries import run_costs
 from kernelcup.app.rules.queries import limits
+from kernelcup.engine import Session
 
 
 def used_up(session: Session, now: datetime) -> dict[str, datetime]:

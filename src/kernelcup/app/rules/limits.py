@@ -13,18 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board, find_managed
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import audit_log, users
-from kernelcup.app.rules.queries import limits
-from kernelcup.app.rules.queries.gpu_uses import Use
-from kernelcup.app.rules.queries.limits import Limit, Quantity
+from kernelcup.app.rules.queries import gpu_uses, limits
 from kernelcup.domain import Actor, Leaderboard, ModeGroup, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Limit, Quantity
+from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue, NotFound, RateLimited
 from kernelcup.launchers import installed
 from kernelcup_harness.protocol import Mode
@@ -311,7 +308,7 @@ def _budget(session: Session, limit: Limit, user_id: int | None, *, now: datetim
     if limit.quantity is Quantity.SUBMISSIONS:
         most = int(limit.amount)
         times = limits.submissions_since(session, limit, user_id=user_id, since=since, most=most)
-        used = [Use(at=at, amount=1.0) for at in times]
+        used = [gpu_uses.Use(at=at, amount=1.0) for at in times]
     else:
         used = limits.gpu_uses(session, limit, user_id=user_id, since=since, now=now)
     total = sum(use.amount for use in used)

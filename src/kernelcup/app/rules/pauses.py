@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_managed
 from kernelcup.app.boards.queries import boards
@@ -17,9 +15,9 @@ from kernelcup.app.machines import dispatchers
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.rules.queries import pauses
-from kernelcup.app.rules.queries.pauses import Pause
 from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, PauseScope, Role, Scope
-from kernelcup.engine.database import Database
+from kernelcup.domain.answers import Pause
+from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue, NotFound, Paused
 
 LONGEST_REASON = 500

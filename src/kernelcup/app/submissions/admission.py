@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.boards.queries import late_exceptions, task_versions
-from kernelcup.app.people.queries.users import name_key
+from kernelcup.app.people.queries import users
 from kernelcup.app.rules.pauses import Stops
 from kernelcup.app.submissions.directives import Directives
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.domain import Actor, Device, Language, Leaderboard
+from kernelcup.engine import Session
 from kernelcup.errors import (
     Banned,
     ConflictingBoards,
@@ -122,7 +121,7 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
 
 def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:
     name, in_file = new.board, new.directives.leaderboard
-    if name and in_file and name_key(name) != name_key(in_file):
+    if name and in_file and users.name_key(name) != users.name_key(in_file):
         raise ConflictingBoards(f"The file names leaderboard {in_file!r}, but you gave {name!r}.")
     wanted = name or in_file
     if wanted:

@@ -17,7 +17,7 @@ from collections.abc import Collection
 
 from kernelcup.app.submissions.queries import events
 from kernelcup.app.submissions.queries.events import Event, record
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 
 __all__ = ["Event", "changes", "newest_id", "record", "since"]
 

@@ -11,7 +11,7 @@ from kernelcup.app.boards.boards import get_task, visible_task
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.submissions.directives import write_directives
 from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task, TaskInfo
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database
 from kernelcup.errors import NotFound
 from kernelcup.tasks.public_code import judging_code, our_code
 from kernelcup.tasks.starter import all_templates, find_template

@@ -10,8 +10,6 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board
@@ -20,7 +18,6 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.queue.queries import backlog, jobs
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.submissions.queries import screenings, submissions
-from kernelcup.app.submissions.queries.submissions import Seen
 from kernelcup.app.submissions.veiling import redacted_run, veiled_run, with_evidence
 from kernelcup.domain import (
     ASIDE,
@@ -37,7 +34,7 @@ from kernelcup.domain import (
     Submission,
     Visibility,
 )
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Forbidden, NotFound, SignInNeeded
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup.screen.findings import Screening
@@ -251,14 +248,16 @@ def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: A
 
 def _seen(
     session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, with_tag: bool
-) -> Seen | None:
+) -> submissions.Seen | None:
     """Return which submissions a list may show to the viewer, None for all."""
     if viewer.role is Role.ADMIN and Scope.INSPECT in viewer.scopes:
         return None
     if board is not None:
         inspects = access.inspects_board(viewer, board)
         hidden = {board.id} if with_tag and not inspects else set()
-        return Seen(user_id=viewer.user_id, hidden=hidden, managed={board.id} if inspects else set())
+        return submissions.Seen(
+            user_id=viewer.user_id, hidden=hidden, managed={board.id} if inspects else set()
+        )
     every = boards.doors(session)
     joined = set() if viewer.user_id is None else members.boards_of(session, viewer.user_id)
     own = {each.id for each in every if access.manages_board(viewer, each)}
@@ -270,7 +269,7 @@ def _seen(
         hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}
     if with_tag:
         hidden |= {each.id for each in every if each.id not in managed}
-    return Seen(user_id=viewer.user_id, hidden=hidden, managed=managed)
+    return submissions.Seen(user_id=viewer.user_id, hidden=hidden, managed=managed)
 
 
 def _outlines(

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.people.queries import users
@@ -21,7 +18,7 @@ from kernelcup.app.submissions.admission import NewSubmission, admit, check_auth
 from kernelcup.app.submissions.directives import find_entry, parse_directives
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, Role, Scope, Submission
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import (
     IdempotencyMismatch,
     InvalidSubmission,
@@ -108,6 +105,8 @@ def submit(
         known_devices: The configured devices; those without a GPU get no CUDA C++.
         profile: What to profile, in mode ``profile``.
     """
+    from sqlalchemy.exc import IntegrityError  # not for a client, which reads files with this module
+
     ask = _Request(
         user=user,
         name=_check_person(user),

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.queue.queries import comparisons
-from kernelcup.app.results.queries import frozen_standings
-from kernelcup.app.results.queries.ruling import is_shown
+from kernelcup.app.results.queries import frozen_standings, ruling
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.redaction import evidence, outline, redact, without_duel
 from kernelcup.domain import (
@@ -22,6 +19,7 @@ from kernelcup.domain import (
     Role,
     Run,
 )
+from kernelcup.engine import Session
 from kernelcup_harness.protocol import Mode
 
 
@@ -64,7 +62,7 @@ def veiled_run(session: Session, board: Leaderboard, job: Job, run: Run, viewer:
     since = visibility.hidden_since(board, viewer)
     if job.mode is not Mode.LEADERBOARD or since is None:
         return run
-    if is_shown(run.finished_at, since):
+    if ruling.is_shown(run.finished_at, since):
         if not (run.duel.is_behind and frozen_standings.is_kept(session, board.id)):
             return run
         # The rival that it was placed behind may have been judged again since.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy.orm import Session
-
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.operation import SubmissionId, operation
@@ -18,7 +16,7 @@ from kernelcup.app.rules.queries import limits
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import find_visible
 from kernelcup.domain import ASIDE, OPERATOR, Actor, Leaderboard, Ruling, Scope, Submission
-from kernelcup.engine.database import Database
+from kernelcup.engine import Database, Session
 from kernelcup.errors import Forbidden
 
 

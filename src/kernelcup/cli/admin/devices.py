@@ -19,8 +19,8 @@ from kernelcup.domain import Device
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 
 if TYPE_CHECKING:
-    from kernelcup.app.machines.queries.outages import DeviceFault
     from kernelcup.config.settings import Config
+    from kernelcup.domain.answers import DeviceFault
     from kernelcup.engine.database import Database
 
 

@@ -16,7 +16,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue, NotFound
 
 if TYPE_CHECKING:
-    from kernelcup.app.rules.queries.pauses import Pause
+    from kernelcup.domain.answers import Pause
 
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
 

@@ -9,9 +9,9 @@ from typing import Any
 import typer
 
 from kernelcup.app.news import webhooks
-from kernelcup.app.news.queries.webhooks import Webhook
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.cli.show.json_object import json_object
+from kernelcup.domain.answers import Webhook
 
 
 def commands() -> dict[str, Any]:

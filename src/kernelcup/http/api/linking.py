@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 
 from kernelcup.app import access
 from kernelcup.app.people import account_linking
-from kernelcup.app.people.queries.identities import Identity
 from kernelcup.domain import Actor, Scope
+from kernelcup.domain.answers import Identity
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
 from kernelcup.http.api.forms import Done, Form

@@ -15,10 +15,10 @@ from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import limits, pauses
-from kernelcup.app.rules.queries.limits import Limit
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions import withdrawal
 from kernelcup.domain import Actor, Visibility
+from kernelcup.domain.answers import Limit
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep

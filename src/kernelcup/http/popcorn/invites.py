@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
 from kernelcup.app.boards import boards, membership
-from kernelcup.app.boards.queries.invites import Invite
+from kernelcup.domain.answers import Invite
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now
 from kernelcup.http.popcorn import forms

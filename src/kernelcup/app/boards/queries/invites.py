@@ -9,23 +9,9 @@ from datetime import datetime
 from sqlalchemy import Select, delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.domain.answers import Invite
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import InviteBoardRow, InviteRow, LeaderboardRow, UserRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Invite:
-    """A code that makes one user a member of some leaderboards."""
-
-    code: str
-    label: str
-    """The person that it is meant for."""
-    pseudonym: str | None
-    boards: tuple[str, ...]
-    created_at: datetime
-    claimed_by: str | None
-    claimed_by_id: int | None
-    claimed_at: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

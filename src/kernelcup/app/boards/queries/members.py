@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from kernelcup.domain.answers import Member
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import MemberRow, UserRow, table_of
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Member:
-    """A member of a leaderboard."""
-
-    user: str
-    pseudonym: str | None
-    joined_at: datetime
 
 
 @once

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from kernelcup.domain.answers import DeviceFault
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import DeviceFaultRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceFault:
-    """A GPU that is out of service."""
-
-    machine: str
-    gpu: str
-    """As in ``CUDA_VISIBLE_DEVICES``."""
-    device: str
-    """The device of the job that found the fault; other devices may share the GPU."""
-    reason: str
-    since: datetime
-    next_look_at: datetime
 
 
 def put(session: Session, fault: DeviceFault) -> None:

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from kernelcup.domain.answers import Reservation
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import LeaderboardRow, ReservationRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reservation:
-    """A time at which a machine judges for one leaderboard only, or for none."""
-
-    id: int
-    machine: str
-    board_id: int | None = None
-    """None for maintenance: it judges nothing."""
-    board: str | None
-    begins_at: datetime
-    ends_at: datetime
-    reason: str
-
-    def keeps_out(self, board_id: int | None, now: datetime) -> bool:
-        """Return whether it keeps the jobs of a leaderboard off its machine now."""
-        return self.begins_at <= now < self.ends_at and (self.board_id is None or self.board_id != board_id)
 
 
 def add(

@@ -12,28 +12,11 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.domain.answers import Webhook
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import LeaderboardRow, WebhookDeliveryRow, WebhookRow
 
 _Delivery = WebhookDeliveryRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Webhook:
-    """A URL that receives a leaderboard's news."""
-
-    id: int
-    leaderboard: str
-    url: str
-    created_by: str
-    created_at: datetime
-    failures: int
-    """Failed attempts since the last success."""
-    last_error: str
-    succeeded_at: datetime | None
-    disabled_at: datetime | None
-    waiting: int
-    """The number of pending deliveries."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

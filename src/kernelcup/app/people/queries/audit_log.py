@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,22 +10,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.domain import Actor
+from kernelcup.domain.answers import AuditEntry
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import AuditRow, LeaderboardRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AuditEntry:
-    """The use of a right that not all users have."""
-
-    id: int
-    at: datetime
-    actor: str
-    action: str
-    """For example ``user.ban``."""
-    target: str
-    """For example ``board:vectoradd``, ``user:ada``, ``submission:7``."""
-    detail: dict[str, Any]
 
 
 def record(

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.domain.answers import Identity
 from kernelcup.engine.database import insert_if_absent
 from kernelcup.tables import IdentityRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
-    """A user's account at a sign-in provider."""
-
-    provider: str
-    subject: str
-    """The provider's permanent id for the account; two providers may use the same number."""
-    login: str
-    """The account's name when it was last seen."""
 
 
 def owner(session: Session, provider: str, subject: str) -> int | None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.tokens import read_scopes, scope_text
 from kernelcup.domain import Scope
+from kernelcup.domain.answers import OpenSignIn
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import OneTimeCodeRow, UserRow
@@ -40,15 +41,6 @@ class PolledLogin:
     polled_at: datetime | None
     user_id: int | None
     denied: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenSignIn:
-    """A sign-in link that can still be used, without its secret."""
-
-    user: str
-    created_at: datetime
-    expires_at: datetime
 
 
 def insert(

@@ -10,25 +10,11 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, upda
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Role, Scope
+from kernelcup.domain.answers import Token
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import TokenRow, UserRow, table_of
 
 SESSION = "session"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Token:
-    """A token without its secret."""
-
-    id: int
-    kind: str
-    """``api``, ``popcorn`` or ``session``."""
-    name: str
-    scopes: frozenset[Scope]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    revoked_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, select, update
@@ -12,28 +11,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries import identities
-from kernelcup.app.people.queries.identities import Identity
 from kernelcup.domain import Actor, Role, Scope
+from kernelcup.domain.answers import User
 from kernelcup.engine.database import insert_if_absent, upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.tables import UserRow
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class User:
-    """A person, whichever identities they sign in with."""
-
-    id: int
-    name: str
-    role: Role
-    banned_at: datetime | None
-    """None if the user is not banned."""
-    ban_reason: str
-    created_at: datetime
-    identities: tuple[Identity, ...]
-    direct_messages: bool = True
-    """Whether bots message them when one of their results is overtaken or loses its rank."""
 
 
 def name_key(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,36 +11,13 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ruling import without
 from kernelcup.domain import ASIDE, Ruling
+from kernelcup.domain.answers import Review
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 
 SAME_CODE = "same_code_as"
 """In the evidence of a review: the review of equal code whose decision it follows."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Review:
-    """The review of a result, open or decided."""
-
-    id: int
-    job_id: int
-    run_id: int
-    submission_id: int
-    leaderboard: str
-    device: str
-    user: str
-    score_s: float | None
-    opened_at: datetime
-    opened_by: str
-    """A person, or ``kernelcup`` if a rule opened it."""
-    reason: str
-    evidence: dict[str, Any]
-    decision: str | None
-    """``released`` or ``rejected``; None while it is open."""
-    decided_at: datetime | None
-    decided_by: str | None
-    note: str
 
 
 def insert(

@@ -16,7 +16,7 @@ from kernelcup.app.results.queries import standings_queries
 from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
-from kernelcup.domain import DuelOutcome, Ruling
+from kernelcup.domain import DuelOutcome, Record, Ruling
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
@@ -83,19 +83,6 @@ class Part:
 
 
 WHOLE = Part()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
-    """An improvement of a user's best."""
-
-    id: int
-    user_id: int
-    user: str
-    submission_id: int
-    score_s: float
-    """The measured score; after a duel that was not won, the result ranks by another time."""
-    at: datetime
 
 
 class Key(TypedDict):

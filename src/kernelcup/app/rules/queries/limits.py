@@ -7,9 +7,8 @@ a final count against no limit, since the leaderboard asked for them, and neithe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -26,6 +25,7 @@ from kernelcup.app.rules.queries.gpu_uses import (
     lasted_s,
 )
 from kernelcup.domain import JobState, ModeGroup, Priority, Submission
+from kernelcup.domain.answers import Limit, Quantity
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
     DeletedUseRow,
@@ -38,50 +38,6 @@ from kernelcup.tables import (
     UserRow,
     table_of,
 )
-
-
-class Quantity(StrEnum):
-    """The quantity that a limit counts."""
-
-    SUBMISSIONS = "submissions"
-    GPU_SECONDS = "gpu_seconds"
-    COST = "cost"
-    """In the currency of the machines' prices."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limit:
-    """An amount per time window. A field that is None applies to all."""
-
-    id: int
-    board_id: int | None
-    board: str | None
-    user_id: int | None
-    user: str | None
-    device: str | None
-    launcher: str | None
-    """For a budget of what the machines of a launcher cost: it holds jobs back, and refuses no submission."""
-    mode_group: ModeGroup | None
-    per_user: bool
-    """Whether each user has the amount, or all users share it."""
-    quantity: Quantity
-    amount: float
-    window_s: int
-
-    @property
-    def text(self) -> str:
-        """The limit in words, for example ``10 ranked submissions per hour on H100, for each user``."""
-        one = "" if self.amount == 1 else "s"
-        named = {Quantity.GPU_SECONDS: f"GPU-second{one}", Quantity.COST: "in cost"}
-        what = named.get(self.quantity, f"submission{one}")
-        if self.launcher is not None:
-            return f"{self.amount:g} {what} per {_window(self.window_s)} of launcher {self.launcher}"
-        kinds = f"{self.mode_group.value} " if self.mode_group is not None else ""
-        where = f" to {self.board}" if self.board is not None else ""
-        device = f" on {self.device}" if self.device is not None else ""
-        who = "for each user" if self.per_user else "for all together"
-        whose = f"for {self.user}" if self.user is not None else who
-        return f"{self.amount:g} {kinds}{what} per {_window(self.window_s)}{where}{device}, {whose}"
 
 
 def insert(session: Session, limit: Limit) -> int:
@@ -359,10 +315,3 @@ def _load(
         made_of(row, Limit, board_id=row.leaderboard_id, user=row.person)
         for row in session.execute(query, values)
     ]
-
-
-def _window(seconds: int) -> str:
-    units = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
-    name, size = next(unit for unit in units if seconds % unit[1] == 0)
-    count = seconds // size
-    return name if count == 1 else f"{count} {name}s"

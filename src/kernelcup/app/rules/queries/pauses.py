@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import PauseScope
+from kernelcup.domain.answers import Pause
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import PauseRow, table_of
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pause:
-    """A pause, during which no submissions are accepted."""
-
-    scope: PauseScope
-    key: str
-    """Empty, the leaderboard's id, or the device's name in lower case."""
-    reason: str
-    since: datetime
-    by: str
 
 
 def put(session: Session, pause: Pause) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,33 +9,11 @@ from sqlalchemy import ColumnElement, Float, case, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import JobState
+from kernelcup.domain.answers import DeviceStats, UserTime
 from kernelcup.tables import JobRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Verdict
 
 Condition = ColumnElement[bool]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceStats:
-    """Figures of one device."""
-
-    device: str
-    runs: int
-    passed: int
-    scored: int
-    longest_delay_s: float | None
-    """Seconds from a submission until its first run began; None without a first run."""
-    mean_delay_s: float | None
-    run_s: float
-    """Seconds of all runs together."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UserTime:
-    """The total time of one user's runs."""
-
-    user: str
-    run_s: float
 
 
 def chosen(board_id: int | None, since: datetime | None) -> list[Condition]:
