@@ -368,7 +368,7 @@ def test_the_readme_is_a_first_page_whose_figures_were_measured():
     assert 45 <= len(text.splitlines()) <= 65
     assert "make demo" in text
     assert "make test" in text
-    jobs = [json.loads(line) for line in (RESULTS / "witness-marks-h100.jsonl").read_text().splitlines()]
+    jobs = [json.loads(line) for line in (RESULTS / "served-fma-h100.jsonl").read_text().splitlines()]
     hashes = {job["harness_hash"][:12] for job in jobs}
     assert hashes == set(re.findall(r"harness `(\w{12})`", text))
     scores = {
