@@ -139,6 +139,12 @@ def test_one_percent_is_told_apart_the_right_way_round(difference: float) -> Non
     assert sum(each.pairs for each in found) < 200 * len(found)
 
 
+def test_what_contexts_of_one_kernel_differ_by_decides_no_duel() -> None:
+    chance = random.Random(5)
+
+    assert sum(decide(kernels(chance, 0.0035))[0].is_apart for _ in range(100)) <= 5
+
+
 def test_pairs_are_added_only_while_the_interval_holds_one() -> None:
     taken: list[tuple[int, int]] = []
 
