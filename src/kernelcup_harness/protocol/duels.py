@@ -82,8 +82,8 @@ def standing(ratios: Sequence[float], error: float, loads: int = LOADS) -> Ratio
 
     The ratios come from ``loads`` loads of each side in turns. Each load counts once, with its trimmed mean, so the
     interval (Student's) contains what loads differ by. They are taken to differ by no more than loads of honest code
-    do: else a side that makes one of its loads slow could not be told from any other. What the sides' contexts may differ
-    by comes on top, however many pairs there are.
+    do: else a side that makes one of its loads slow could not be told from any other. What the contexts of the sides
+    may differ by comes on top, however many pairs there are.
     """
     parts = [ratios[number::loads] for number in range(loads)]
     means = [trimmed_mean(each) for each in parts]
