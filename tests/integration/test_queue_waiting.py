@@ -8,7 +8,6 @@ from builders import make_board, make_device
 from hand_judging import Judging
 from kernelcup.app.machines import dispatchers, machines, outages
 from kernelcup.app.machines.queries import outages as faults
-from kernelcup.app.queue import estimates
 from kernelcup.app.queue.estimates import queue_status, waiting_of
 from kernelcup.app.queue.queries import backlog
 from kernelcup.app.rules.queries import pauses
@@ -176,7 +175,6 @@ def test_slots_that_others_use_make_the_wait_longer(judging) -> None:
 
 def test_a_long_queue_is_not_counted_to_its_end(judging, monkeypatch) -> None:
     monkeypatch.setattr(backlog, "MOST_COUNTED", 2)
-    monkeypatch.setattr(estimates, "MOST_COUNTED", 2)
     serve(judging)
     last = [judging.submit(user) for user in ("ada", "bob", "cyn", "dan")][-1]
     found = look(judging, last)
