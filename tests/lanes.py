@@ -7,7 +7,7 @@ collected, by what they reach:
 ``browser``  has Chromium
 ``double``   repeats on PostgreSQL what runs on SQLite too
 
-Properties (``fuzz``) are tried in both lanes: with a quarter of their examples in the first.
+Properties (``fuzz``) are tried in both lanes: with an eighth of their examples in the first.
 
 A test that starts the harness and is not marked fails, also where a copy of its process starts it. Threads are not
 seen: one that an earlier test has left would make another fail.
@@ -51,7 +51,7 @@ JUDGE_NOTHING = frozenset({"--describe", "--counters", "--origins", "--lint", "-
 """Options of the harness with which it runs no job."""
 ON_POSTGRES = "postgresql"
 EXAMPLES = 100
-SHORTENED = 4
+SHORTENED = 8
 
 
 def set_length(lane: Lane | None) -> None:

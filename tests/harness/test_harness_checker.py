@@ -164,7 +164,7 @@ def test_a_record_of_a_private_file_is_made_where_it_does_no_harm(warm: Run, mod
     given = {
         "sources": {"reference.py": WITH_POST_INIT},
         "mode": mode,
-        "limits": Limits(test_s=30.0, ranked_s=30.0),
+        "limits": Limits(test_s=12.0, ranked_s=12.0),
     }
     given |= {"benchmarks": [{"size": 8, "seed": 6}]}
     for count, verdict in (("len(data)", Verdict.ACCEPTED), ("10**15", Verdict.WRONG_ANSWER)):
