@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -49,6 +49,7 @@ from kernelcup.errors import (
 from kernelcup.launchers.base import (
     COMPILED,
     COMPILING,
+    Event,
     Launcher,
     LaunchResult,
     Order,
@@ -156,8 +157,9 @@ class Attempt:
                 self._step(lambda: adoption.note_call(self._db, self.lease, self.call, news.machine))
                 if self.is_over:
                     return
-            for event in news.events:
-                self._take(event)
+            self._step(lambda: self._take(news.events))
+            if self.is_over:
+                return
             late = news.outcome is None and self.limit.is_over
             overdue = LaunchTimeout("the launcher did not end the call in time")
             news = dataclasses.replace(news, outcome=overdue) if late else news
@@ -191,6 +193,9 @@ class Attempt:
         except StorageUnavailable:
             logger.exception("job %d: its end cannot be stored; it will be reclaimed", job.id)
             self._end_call(keep=self._launcher.durable and self._ended is not None)
+        except Exception:
+            logger.exception("job %d: its end cannot be stored; it will be reclaimed", job.id)
+            self._end_call()
         else:
             if progress is not None:
                 self._end_call()
@@ -203,7 +208,7 @@ class Attempt:
             return
         try:
             self._launcher.cancel(call)
-        except (LaunchError, OSError) as error:  # the call ends at its limit, and its report is not taken
+        except Exception as error:  # the call ends at its limit, and its report is not taken
             logger.warning("job %d: its call cannot be ended: %s", self.lease.job.id, error)
 
     def _guarded(self, step: Callable[[], Progress | None]) -> Progress | None:
@@ -291,10 +296,11 @@ class Attempt:
         job = self.lease.job
         return job.attempt == job.first_attempt and self._max_attempts > 1
 
-    def _take(self, event: dict[str, Any]) -> None:
-        if not self.limit.take(event):
-            self._notes.take(event)
-            self._tell(JobProgress(job=self.lease.job, event=event))
+    def _take(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if not self.limit.take(event):
+                self._notes.take(event)
+                self._tell(JobProgress(job=self.lease.job, event=event))
 
     def _finish(self, launched: LaunchResult) -> Run:
         return lifecycle.finish(
