@@ -21,7 +21,7 @@ Reader = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Most:
-    """The most characters of a text, items of a list or object, or a number's largest value: ``Annotated[str, Most(80)]``."""
+    """Most characters of a text, items of a list or object, or the largest number: ``Annotated[str, Most(80)]``."""
 
     count: int
 
