@@ -26,7 +26,7 @@ from kernelcup.errors import LaunchLost, NoRoom
 from kernelcup.launchers.base import Order
 from kernelcup.launchers.ray_cluster import NAME, environment_label
 from kernelcup_harness.protocol import Backend
-from launcher_conformance import LauncherConformance, make_order, report_for
+from launcher_conformance import LauncherConformance, case_event, make_order, report_for
 from machine_bench import MachineBench
 
 KIND = "bench_node:BenchNode"
@@ -130,8 +130,8 @@ def test_a_job_goes_to_a_node_and_its_events_and_its_report_come_back(bench: Ray
     order = make_order()
     call = RULES.begin(bench, order)
     assert bench.launcher.capacity(ONE) == 2
-    bench.tell(call, {"event": "case"})
-    assert RULES.events(bench.launcher, call, 1) == [{"event": "case"}]
+    bench.tell(call, case_event(1))
+    assert RULES.events(bench.launcher, call, 1) == [case_event(1)]
     bench.report(call, report_for(order))
     RULES.accepted(bench.launcher, call, order)
 

@@ -45,7 +45,7 @@ from kernelcup.launchers.bundle import harness_hash, write_bundle
 from kernelcup.launchers.local.calibrate import Place
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, KeptBinary, KeptFile, Mode
 from kernelcup_harness.protocol.calibration import DeviceCalibration
-from launcher_conformance import PATIENCE_S, LauncherConformance, make_order, report_for
+from launcher_conformance import PATIENCE_S, LauncherConformance, case_event, make_order, report_for
 from machine_bench import MachineBench
 
 DEVICE = make_device(backend=Backend.EMULATED, slots=2)
@@ -149,7 +149,7 @@ def test_an_agent_that_runs_judges_while_its_connection_is_cut(bench: AgentBench
     running = in_thread(lambda: bench.agent.run(stop))
     call = bench.launcher.start(order, wake=woken.set)
     assert RULES.soon(lambda: bench.machine.is_up(order.spec.job_id))
-    bench.tell(call, {"event": "case", "case": 1})
+    bench.tell(call, case_event(1))
     assert RULES.events(bench.launcher, call, 1)
     bench.line.cut = True
     bench.report(call, report_for(order))
@@ -568,5 +568,5 @@ def test_a_report_that_is_refused_ends_its_job_and_no_other(
 def test_an_agent_sends_no_events_for_another_machine(bench: AgentBench) -> None:
     _, call = begin(bench)
     thief = bench.new_agent(machines.add_agent(bench.platform.db, "other", now=bench.platform.clock()).token)
-    thief._connection.tell(events={call: [{"event": "stage", "stage": "tests"}]}, trouble="")
+    thief._connection.tell(events={call: [case_event(1)]}, trouble="")
     assert bench.launcher.poll([call])[call].events == []

@@ -70,12 +70,13 @@ class GitHubBench:
         self.events.setdefault(call, []).append(event)
 
     def report(self, call: str, report: object) -> None:
-        self.end(call, {"report": report, "harness": self.harness, "unfit": None, "facts": None})
+        outcome = {"report": report, "harness": self.harness, "unfit": None, "facts": None}
+        self.end(call, {**outcome, "events": self.events.get(call, [])})
 
     come_back = report
 
     def end(self, call: str, outcome: dict[str, object]) -> None:
-        self.github.upload(self.run(call), json.dumps({**outcome, "events": self.events.get(call, [])}))
+        self.github.upload(self.run(call), json.dumps(outcome))
         self.run(call).end("success")
 
     def use_harness(self, harness: str) -> None:

@@ -43,7 +43,7 @@ from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.launchers.local.launcher import make as make_local
 from kernelcup.launchers.machine_facts import facts_here
-from kernelcup_harness.protocol import JobSpec, ProtocolError, from_json
+from kernelcup_harness.protocol import MOST_EVENTS, JobSpec, ProtocolError, from_json
 
 LOOK_EVERY_S = 0.5
 """The longest pause between two looks at the running jobs, which wake the agent when they have news."""
@@ -142,10 +142,14 @@ class Agent:
             news = running.launcher.poll([running.local])[running.local]
             if news.events and not self._untold():
                 self._tell_at = self._clock() + TELL_AFTER_S
-            running.events += news.events
-            if news.outcome is not None:
-                self._harnesses.note(news.outcome)
-                running.outcome, ended = outcomes.encode(news.outcome), True
+            outcome = news.outcome
+            try:
+                running.events = [*running.events, *outcomes.check_events(news.events)][-MOST_EVENTS:]
+            except ProtocolError as error:  # the service would refuse those of all jobs
+                outcome = BadReport(f"the harness sent what is no event: {error}")
+            if outcome is not None:
+                self._harnesses.note(outcome)
+                running.outcome, ended = outcomes.encode(outcome), True
                 running.launcher.cancel(running.local)
         return ended
 

@@ -51,7 +51,8 @@ def judge(order: Any, bundle: bytes) -> Outcome:
         found = harness_hash(Path(name) / PACKAGE)
         if found != order["harness"]:
             return failed("BadReport", f"the harness here is {found[:12]}, not {order['harness'][:12]}")
-        return {**run(order, name), "harness": found}
+        outcome = run(order, name)
+        return {**outcome, "harness": found} if "report" in outcome else outcome
 
 
 def run(order: Any, folder: str) -> Outcome:
@@ -92,12 +93,6 @@ def read(written: bytes, log: str, code: int) -> Outcome:
     if len(reports) != 1:
         return failed("BadReport", f"the harness ended with {code} and no report; its log: {log or '-'}")
     return {"report": reports[0], "unfit": None, "facts": None, "events": events}
-
-
-def events_of(outcome: Any) -> list[Outcome]:
-    """Return the events in an outcome that a machine sent, whatever else it sent."""
-    found = outcome.get("events") if isinstance(outcome, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def failed(kind: str, text: str) -> Outcome:

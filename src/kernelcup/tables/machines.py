@@ -96,6 +96,8 @@ class MachineCallRow(Base):
     outcome: Mapped[dict[str, Any] | None]
     outcome_file: Mapped[str | None]
     """The hash of a larger outcome in the file store."""
+    uploaded_bytes: Mapped[int] = mapped_column(default=0)
+    """For how many bytes its machine was given addresses."""
     created_at: Mapped[datetime]
 
 

@@ -29,6 +29,15 @@ from kernelcup_harness.protocol.enums import (
     Verdict,
 )
 from kernelcup_harness.protocol.files import SourceTree, has_clash, is_encodable, is_plain_name
+from kernelcup_harness.protocol.machine import (
+    LONGEST_MESSAGE,
+    MOST_EVENTS,
+    Failed,
+    Failure,
+    JobEvent,
+    Judged,
+    Unfit,
+)
 from kernelcup_harness.protocol.profiles import (
     BINARY,
     MEMORY,

@@ -21,7 +21,7 @@ Reader = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Most:
-    """Marks a text, list or object of at most this many characters or items: ``Annotated[str, Most(80)]``."""
+    """Most characters of a text, items of a list or object, or the largest number: ``Annotated[str, Most(80)]``."""
 
     count: int
 
@@ -31,10 +31,15 @@ class Most:
         def read(value: Any) -> Any:
             if isinstance(value, (str, list, dict)) and len(value) > self.count:
                 raise _Mismatch(f"{len(value)} long; {self.count} are allowed")
+            if type(value) in (int, float) and not 0 <= value <= self.count:
+                raise _Mismatch(f"expected a number from 0 to {self.count}")
             return inner(value)
 
         return read
 
+
+LONGEST_PART, MOST_PARTS = 80, 20
+"""Of the path to a faulty value, in an error."""
 
 Raw = Annotated[Any, "raw"]
 """JSON that is passed on as it is: another reader checks it."""
@@ -84,8 +89,9 @@ def from_json(kind: type[T], value: object, path: str = "") -> T:
     try:
         return typing.cast("T", _reader(typing.cast("Any", kind))(value))
     except _Mismatch as mismatch:
-        where = "".join(f".{part}" for part in reversed(mismatch.where))
-        raise ProtocolError(f"{path or kind.__name__}{where}: {mismatch}") from None
+        # A machine may send any key, of any length.
+        where = "".join(f".{part[:LONGEST_PART]}" for part in reversed(mismatch.where[-MOST_PARTS:]))
+        raise ProtocolError(f"{path or getattr(kind, '__name__', 'event')}{where}: {mismatch}") from None
 
 
 class _Mismatch(ProtocolError):
@@ -123,10 +129,24 @@ def _unread(value: Any) -> Any:
 
 
 def _union_reader(options: tuple[Any, ...]) -> Reader:
-    (inner,) = (_reader(option) for option in options if option is not type(None))
+    first, *others = (option for option in options if option is not type(None))
+    inner = _event_reader((first, *others)) if others else _reader(first)
 
     def read(value: Any) -> Any:
         return None if value is None else inner(value)
+
+    return read
+
+
+def _event_reader(kinds: tuple[Any, ...]) -> Reader:
+    """Return the reader of one of several dataclasses, which differ in the default of their field ``event``."""
+    readers = {kind.__dataclass_fields__["event"].default: _reader(kind) for kind in kinds}
+
+    def read(value: Any) -> Any:
+        name = value.get("event") if isinstance(value, dict) else None
+        if not isinstance(name, str) or name not in readers:
+            raise _Mismatch(f"expected one of {', '.join(readers)}", "event")
+        return readers[name](value)
 
     return read
 
@@ -185,7 +205,7 @@ def _enum_reader(kind: type[StrEnum]) -> Reader:
             return kind(value)
         except ValueError:
             allowed = ", ".join(member.value for member in kind)
-            raise _Mismatch(f"{value!r} is not one of {allowed}") from None
+            raise _Mismatch(f"{str(value)[:LONGEST_PART]!r} is not one of {allowed}") from None
 
     return read
 
@@ -207,6 +227,8 @@ def _scalar_reader(kind: type) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not kind:
             raise _Mismatch(f"expected {kind.__name__}, got {type(value).__name__}")
+        if kind is int and not -(1 << 63) <= typing.cast("int", value) < 1 << 63:
+            raise _Mismatch("the number is too large")
         return value
 
     return read

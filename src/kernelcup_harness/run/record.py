@@ -17,6 +17,7 @@ from kernelcup_harness.doubt import findings
 from kernelcup_harness.isolation.origins import Origins
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
+    LONGEST_MESSAGE,
     Backend,
     BinaryUse,
     Calibration,
@@ -217,7 +218,7 @@ class Record:
         else:
             self.stages[stage.place] = report
         told = {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value}
-        self._on_event({**told, "reason": reason.value, "message": message})
+        self._on_event({**told, "reason": reason.value, "message": message[:LONGEST_MESSAGE]})
 
     def fail(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
         """Close the current stage, or ``name``, with a verdict against it."""

@@ -204,6 +204,54 @@ def test_a_job_that_compiles_keeps_no_other_from_its_device(stage) -> None:
     assert [item.event["event"] for item in stage.told(JobProgress)] == ["stage"] * 2
 
 
+class Babbling(FakeLauncher):
+    """Says what is no event of the first job."""
+
+    def run(self, spec, device, *, on_event, cancelled):
+        if not self.specs:
+            on_event({})
+        return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+
+def test_what_is_no_event_costs_its_attempt_and_no_other(stage) -> None:
+    submissions = [stage.submit(user=user) for user in ("ada", "bob")]
+    stage.dispatcher(Babbling()).run_until_idle()
+    assert sorted(stage.run(each).attempt for each in submissions) == [1, 2]
+    assert [stage.run(each).verdict for each in submissions] == [Verdict.ACCEPTED] * 2
+    assert len(stage.told(JobRetried)) == 1
+
+
+def test_an_attempt_whose_end_cannot_be_stored_lapses_while_others_run(stage, monkeypatch) -> None:
+    fail, calls = lifecycle.fail_attempt, []
+
+    def broken(*args, **given):
+        calls.append(args)
+        if len(calls) == 1:
+            raise ValueError("no such thing fits into a row")
+        return fail(*args, **given)
+
+    monkeypatch.setattr(lifecycle, "fail_attempt", broken)
+    other = threading.Event()
+
+    class Slow(FakeLauncher):
+        def run(self, spec, device, *, on_event, cancelled):
+            if not device.name.startswith("A100"):
+                return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+            while not other.wait(0.01):
+                stage.clock.advance(10)
+            return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+    def follow(progress) -> None:
+        stage.progress.append(progress)
+        if isinstance(progress, JobFinished) and progress.job.device == "H100":
+            other.set()
+
+    submission = stage.submit("H100", "A100")
+    launcher = Slow(LaunchError("lost"))
+    stage.dispatcher(launcher, on_progress=follow).run_until_idle()
+    assert {view.counted.verdict for view in stage.views(submission)} == {Verdict.ACCEPTED}
+
+
 @pytest.mark.parametrize("error", [LaunchError("lost"), BadReport("garbled")])
 def test_a_failed_launch_is_tried_again(stage, error: Exception) -> None:
     submission = stage.submit()

@@ -205,9 +205,8 @@ class GitHubLauncher:
             return Polled(outcome=error, machine=machine)
         if body is None:
             return Polled(outcome=_without_report(run), machine=machine)
-        return Polled(
-            events=remote_job.events_of(body), outcome=outcomes.decode(body, machine=machine), machine=machine
-        )
+        outcome, events = outcomes.decode_all(body, machine=machine)
+        return Polled(events=events, outcome=outcome, machine=machine)
 
 
 def _machine(device: str) -> str:

@@ -169,13 +169,13 @@ class ModalLauncher:
         except (ValueError, RecursionError) as error:
             return self._end(call, BadReport(f"the report is no JSON: {error}"))
         machine = _machine(_device(call))
-        outcome = outcomes.decode(body, machine=machine)
+        outcome, events = outcomes.decode_all(body, machine=machine)
         if isinstance(outcome, LaunchResult):
             environment = {**outcome.report.environment, "isolation": ISOLATION}
             report = dataclasses.replace(outcome.report, environment=environment)
             outcome = dataclasses.replace(outcome, report=report)
         ended = self._end(call, outcome, machine=machine)
-        return dataclasses.replace(ended, events=remote_job.events_of(body))
+        return dataclasses.replace(ended, events=events)
 
     def _end(self, call: str, outcome: LaunchResult | Exception, *, machine: str = "") -> Polled:
         self._ended[call] = Polled(outcome=outcome, machine=machine)

@@ -46,6 +46,8 @@ __all__ = [
 VOID = "This agent's token is not valid; its machine may have been removed."
 UPLOAD_WITHIN = timedelta(minutes=10)
 """How long an address for an upload holds."""
+MOST_MACHINE_BYTES = 8 * LARGEST_UPLOAD_BYTES
+"""Of the uploads for all calls that a machine has at one time."""
 NOTED_EVERY = timedelta(seconds=5)
 """How often an agent's sign of life is stored at most."""
 
@@ -218,13 +220,16 @@ def take_report(
 ) -> bool:
     """Store the outcome of a call with its last events.
 
-    Return False for one that is not this machine's, or has ended.
+    Return False for one that is not this machine's, or has ended; nothing is stored of it.
     """
+    with db.read() as session:
+        if calls.find_of(session, call_id, machine=machine.name) is None:
+            return False
     whole = large_json(outcome)
     file = None if whole is None else db.files.put(gzip.compress(whole))
     with db.write(durable=True) as session:
-        call = calls.find(session, call_id)
-        if call is None or call.machine != machine.name:
+        call = calls.find_of(session, call_id, machine=machine.name)
+        if call is None:
             return False
         if call.state is CallState.CANCELLED:
             calls.remove(session, call_id)
@@ -274,12 +279,18 @@ def upload_urls(
         NotFound: The machine has no such call.
         FileTooLarge: Their sizes are beyond what a machine may send.
     """
-    with db.read() as session:
-        call = calls.find(session, call_id)
-    if call is None or call.machine != machine.name or call.state is not CallState.RUNNING:
-        raise NotFound("This machine has no such call.")
-    if sum(files.values()) > LARGEST_UPLOAD_BYTES:
-        raise FileTooLarge(f"The files of a report may have {LARGEST_UPLOAD_BYTES:,} bytes.")
+    nbytes = sum(files.values())
+    with db.write() as session:
+        call = calls.find_of(session, call_id, machine=machine.name)
+        if call is None or call.state is not CallState.RUNNING:
+            raise NotFound("This machine has no such call.")
+        if call.uploaded_bytes + nbytes > LARGEST_UPLOAD_BYTES:
+            raise FileTooLarge(f"The files of a report may have {LARGEST_UPLOAD_BYTES:,} bytes.")
+        if calls.uploaded_bytes(session, machine.name) + nbytes > MOST_MACHINE_BYTES:
+            raise FileTooLarge(
+                f"The files of a machine's jobs may have {MOST_MACHINE_BYTES:,} bytes together."
+            )
+        calls.add_upload(session, call_id, nbytes)
     return {each: db.files.upload_url(call_id, each, UPLOAD_WITHIN) for each in files}
 
 

@@ -70,9 +70,14 @@ logger = logging.getLogger(__name__)
 
 
 class CallLimit:
-    """How long a call may take. While it compiles, or waits for a device afterwards, its launcher limits it."""
+    """How long a call may take.
 
-    def __init__(self, spec: JobSpec | None = None) -> None:
+    While it compiles, or waits for a device afterwards, a launcher of this process limits it. A machine that only
+    says that it compiles is given no more time, and keeps its slot.
+    """
+
+    def __init__(self, spec: JobSpec | None = None, *, waits: bool = True) -> None:
+        self._waits = waits
         self._most_s = math.inf if spec is None else limit_s(spec) + LONGEST_START_S
         self._until = time.monotonic() + self._most_s
         self.is_compiling = False
@@ -85,7 +90,7 @@ class CallLimit:
     def take(self, event: dict[str, Any]) -> bool:
         """Take an event of the call; return whether it was about compiling."""
         is_about = event["event"] in (COMPILING, COMPILED)
-        if is_about:
+        if is_about and self._waits:
             self.is_compiling = event["event"] == COMPILING
             self._until = math.inf
         elif self._until == math.inf:
@@ -151,13 +156,9 @@ class Attempt:
     def take(self, news: Polled) -> None:
         """Take the news of the call; store its outcome if there is one."""
         if self._ended is None:
-            if news.machine and news.machine != self._machine and self._launcher.durable:
-                self._machine = news.machine
-                self._step(lambda: adoption.note_call(self._db, self.lease, self.call, news.machine))
-                if self.is_over:
-                    return
-            for event in news.events:
-                self._take(event)
+            self._step(lambda: self._hear(news))
+            if self.is_over:
+                return
             late = news.outcome is None and self.limit.is_over
             overdue = LaunchTimeout("the launcher did not end the call in time")
             news = dataclasses.replace(news, outcome=overdue) if late else news
@@ -183,14 +184,14 @@ class Attempt:
 
     def _step(self, step: Callable[[], Progress | None]) -> None:
         """Take a step; one that returns a progress is the last one."""
-        job = self.lease.job
         try:
             progress = self._guarded(step)
         except StaleLease as error:
             self.drop(str(error))
-        except StorageUnavailable:
-            logger.exception("job %d: its end cannot be stored; it will be reclaimed", job.id)
-            self._end_call(keep=self._launcher.durable and self._ended is not None)
+        except Exception as error:
+            logger.exception("job %d: its end cannot be stored; it will be reclaimed", self.lease.job.id)
+            is_passing = isinstance(error, StorageUnavailable)
+            self._end_call(keep=is_passing and self._launcher.durable and self._ended is not None)
         else:
             if progress is not None:
                 self._end_call()
@@ -203,7 +204,7 @@ class Attempt:
             return
         try:
             self._launcher.cancel(call)
-        except (LaunchError, OSError) as error:  # the call ends at its limit, and its report is not taken
+        except Exception as error:  # the call ends at its limit, and its report is not taken
             logger.warning("job %d: its call cannot be ended: %s", self.lease.job.id, error)
 
     def _guarded(self, step: Callable[[], Progress | None]) -> Progress | None:
@@ -291,10 +292,14 @@ class Attempt:
         job = self.lease.job
         return job.attempt == job.first_attempt and self._max_attempts > 1
 
-    def _take(self, event: dict[str, Any]) -> None:
-        if not self.limit.take(event):
-            self._notes.take(event)
-            self._tell(JobProgress(job=self.lease.job, event=event))
+    def _hear(self, news: Polled) -> None:
+        if news.machine and news.machine != self._machine and self._launcher.durable:
+            self._machine = news.machine
+            adoption.note_call(self._db, self.lease, self.call, news.machine)
+        for event in news.events:
+            if not self.limit.take(event):
+                self._notes.take(event)
+                self._tell(JobProgress(job=self.lease.job, event=event))
 
     def _finish(self, launched: LaunchResult) -> Run:
         return lifecycle.finish(
@@ -342,7 +347,7 @@ class Attempt:
         self._machines = None if prepared.machines is None else prepared.machines - self._without
         if self._look is not None and not prepared.is_screened:
             self._opinion = SecondOpinion(self._look, prepared.code.text)
-        self.limit = CallLimit(self._spec)
+        self.limit = CallLimit(self._spec, waits=not self._launcher.durable)
 
 
 def _note_calibration(db: Database, run: Run, launched: LaunchResult, now: datetime) -> None:

@@ -230,7 +230,9 @@ class Dispatcher:
     def _renew(self) -> None:
         if not self._under_way:
             return
-        kept = lifecycle.renew_all(self._db, owner=self._owner, lease_s=self._lease_s, now=self._clock())
+        # No other lease of ours: one whose end could not be stored has to lapse, or its job would wait for ever.
+        tokens = [attempt.lease.token for attempt in self._under_way]
+        kept = lifecycle.renew_all(self._db, tokens, lease_s=self._lease_s, now=self._clock())
         for attempt in self._under_way:
             if attempt.lease.token not in kept:
                 attempt.drop(

@@ -11,7 +11,7 @@ submissions: jobs that were accepted before are judged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kernelcup.app.boards.queries import boards
@@ -94,10 +94,10 @@ def renew(db: Database, lease: jobs.Lease, *, lease_s: float, now: datetime) -> 
         return jobs.renew(session, lease, until=now + timedelta(seconds=lease_s))
 
 
-def renew_all(db: Database, *, owner: str, lease_s: float, now: datetime) -> set[str]:
-    """Keep all jobs of a holder for longer; return the tokens of the leases that it still has."""
+def renew_all(db: Database, tokens: Collection[str], *, lease_s: float, now: datetime) -> set[str]:
+    """Keep the jobs of these leases for longer; return the tokens of those that still hold."""
     with db.write() as session:
-        return jobs.renew_all(session, owner=owner, until=now + timedelta(seconds=lease_s))
+        return jobs.renew_all(session, tokens, until=now + timedelta(seconds=lease_s))
 
 
 def finish(

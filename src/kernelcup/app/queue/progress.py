@@ -18,6 +18,9 @@ from kernelcup.errors import StorageUnavailable
 NOTE_EVERY_S = 0.5
 """The least interval between cases of a job that are recorded in the database."""
 
+MOST_STAGES = 100
+"""How often an attempt's stages are recorded as beginning or ending: a machine may repeat itself."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -105,9 +108,14 @@ class ProgressNotes:
         self._db, self._job, self._clock, self._monotonic = db, job, clock, monotonic
         self._cases: int | None = None
         self._next_case = float("-inf")
+        self._stages = 0
 
     def take(self, event: dict[str, Any]) -> None:
         """Record an event of the harness, if one is due."""
+        is_stage = event["event"] in ("stage", "stage_end")
+        self._stages += is_stage
+        if is_stage and self._stages > MOST_STAGES:
+            return
         match event:
             case {"event": "stage", "stage": str(stage), "cases": int(cases)}:
                 self._cases = cases

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from starlette.responses import FileResponse
 
 from kernelcup.app.machines import agents
@@ -23,13 +23,16 @@ from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.http.middleware import API, allow_body
 from kernelcup.http.state import Platform
+from kernelcup.launchers.base import Event
 from kernelcup.launchers.bundle import kept_bundle
-from kernelcup.launchers.outcomes import LARGEST_REPORT_BYTES
-from kernelcup_harness.protocol import ProtocolError, from_json, to_json
+from kernelcup.launchers.outcomes import LARGEST_REPORT_BYTES, check_events, read
+from kernelcup_harness.protocol import MOST_EVENTS, ProtocolError, from_json, to_json
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 REPORT_S = agents.UPLOAD_WITHIN.total_seconds()
 """How long a body may take: machines behind slow lines send large reports."""
+LARGEST_NEWS_BYTES = 16 << 20
+"""Of what is no report."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -45,7 +48,8 @@ class AgentRoute(APIRoute):
             platform: Platform = request.app.state.platform
             found = await run_in_threadpool(agents.authenticate, platform.db, bearer(request))
             request.state.machine = found
-            allow_body(request.scope, most_bytes=LARGEST_REPORT_BYTES, whole_s=REPORT_S)
+            most = LARGEST_REPORT_BYTES if "call" in request.path_params else LARGEST_NEWS_BYTES
+            allow_body(request.scope, most_bytes=most, whole_s=REPORT_S)
             return await handler(request)
 
         return answer
@@ -65,7 +69,16 @@ MachineDep = Annotated[Machine, Depends(get_machine)]
 # Signed addresses need no token: a bucket that is in the server's place must not see one.
 files_router = APIRouter(prefix="/agent-files", include_in_schema=False)
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(max_length=100)]
 Session = Annotated[str, Field(min_length=8, max_length=100)]
+Events = Annotated[list[Event], Field(max_length=MOST_EVENTS), AfterValidator(check_events)]
+"""A malformed one is a problem of the request; see ``kernelcup_harness.protocol.JobEvent``."""
+
+
+def check_outcome(body: dict[str, Any]) -> dict[str, Any]:
+    """Return an outcome that can be read. Raise ``ProtocolError`` for anything else."""
+    read(body)
+    return body
 
 
 class FactsIn(Form):
@@ -81,7 +94,7 @@ class HelloIn(Form):
     """An agent that has started."""
 
     session: Session
-    slots: dict[str, Annotated[int, Field(ge=0, le=1024)]]
+    slots: dict[Name, Annotated[int, Field(ge=0, le=1024)]] = Field(max_length=64)
     facts: FactsIn = Field(default_factory=FactsIn)
 
 
@@ -95,7 +108,7 @@ class AskIn(Form):
     """An agent that wants something to do."""
 
     session: Session
-    running: list[str] = Field(default_factory=list, max_length=4096)
+    running: list[Name] = Field(default_factory=list, max_length=4096)
     wait_s: float = Field(default=0.0, ge=0, le=LONGEST_WAIT_S, description="How long the answer may wait.")
 
 
@@ -103,11 +116,11 @@ class NewsIn(Form):
     """What an agent has to say."""
 
     session: Session
-    events: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    events: dict[Name, Events] = Field(default_factory=dict, max_length=4096)
     trouble: str = Field(default="", max_length=2000, description="Why it takes no jobs; empty if it does.")
 
 
-PlaceIn = tuple[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100)]]
+PlaceIn = tuple[Name, Name]
 """A device and its GPU, empty if it has none."""
 
 
@@ -123,8 +136,8 @@ class CalibrationsIn(Form):
 class ReportIn(Form):
     """The outcome of a call."""
 
-    outcome: dict[str, Any]
-    events: list[dict[str, Any]] = Field(default_factory=list, description="Its last ones.")
+    outcome: Annotated[dict[str, Any], AfterValidator(check_outcome)]
+    events: Events = Field(default_factory=list, description="Its last ones.")
 
 
 class UploadsIn(Form):

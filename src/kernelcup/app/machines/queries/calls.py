@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import split_count
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import MachineCallRow
+from kernelcup_harness.protocol import MOST_EVENTS
 
 
 class CallState(StrEnum):
@@ -45,6 +46,8 @@ class AgentCall:
     outcome: dict[str, Any] | None
     outcome_file: str | None = None
     """The hash of a large outcome in the file store."""
+    uploaded_bytes: int = 0
+    """For how many bytes it was given addresses."""
     created_at: datetime
 
 
@@ -95,6 +98,25 @@ def find(session: Session, call_id: str) -> AgentCall | None:
     return None if row is None else _call(row)
 
 
+def find_of(session: Session, call_id: str, *, machine: str) -> AgentCall | None:
+    """Return a machine's call that has not ended; None if it has none of this id."""
+    call = find(session, call_id)
+    mine = call is not None and call.machine == machine and call.state is not CallState.ENDED
+    return call if mine else None
+
+
+def uploaded_bytes(session: Session, machine: str) -> int:
+    """Return for how many bytes the calls of a machine were given addresses."""
+    query = select(func.sum(MachineCallRow.uploaded_bytes)).where(MachineCallRow.machine == machine)
+    return int(session.scalar(query) or 0)
+
+
+def add_upload(session: Session, call_id: str, nbytes: int) -> None:
+    """Count bytes for which a call was given addresses."""
+    more = MachineCallRow.uploaded_bytes + nbytes
+    session.execute(update(MachineCallRow).where(MachineCallRow.id == call_id).values(uploaded_bytes=more))
+
+
 def some(session: Session, call_ids: Collection[str]) -> list[AgentCall]:
     """Return those of the calls that exist."""
     return [
@@ -115,7 +137,7 @@ def end(session: Session, call_id: str, outcome: dict[str, Any] | None, file: st
 
 
 def add_events(session: Session, call_id: str, events: Sequence[Any], *, machine: str) -> None:
-    """Append events of a machine's running call; those of others are dropped."""
+    """Append events of a machine's running call; those of others are dropped, and the oldest of very many."""
     query = select(MachineCallRow).where(
         MachineCallRow.id == call_id,
         MachineCallRow.machine == machine,
@@ -123,7 +145,7 @@ def add_events(session: Session, call_id: str, events: Sequence[Any], *, machine
     )
     row = session.scalar(query.with_for_update())
     if row is not None:
-        row.events = [*row.events, *events]
+        row.events = [*row.events, *events][-MOST_EVENTS:]
 
 
 def take_events(session: Session, call_ids: Collection[str]) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -141,9 +141,9 @@ def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
     return dataclasses.replace(lease, until=until)
 
 
-def renew_all(session: Session, *, owner: str, until: datetime) -> set[str]:
-    """Extend the leases of a holder, and return their tokens."""
-    mine = (RUNNING, JobRow.lease_owner == owner)
+def renew_all(session: Session, tokens: Collection[str], *, until: datetime) -> set[str]:
+    """Extend leases, and return the tokens of those that still hold."""
+    mine = (RUNNING, JobRow.lease_token.in_(tokens))
     session.execute(select(JobRow.id).where(*mine).order_by(JobRow.id).with_for_update())
     renewed = update(JobRow).where(*mine).values(lease_until=until).returning(JobRow.lease_token)
     return {token for token in session.scalars(renewed, execution_options=NO_SYNC) if token is not None}
