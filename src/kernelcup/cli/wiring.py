@@ -94,10 +94,12 @@ def refusals(db: Database) -> Iterator[None]:
     """Turn database errors into ``StorageUnavailable``."""
     from sqlalchemy.exc import DBAPIError
 
+    from kernelcup.engine.database import trouble_of
+
     try:
         yield
     except DBAPIError as error:
-        raise StorageUnavailable(f"{db.engine.url!r}: {str(error.orig).strip()}") from error
+        raise StorageUnavailable(f"{db.engine.url!r}: {trouble_of(db.engine.url, error.orig)}") from error
 
 
 def secrets_set(config: Config) -> dict[str, bool]:
