@@ -56,8 +56,8 @@ def agent(
         signal.signal(number, lambda *_: stop.set())
     with Client(server, token) as client:
         names = ", ".join(device.name for device in settings.devices_here)
-        typer.echo(plain(f"judging for {client.server} on {names}"))
-        agent_here(settings, client).run(stop)
+        text = plain(f"judging for {client.server} on {names}")
+        agent_here(settings, client).run(stop, connected=lambda: typer.echo(text))
 
 
 FURTHER = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -136,10 +136,11 @@ class UploadsIn(Form):
 
 
 @router.post("/hello")
-def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> dict[str, str]:
+def hello(body: HelloIn, machine: MachineDep, platform: PlatformDep, now: Now) -> dict[str, str]:
     """Begin a session, and learn the machine of the token; calls of an earlier session of this machine are lost."""
     facts = body.facts.model_dump(exclude_unset=True)
-    agents.connect(db, machine.name, agent=body.session, slots=body.slots, facts=facts, now=now)
+    agents.check_offer(body.slots, platform.config.devices)
+    agents.connect(platform.db, machine.name, agent=body.session, slots=body.slots, facts=facts, now=now)
     return {"machine": machine.name}
 
 
