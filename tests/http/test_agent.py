@@ -5,6 +5,7 @@ import dataclasses
 import gzip
 import hashlib
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -17,11 +18,12 @@ from agent_bench import AgentBench
 
 from builders import make_calibration, make_device, make_report
 from kernelcup.agent.calibration_book import ServiceBook
-from kernelcup.agent.connection import Errand
+from kernelcup.agent.connection import Connection, Errand
 from kernelcup.app.machines import agents, calibrations, machines
 from kernelcup.app.machines.calibrations import PATIENCE, Calibrations
 from kernelcup.app.machines.machines import SILENT, MachineState
 from kernelcup.app.machines.outages import outages
+from kernelcup.app.machines.process_identity import current_owner
 from kernelcup.app.machines.queries import calibrations as stored
 from kernelcup.app.machines.queries import calls
 from kernelcup.app.machines.queries.calls import AgentCall
@@ -269,6 +271,31 @@ def test_calls_of_an_agent_that_was_killed_are_lost_when_it_starts_again(bench: 
 
 def test_a_second_agent_with_the_same_token_has_to_wait(bench: AgentBench) -> None:
     with pytest.raises(Conflict, match="Another agent is connected as 'lab'"):
+        bench.new_agent()
+
+
+def test_an_agent_that_was_killed_does_not_keep_out_the_next_one_on_its_host(
+    bench: AgentBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = tmp_path / "home" / "agent"
+
+    def hello() -> str:
+        client = Client("http://127.0.0.1:8000", bench.token, transport=bench.line)
+        return Connection(client, note).hello(slots={}, facts={})
+
+    bench.platform.clock.advance(SILENT.total_seconds())
+    hello()
+    with pytest.raises(Conflict):  # the first one lives: it is this process
+        hello()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        owner = current_owner().replace(f":{os.getpid()}:", f":{other.pid}:")
+        monkeypatch.setattr("kernelcup.agent.connection.current_owner", lambda: owner)
+        other.kill()
+    note.write_text(note.read_text().replace(f":{os.getpid()}:", f":{other.pid}:"))
+    assert note.stat().st_mode & 0o777 == 0o600
+    assert hello() == "lab"
+    assert hello() == "lab"
+    with pytest.raises(Conflict):  # on another host
         bench.new_agent()
 
 

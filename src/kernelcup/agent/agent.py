@@ -299,15 +299,15 @@ class Agent:
         self._harnesses.close()
 
 
-def agent_here(settings: Config, client: Client) -> Agent:
-    """Return the agent of this machine, whose warm processes wait for the first job."""
+def agent_here(settings: Config, client: Client, note: Path | None = None) -> Agent:
+    """Return the agent of this machine, whose warm processes wait for the first job. ``note`` keeps its session."""
 
     def make(package: Path) -> LocalLauncher:
         launcher = make_local(settings, package=package)
         launcher.keep_ready(settings.devices_here)
         return launcher
 
-    connection = Connection(client)
+    connection = Connection(client, note)
     harnesses = Harnesses(settings.data_dir / "harness", make, connection.fetch_harness)
     harnesses.launcher(harness_hash())
     calibrations = Calibrations(

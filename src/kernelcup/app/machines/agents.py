@@ -115,16 +115,18 @@ def connect(
     slots: Mapping[str, int],
     facts: Mapping[str, Any],
     now: datetime,
+    follows: str | None = None,
 ) -> None:
     """Begin the session of an agent that has just started: calls of an earlier one are lost.
 
-    Raise ``Conflict`` while another agent is connected as this machine.
+    ``follows`` is an earlier session that the agent knows to have ended. Raise ``Conflict`` while another agent is
+    connected as this machine.
     """
     with db.write(durable=True) as session:
         machine = machines.find(session, name)
         before = machines.agent_of(session, name)
         is_alive = machine is not None and machine.seen_at is not None and now - machine.seen_at < SILENT
-        if before not in (None, agent) and is_alive:
+        if before not in (None, agent, follows) and is_alive:
             raise Conflict(
                 f"Another agent is connected as {name!r}. Give each machine a name and a token of its own; "
                 f"an agent that was killed is forgotten after {SILENT.seconds} s."

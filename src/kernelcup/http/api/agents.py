@@ -81,6 +81,7 @@ class HelloIn(Form):
     """An agent that has started."""
 
     session: Session
+    follows: Session | None = Field(default=None, description="The session of an agent that was killed.")
     slots: dict[str, Annotated[int, Field(ge=0, le=1024)]]
     facts: FactsIn = Field(default_factory=FactsIn)
 
@@ -140,7 +141,8 @@ def hello(body: HelloIn, machine: MachineDep, platform: PlatformDep, now: Now) -
     """Begin a session, and learn the machine of the token; calls of an earlier session of this machine are lost."""
     facts = body.facts.model_dump(exclude_unset=True)
     agents.check_offer(body.slots, platform.config.devices)
-    agents.connect(platform.db, machine.name, agent=body.session, slots=body.slots, facts=facts, now=now)
+    offers: dict[str, Any] = {"slots": body.slots, "facts": facts}
+    agents.connect(platform.db, machine.name, agent=body.session, follows=body.follows, **offers, now=now)
     return {"machine": machine.name}
 
 
