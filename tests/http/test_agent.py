@@ -5,6 +5,7 @@ import dataclasses
 import gzip
 import hashlib
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -17,16 +18,18 @@ from agent_bench import AgentBench
 
 from builders import make_calibration, make_device, make_report
 from kernelcup.agent.calibration_book import ServiceBook
-from kernelcup.agent.connection import Errand
+from kernelcup.agent.connection import Connection, Errand
 from kernelcup.app.machines import agents, calibrations, machines
 from kernelcup.app.machines.calibrations import PATIENCE, Calibrations
 from kernelcup.app.machines.machines import SILENT, MachineState
 from kernelcup.app.machines.outages import outages
+from kernelcup.app.machines.process_identity import current_owner
 from kernelcup.app.machines.queries import calibrations as stored
 from kernelcup.app.machines.queries import calls
 from kernelcup.app.machines.queries.calls import AgentCall
 from kernelcup.app.results import profile_files
 from kernelcup.client.core import NotReached
+from kernelcup.client.transport import Client
 from kernelcup.domain import Device
 from kernelcup.errors import (
     BadReport,
@@ -204,6 +207,40 @@ def test_a_machine_may_name_a_device_of_several_gpus_itself(bench: AgentBench) -
     assert bench.agent._device("H100x2") is pair
 
 
+@pytest.mark.parametrize(
+    ("offered", "lacking"),
+    [
+        ({"H1OO": 1}, "H1OO"),
+        ({"H100": 1, "B200": 2, "A100": 1}, "A100, B200"),
+        ({"cpu": 1, "emulated": 1}, "cpu, emulated"),
+        ({"H100": 1, "cpu": 1, "emulated": 1}, ""),
+        ({}, ""),
+    ],
+)
+def test_an_agent_with_a_device_that_the_server_lacks_is_refused(
+    bench: AgentBench, offered: dict[str, int], lacking: str
+) -> None:
+    if not lacking:
+        bench.agent._connection.hello(slots=offered, facts={})
+        return
+    text = f"has no device {lacking}; it has H100, MI300"
+    with pytest.raises(InvalidValue, match=text):
+        bench.agent._connection.hello(slots=offered, facts={})
+
+
+def test_a_machine_says_that_it_judges_once_the_service_has_let_it_in(bench: AgentBench) -> None:
+    judging, stop = threading.Event(), threading.Event()
+    bench.agent._connection._client = Client("http://127.0.0.1:8000", "kc_wrong", transport=bench.line)
+    with pytest.raises(SignInNeeded):
+        bench.agent.run(stop, judging.set)
+    assert not judging.is_set()
+    bench.agent._connection._client = Client("http://127.0.0.1:8000", bench.token, transport=bench.line)
+    running = in_thread(lambda: bench.agent.run(stop, judging.set))
+    assert judging.wait(PATIENCE_S)
+    stop.set()
+    running.result(PATIENCE_S)
+
+
 def test_a_removed_machine_is_refused_and_its_jobs_are_lost(bench: AgentBench) -> None:
     _, call = begin(bench)
     machines.remove(bench.platform.db, "lab", now=bench.platform.clock())
@@ -216,7 +253,7 @@ def test_a_removed_machine_is_refused_and_its_jobs_are_lost(bench: AgentBench) -
 def test_an_agent_whose_token_is_void_ends_its_jobs(bench: AgentBench) -> None:
     _, call = begin(bench)
     machines.remove(bench.platform.db, "lab", now=bench.platform.clock())
-    bench.agent._connect = lambda stop: None
+    bench.agent._connect = lambda *_: None
     with pytest.raises(SignInNeeded):
         bench.agent.run(threading.Event())
     bench.is_off = True
@@ -234,6 +271,31 @@ def test_calls_of_an_agent_that_was_killed_are_lost_when_it_starts_again(bench: 
 
 def test_a_second_agent_with_the_same_token_has_to_wait(bench: AgentBench) -> None:
     with pytest.raises(Conflict, match="Another agent is connected as 'lab'"):
+        bench.new_agent()
+
+
+def test_an_agent_that_was_killed_does_not_keep_out_the_next_one_on_its_host(
+    bench: AgentBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = tmp_path / "home" / "agent"
+
+    def hello() -> str:
+        client = Client("http://127.0.0.1:8000", bench.token, transport=bench.line)
+        return Connection(client, note).hello(slots={}, facts={})
+
+    bench.platform.clock.advance(SILENT.total_seconds())
+    hello()
+    with pytest.raises(Conflict):  # the first one lives: it is this process
+        hello()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        owner = current_owner().replace(f":{os.getpid()}:", f":{other.pid}:")
+        monkeypatch.setattr("kernelcup.agent.connection.current_owner", lambda: owner)
+        other.kill()
+    note.write_text(note.read_text().replace(f":{os.getpid()}:", f":{other.pid}:"))
+    assert note.stat().st_mode & 0o777 == 0o600
+    assert hello() == "lab"
+    assert hello() == "lab"
+    with pytest.raises(Conflict):  # on another host
         bench.new_agent()
 
 

@@ -222,3 +222,10 @@ def test_a_server_that_others_reach_names_the_command_and_prints_no_link(
     told = capsys.readouterr().out
     assert ("/auth/link/kc_" in told) is is_printed
     assert ("kernelcup admin user link" in told) is not is_printed
+
+
+def test_a_server_starts_where_the_user_admin_is_no_admin(config, db, person, capsys) -> None:
+    person("admin")
+    offer_sign_in(config, db, BASE)
+    told = capsys.readouterr().out
+    assert "The user 'admin' is not an admin. `kernelcup admin user link NAME` prints one" in told

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select, text
@@ -170,6 +173,20 @@ def test_a_database_that_turned_read_only_is_unavailable(db) -> None:
     with pytest.raises(StorageUnavailable):
         write()
     assert db.write_trouble is not None
+
+
+def test_the_error_of_a_full_disk_names_the_file_and_the_reason(db, monkeypatch) -> None:
+    if not is_sqlite(db):
+        pytest.skip("PostgreSQL says by itself what it lacks")
+
+    def full(**_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    pattern = rf"{db.engine.url.database}: unable to open database: .*: No space left on device"
+    Path(f"{db.engine.url.database}-elsewhere").mkdir()
+    with pytest.raises(StorageUnavailable, match=pattern), db.read() as session:
+        session.execute(text(f"ATTACH '{db.engine.url.database}-elsewhere' AS other"))
 
 
 def test_what_could_be_written_again_is_no_trouble_any_more(db) -> None:

@@ -101,15 +101,18 @@ class Agent:
         """The trouble that the service knows of."""
         self._tell_at = 0.0
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, connected: Callable[[], None] = lambda: None) -> None:
         """Judge until ``stop`` is set; then end the jobs, which run again elsewhere.
 
+        ``connected`` is called once the service has let the machine in.
+
         Raises:
+            InvalidValue: The service lacks a device of this machine.
             SignInNeeded: The token is void; the jobs are ended.
             Conflict: Another agent has connected as this machine.
         """
         try:
-            self._connect(stop)
+            self._connect(stop, connected)
             if self._calibrations is not None:
                 self._calibrations.start()
             delays, rest_until = _delays(), 0.0
@@ -266,7 +269,7 @@ class Agent:
         except (UserError, ValueError) as error:  # an address that has expired among them: not our token
             logger.info("%s: its files are not taken: %s", call, error)
 
-    def _connect(self, stop: threading.Event) -> None:
+    def _connect(self, stop: threading.Event, connected: Callable[[], None]) -> None:
         slots = {name: device.slots for name, device in self._devices.items()}
         for pause_s in _delays():
             try:
@@ -277,6 +280,7 @@ class Agent:
                     return
                 continue
             logger.info("connected as %s", machine)
+            connected()
             return
 
     def _wait(self, rest_s: float) -> None:
@@ -299,15 +303,15 @@ class Agent:
         self._harnesses.close()
 
 
-def agent_here(settings: Config, client: Client) -> Agent:
-    """Return the agent of this machine, whose warm processes wait for the first job."""
+def agent_here(settings: Config, client: Client, note: Path | None = None) -> Agent:
+    """Return the agent of this machine, whose warm processes wait for the first job. ``note`` keeps its session."""
 
     def make(package: Path) -> LocalLauncher:
         launcher = make_local(settings, package=package)
         launcher.keep_ready(settings.devices_here)
         return launcher
 
-    connection = Connection(client)
+    connection = Connection(client, note)
     harnesses = Harnesses(settings.data_dir / "harness", make, connection.fetch_harness)
     harnesses.launcher(harness_hash())
     calibrations = Calibrations(

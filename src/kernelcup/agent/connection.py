@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from kernelcup.app.machines.calibrations import Known
+from kernelcup.app.machines.process_identity import current_owner, is_gone
 from kernelcup.client.core import TIMEOUT_S
 from kernelcup.client.transport import Client
 from kernelcup.errors import ServerUnavailable
@@ -20,6 +23,15 @@ HARNESS_S = 120.0
 UPLOAD_S = 120.0
 ANSWER_S = 10.0
 """How long the service may take to answer, beyond the time for which the answer may wait."""
+
+
+def _ended_session(note: Path) -> str | None:
+    """Return the session of the last agent here if its process has certainly ended."""
+    try:
+        owner, _, session = note.read_text(encoding="ascii").partition(" ")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return session if session and is_gone(owner) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,15 +57,27 @@ class Connection:
 
     All methods raise ``ServerUnavailable`` if the service does not answer, ``SignInNeeded`` if the token is void,
     and ``Conflict`` if another agent is connected as this machine.
+
+    Args:
+        client: The service, with the machine's token.
+        note: The file that keeps the session, for an agent that starts here after this one was killed.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, note: Path | None = None) -> None:
         self._client = client
+        self._note = note
         self._session = secrets.token_hex(16)
 
     def hello(self, *, slots: Mapping[str, int], facts: Mapping[str, Any]) -> str:
-        """Begin the session, and return the machine's name."""
-        return str(self._post("/agent/hello", slots=dict(slots), facts=dict(facts))["machine"])
+        """Begin the session, and return the machine's name. It may follow that of an agent that was killed here."""
+        follows = None if self._note is None else _ended_session(self._note)
+        body = self._post("/agent/hello", slots=dict(slots), facts=dict(facts), follows=follows)
+        if self._note is not None:
+            with suppress(OSError):  # the next agent waits then until this one is forgotten
+                self._note.parent.mkdir(parents=True, exist_ok=True)
+                self._note.touch(mode=0o600)
+                self._note.write_text(f"{current_owner()} {self._session}", encoding="ascii")
+        return str(body["machine"])
 
     def bye(self) -> None:
         """End the session."""

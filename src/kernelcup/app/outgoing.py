@@ -25,10 +25,12 @@ _PRIVATE = tuple(
             "::ffff:0:0:0/96",  # IPv4-translated
             "64:ff9b:1::/48",  # NAT64 within a network
             "fec0::/10",  # site-local
+            "3fff::/20",  # documentation
+            "5f00::/16",  # segment routing within a network
         ),
     )
 )
-"""Forms that lead into a private network and that :mod:`ipaddress` takes for global."""
+"""Not on the public internet, though :mod:`ipaddress` takes them for global."""
 
 
 def addresses_of(

@@ -94,10 +94,12 @@ def refusals(db: Database) -> Iterator[None]:
     """Turn database errors into ``StorageUnavailable``."""
     from sqlalchemy.exc import DBAPIError
 
+    from kernelcup.engine.database import trouble_of
+
     try:
         yield
     except DBAPIError as error:
-        raise StorageUnavailable(f"{db.engine.url!r}: {str(error.orig).strip()}") from error
+        raise StorageUnavailable(f"{db.engine.url!r}: {trouble_of(db.engine.url, error.orig)}") from error
 
 
 def secrets_set(config: Config) -> dict[str, bool]:
@@ -367,9 +369,17 @@ def saying_address(config: Config, url: str) -> Iterator[None]:
                 place.unlink()
 
 
-def address_of(config: Config) -> str:
-    """Return the address at which people reach the service."""
+def address_of(config: Config, say: Callable[[str], None] = lambda _text: None) -> str:
+    """Return the address at which people reach the service. ``say`` is told if only this machine reaches it there."""
+    from kernelcup.config.settings import reached_here
+
     place = config.data_dir / ADDRESS
+    given = config.server.given_url
     if config.server.url is None and place.is_file():
-        return place.read_text(encoding="utf-8").strip()
-    return config.server.public_url
+        given = place.read_text(encoding="utf-8").strip()
+    if (address := reached_here(given)) != given:
+        say(
+            f"server.url is not set: links begin with {address}, which only this machine reaches; set it to the "
+            "address that others open"
+        )
+    return address

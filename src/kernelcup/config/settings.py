@@ -141,6 +141,11 @@ class _File(_Section):
         return devices
 
 
+def reached_here(url: str) -> str:
+    """Return a server's address; this machine's own for one that listens on every address, which is none to go to."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerSettings:
     """How the HTTP service is reached."""
@@ -158,6 +163,11 @@ class ServerSettings:
     @property
     def public_url(self) -> str:
         """Return the address of the service, without a trailing slash."""
+        return reached_here(self.given_url)
+
+    @property
+    def given_url(self) -> str:
+        """The address as it is configured, which may be every address of this machine."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.url or f"http://{host}:{self.port}"
 

@@ -60,13 +60,25 @@ class Folder:
         self.path = path
 
     def put(self, name: str, content: bytes) -> None:
-        """Store a file: written beside its place, then moved."""
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=path.parent)
-        with open(handle, "wb") as file:
-            file.write(content)
-        os.replace(unfinished, path)
+        """Store a file: written beside its place, then moved. It is on disk before a row can name it.
+
+        Raise ``StorageUnavailable`` if it cannot be written.
+        """
+        path, unfinished = self.path / name, None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, unfinished = tempfile.mkstemp(dir=path.parent)
+            with open(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(handle)
+            os.replace(unfinished, path)
+            for folder in (path.parent, self.path):
+                _sync(folder)
+        except OSError as error:
+            if unfinished is not None:
+                Path(unfinished).unlink(missing_ok=True)
+            raise StorageUnavailable(f"{path} cannot be written: {error.strerror or error}") from error
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes | None:
         """Return a file's content."""
@@ -92,6 +104,15 @@ class Folder:
                 continue
             name = str(path.relative_to(self.path))
             yield Blob(name=name, nbytes=found.st_size, stored_at=datetime.fromtimestamp(found.st_mtime, UTC))
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class Bucket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -39,6 +40,8 @@ PATIENCE_S = 30.0
 """How long a transaction waits for others that block it."""
 TROUBLE_S = 30.0
 """How long a failed write is reported, unless another write succeeds meanwhile."""
+TRIED_BYTES = 64 << 10
+"""Written to learn why SQLite could not."""
 LOOK_S = 0.05
 """How often a thread looks for changes on PostgreSQL."""
 IDLE_S = 1.0
@@ -99,11 +102,11 @@ class Database:
         """Open a read-only session, or read in that of the page. On SQLite it sees one state of the database."""
         view = current()
         if view is None or view.database is not self:
-            with _translated(), Session(self._reader, info=self._info) as session:
+            with self._translated(), Session(self._reader, info=self._info) as session:
                 yield session
             return
         try:
-            with _translated():
+            with self._translated():
                 yield view.session
         except (StorageUnavailable, DBAPIError):
             view.close()  # PostgreSQL takes no statement after one that failed
@@ -129,7 +132,7 @@ class Database:
         with self._noted():
             with (
                 self._turn(),
-                _translated(),
+                self._translated(),
                 Session(self._writer, info=self._info) as session,
                 session.begin(),
             ):
@@ -146,7 +149,7 @@ class Database:
         StorageUnavailable: Another writer is active, or nothing can be written.
         """
         turn = nullcontext() if self._turns is None else self._turns.take(patience_s=0)
-        with turn, _translated(), Session(self._hasty) as session, session.begin():
+        with turn, self._translated(), Session(self._hasty) as session, session.begin():
             if self._turns is None:
                 session.execute(text("SET LOCAL lock_timeout = '100ms'"))
             yield session
@@ -161,7 +164,7 @@ class Database:
         if self.engine.dialect.name != "sqlite":
             yield _every(LOOK_S)
             return
-        with _translated(), self.engine.connect() as connection:
+        with self._translated(), self.engine.connect() as connection:
             database = connection.connection.driver_connection
             assert isinstance(database, sqlite3.Connection)
             before = None
@@ -196,6 +199,23 @@ class Database:
             self._trouble = time.monotonic(), str(error)
             raise
         self._trouble = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn operational errors into ``StorageUnavailable``: locked, read-only, full or damaged databases.
+
+        The remaining errors are our own mistakes: invalid statements and values.
+        """
+        try:
+            yield
+        except (IntegrityError, ProgrammingError, DataError):
+            raise
+        except DBAPIError as error:
+            raise StorageUnavailable(
+                f"{self.engine.url!r}: {trouble_of(self.engine.url, error.orig)}"
+            ) from error
+        except (PoolTimeout, sqlite3.Error) as error:
+            raise StorageUnavailable(f"{self.engine.url!r}: {trouble_of(self.engine.url, error)}") from error
 
     def _turn(self) -> AbstractContextManager[None]:
         return nullcontext() if self._turns is None else self._turns.take()
@@ -339,17 +359,17 @@ def _every(pause_s: float) -> Callable[[], bool]:
     return is_time
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turn operational errors into ``StorageUnavailable``: locked, read-only, full or damaged databases.
+def trouble_of(url: URL, error: BaseException | None) -> str:
+    """Return what a database said, with the cause where SQLite hides it.
 
-    The remaining errors are our own mistakes: invalid statements and values.
+    SQLite says "disk I/O error" and "unable to open database file" of a disk that is full or read-only.
     """
+    kind = getattr(error, "sqlite_errorname", "")
+    if not kind.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_READONLY")):
+        return str(error).strip()
     try:
-        yield
-    except (IntegrityError, ProgrammingError, DataError):
-        raise
-    except DBAPIError as error:
-        raise StorageUnavailable(f"database: {error.orig}") from error
-    except (PoolTimeout, sqlite3.Error) as error:
-        raise StorageUnavailable(f"database: {error}") from error
+        with tempfile.TemporaryFile(dir=Path(str(url.database)).absolute().parent) as file:
+            file.write(bytes(TRIED_BYTES))
+    except OSError as cause:
+        return f"{error}: {cause.strerror}"
+    return str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
@@ -140,6 +141,28 @@ def test_bytes_are_kept_replaced_listed_and_deleted(place: str, request: pytest.
     blobs.delete("ab/one")
     blobs.delete("ab/one")
     assert (blobs.get("ab/one"), [each.name for each in blobs.every()]) == (None, ["cd/two"])
+
+
+def test_a_file_is_on_disk_before_a_row_can_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, moved, replace = list[str](), list[int](), os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    monkeypatch.setattr(os, "replace", lambda *names: (moved.append(len(synced)), replace(*names)))
+    Folder(tmp_path).put("ab/file.gz", b"content")
+    assert moved == [1]
+    assert synced[0].startswith(f"{tmp_path}/ab/tmp")
+    assert synced[1:] == [f"{tmp_path}/ab", str(tmp_path)]
+
+
+def test_a_file_that_cannot_be_written_is_named_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageUnavailable, match=r"ab/file\.gz cannot be written: No space left on device"):
+        Folder(tmp_path).put("ab/file.gz", b"content")
+    assert not [*tmp_path.glob("*/*")]
 
 
 def test_names_in_a_bucket_begin_with_its_prefix(bucket: Blobs) -> None:

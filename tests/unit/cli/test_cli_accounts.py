@@ -78,6 +78,23 @@ def test_a_link_leads_to_the_port_at_which_the_server_listens(command: Command, 
     assert command("admin", "user", "link").out.partition(",")[2].startswith("http://127.0.0.1:8000/auth/")
 
 
+@pytest.mark.parametrize(
+    ("listens_at", "link"),
+    [("http://0.0.0.0:8123", "http://127.0.0.1:8123/"), ("http://[::]:8123", "http://[::1]:8123/")],
+)
+def test_without_a_url_a_server_on_every_address_says_that_its_links_are_for_this_machine(
+    command: Command, home: Path, listens_at: str, link: str
+) -> None:
+    with wiring.saying_address(wiring.load_config(None), listens_at):
+        ended = command("admin", "user", "link")
+    assert ended.out.partition(",")[2].startswith(link)
+    assert f"server.url is not set: links begin with {link[:-1]}, which only this machine" in ended.err
+    (home / "kernelcup.toml").write_text('[server]\nhost = "0.0.0.0"\nurl = "https://cup.example.org"\n')
+    ended = command("admin", "user", "link")
+    assert ended.out.partition(",")[2].startswith("https://cup.example.org/")
+    assert "server.url" not in ended.err
+
+
 def test_a_server_says_its_own_address_only(command: Command, home: Path) -> None:
     settings = wiring.load_config(None)
     with wiring.saying_address(settings, "http://127.0.0.1:8123"):

@@ -10,14 +10,18 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import SUBMISSION
+from kernelcup.app.machines import dispatchers
+from kernelcup.app.submissions import withdrawal
 from kernelcup.cli import logs, wiring
 from kernelcup.cli.entry import execute
+from kernelcup.domain import OPERATOR
 from kernelcup.errors import StorageUnavailable
 from zips import BAD, zipped
 
@@ -570,3 +574,37 @@ def test_a_folder_and_a_zip_are_judged_and_stored(command: Command, home: Path, 
     shown = command("submissions", "show", "1", "--code", "--json").body
     assert (shown["entry"], shown["files"]) == ("submission.py", texts)
     assert "# ---- helper.py\n" in command("submissions", "show", "1", "--code").out
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_submission_here_is_judged_by_the_running_server(
+    command: Command, board: str, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    settings = wiring.load_config(None)
+    monkeypatch.setattr(wiring, "tell_wait", lambda *_: None)
+
+    def judged_here(*_: object) -> None:
+        raise StorageUnavailable("judged by the command")
+
+    def work(_s: float) -> None:
+        with wiring.open_database(settings) as db:
+            if leaves:
+                dispatchers.check_out(db, "serve")
+            else:
+                withdrawal.cancel_submission(db, 1, by=OPERATOR, now=datetime.now(UTC))
+
+    monkeypatch.setattr(wiring, "make_dispatcher", judged_here)
+    monkeypatch.setattr("kernelcup.cli.backend.local.time.sleep", work)
+    with wiring.open_database(settings) as db:
+        dispatchers.check_in(
+            db,
+            owner="serve",
+            devices=settings.devices,
+            started_at=datetime.now(UTC),
+            draining=False,
+            now=datetime.now(UTC),
+        )
+    with wiring.saying_address(settings, "http://127.0.0.1:8000"):
+        ended = command("submit", "kernel.py", "--board", board)
+    assert ended.code == (5 if leaves else 7)
+    assert ("judged by the command" in ended.err) is leaves

@@ -19,6 +19,7 @@ from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import CallState
 from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.app.people import secret_values
+from kernelcup.domain import Device
 from kernelcup.engine import Database, Session
 from kernelcup.engine.file_store import LARGEST_UPLOAD_BYTES, large_json
 from kernelcup.errors import Conflict, FileTooLarge, InvalidValue, LaunchLost, NotFound, SignInNeeded
@@ -34,6 +35,7 @@ __all__ = [
     "ask",
     "authenticate",
     "calibrated",
+    "check_offer",
     "connect",
     "disconnect",
     "place",
@@ -43,6 +45,8 @@ __all__ = [
     "upload_urls",
 ]
 
+EVERYWHERE = {"cpu", "emulated"}
+"""Devices that every machine has beside its GPUs."""
 VOID = "This agent's token is not valid; its machine may have been removed."
 UPLOAD_WITHIN = timedelta(minutes=10)
 """How long an address for an upload holds."""
@@ -91,6 +95,20 @@ def authenticate(db: Database, secret: str | None) -> Machine:
     return found
 
 
+def check_offer(slots: Mapping[str, int], known: Collection[Device]) -> None:
+    """Raise ``InvalidValue`` if the server lacks a device that a machine offers: it would never get a job for it.
+
+    Those of :data:`EVERYWHERE` are refused only where it offers no other that is known.
+    """
+    useful = {name for each in known for name in (each.name, each.model)}
+    unknown = set(slots) - useful
+    if unknown - EVERYWHERE or (unknown and unknown == set(slots)):
+        raise InvalidValue(
+            f"This server has no device {', '.join(sorted(unknown))}; it has {', '.join(sorted(useful))}. "
+            "Name the machine's devices as the server does, under [[devices]] in the machine's kernelcup.toml."
+        )
+
+
 def connect(
     db: Database,
     name: str,
@@ -99,16 +117,18 @@ def connect(
     slots: Mapping[str, int],
     facts: Mapping[str, Any],
     now: datetime,
+    follows: str | None = None,
 ) -> None:
     """Begin the session of an agent that has just started: calls of an earlier one are lost.
 
-    Raise ``Conflict`` while another agent is connected as this machine.
+    ``follows`` is an earlier session that the agent knows to have ended. Raise ``Conflict`` while another agent is
+    connected as this machine.
     """
     with db.write(durable=True) as session:
         machine = machines.find(session, name)
         before = machines.agent_of(session, name)
         is_alive = machine is not None and machine.seen_at is not None and now - machine.seen_at < SILENT
-        if before not in (None, agent) and is_alive:
+        if before not in (None, agent, follows) and is_alive:
             raise Conflict(
                 f"Another agent is connected as {name!r}. Give each machine a name and a token of its own; "
                 f"an agent that was killed is forgotten after {SILENT.seconds} s."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import wiring
 from kernelcup.cli.admin.members import read_list
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
@@ -65,6 +66,8 @@ def link(
         if not create and "There is no user" in str(error):
             error.add_note("correct the names, or make accounts for new ones with --create")
         raise
+    if backend.server is None:
+        wiring.address_of(backend.config, lambda text: typer.echo(text, err=True))
     if as_json:
         typer.echo(json.dumps({"links": [_object(each) for each in made]}))
     else:

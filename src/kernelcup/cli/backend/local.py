@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +12,7 @@ import typer
 
 from kernelcup.app.access import HERE
 from kernelcup.app.boards import boards
+from kernelcup.app.machines.dispatchers import list_alive
 from kernelcup.app.machines.outages import outage_text
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people.user_names import actor_of, ensure_user
@@ -86,8 +87,16 @@ class LocalBackend:
         return here(self._db)
 
     def check_judges(self) -> None:
-        """Raise ``ConfigError`` if this machine cannot judge."""
-        wiring.make_dispatcher(self._config, self._db)
+        """Raise ``ConfigError`` if no server runs here and this machine cannot judge."""
+        if not self._is_served(device.name for device in self._config.devices):
+            wiring.make_dispatcher(self._config, self._db)
+
+    def _is_served(self, devices: Iterable[str]) -> bool:
+        """Return whether a running `kernelcup serve` judges on all of these devices."""
+        if not (self._config.data_dir / wiring.ADDRESS).is_file():
+            return False
+        at_work = [each for each in list_alive(self._db, datetime.now(UTC)) if not each.draining]
+        return {name for each in at_work for name in each.devices}.issuperset(devices)
 
     def submit(self, ask: Ask) -> SubmissionInfo:
         """Put a submission into the queue."""
@@ -108,8 +117,12 @@ class LocalBackend:
         return self.submission(made.id)
 
     def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
-        """Work off the queue until a submission has ended, with a live line for its stages."""
+        """Let the running server judge a submission; without one, work off the queue until it has ended."""
         from kernelcup.cli.show import render
+
+        self._follow(submission.id, quiet=quiet, goes_on=lambda: self._is_served(submission.devices))
+        if self.submission(submission.id).ended:
+            return
 
         with render.StageLines(quiet=quiet) as lines:
 
@@ -133,8 +146,11 @@ class LocalBackend:
 
     def watch(self, submission_id: int, *, quiet: bool) -> None:
         """Wait until another process has judged a submission."""
+        self._follow(submission_id, quiet=quiet, goes_on=lambda: True)
+
+    def _follow(self, submission_id: int, *, quiet: bool, goes_on: Callable[[], bool]) -> None:
         last = ""
-        while not (view := self.submission(submission_id)).ended:
+        while goes_on() and not (view := self.submission(submission_id)).ended:
             now = progress_text(view)
             if now != last and not quiet:
                 typer.echo(now)

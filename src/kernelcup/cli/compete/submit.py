@@ -61,7 +61,7 @@ def submit(
     """Submit FILE, or the files of a folder or zip, to a leaderboard, by default ranked.
 
     A server judges it; Ctrl-C stops only the wait, which `kernelcup watch` resumes. Without a
-    server this machine judges it now, or, with --no-wait, `kernelcup serve` does. Exit codes as for
+    server this machine judges it now; where `kernelcup serve` runs, or with --no-wait, that does. Exit codes as for
     `kernelcup run`; with several devices, that of the first verdict that is not accepted.
     """
     from kernelcup.app.submissions.submit import read_tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import threading
@@ -56,8 +57,9 @@ def agent(
         signal.signal(number, lambda *_: stop.set())
     with Client(server, token) as client:
         names = ", ".join(device.name for device in settings.devices_here)
-        typer.echo(plain(f"judging for {client.server} on {names}"))
-        agent_here(settings, client).run(stop)
+        text = plain(f"judging for {client.server} on {names}")
+        note = settings.data_dir / f"agent-{hashlib.sha256(token.encode()).hexdigest()[:16]}"
+        agent_here(settings, client, note).run(stop, connected=lambda: typer.echo(text))
 
 
 FURTHER = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -19,7 +19,7 @@ from kernelcup.cli import wiring
 from kernelcup.cli.operate.bot import BotThread
 from kernelcup.cli.options import ConfigOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.errors import InvalidValue, KernelCupError, StorageUnavailable
+from kernelcup.errors import Conflict, InvalidValue, KernelCupError, StorageUnavailable
 
 if TYPE_CHECKING:
     from kernelcup.app.queue.progress import Progress
@@ -173,8 +173,11 @@ class Service:
         else:
             self._start_workers(parts, sock)
         typer.echo(f"listening on {url_of(sock)}")
-        typer.echo(f"web site: {server.url or url_of(sock)}/")
-        offer_sign_in(self._settings, self._db, url_of(sock))
+        address = wiring.address_of(
+            replace(self._settings, server=replace(server, port=self._port)), typer.echo
+        )
+        typer.echo(f"web site: {address}/")
+        offer_sign_in(self._settings, self._db, address)
         self._start_bot(parts, url_of(sock))
 
     def _open_newsroom(self, parts: contextlib.ExitStack) -> None:
@@ -301,7 +304,11 @@ def offer_sign_in(settings: Config, db: Database, url: str) -> None:
     if not settings.server.is_loopback:
         typer.echo("sign in as admin: `kernelcup admin user link` on this machine prints a link")
         return
-    link = login_links.make_admin_link(db, now=datetime.now(UTC), server=url)
+    try:
+        link = login_links.make_admin_link(db, now=datetime.now(UTC), server=url)
+    except Conflict as error:  # the service does not depend on a name
+        typer.echo(f"no link to sign in: {error} `kernelcup admin user link NAME` prints one for an admin")
+        return
     typer.echo(f"sign in as admin, once, within 15 minutes: {link.url}")
 
 

@@ -94,6 +94,7 @@ class HelloIn(Form):
     """An agent that has started."""
 
     session: Session
+    follows: Session | None = Field(default=None, description="The session of an agent that was killed.")
     slots: dict[Name, Annotated[int, Field(ge=0, le=1024)]] = Field(max_length=64)
     facts: FactsIn = Field(default_factory=FactsIn)
 
@@ -149,10 +150,12 @@ class UploadsIn(Form):
 
 
 @router.post("/hello")
-def hello(body: HelloIn, machine: MachineDep, db: Db, now: Now) -> dict[str, str]:
+def hello(body: HelloIn, machine: MachineDep, platform: PlatformDep, now: Now) -> dict[str, str]:
     """Begin a session, and learn the machine of the token; calls of an earlier session of this machine are lost."""
     facts = body.facts.model_dump(exclude_unset=True)
-    agents.connect(db, machine.name, agent=body.session, slots=body.slots, facts=facts, now=now)
+    agents.check_offer(body.slots, platform.config.devices)
+    offers: dict[str, Any] = {"slots": body.slots, "facts": facts}
+    agents.connect(platform.db, machine.name, agent=body.session, follows=body.follows, **offers, now=now)
     return {"machine": machine.name}
 
 
