@@ -48,7 +48,7 @@ def serve(platform: Platform) -> Iterator[Callable[..., str]]:
     running: list[tuple[WebServer, socket.socket]] = []
 
     def start(**limits: Any) -> str:
-        from kernelcup.http.server import Door
+        from kernelcup.http.door import Door
 
         sock = listen("127.0.0.1", 0)
         server = WebServer(platform, sock, connections=type("Door", (Door,), limits))
@@ -88,6 +88,15 @@ def connect(url: str) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=10)
 
 
+def busy(url: str) -> socket.socket:
+    """Open a connection whose request is under way."""
+    sock = connect(url)
+    head = b"POST /api/v1/auth/device HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    sock.sendall(head + b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+    assert sock.recv(4096).startswith(b"HTTP/1.1 100 ")
+    return sock
+
+
 def submit(url: str, headers: dict[str, str]) -> httpx.Response:
     body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION}
     return httpx.post(f"{url}{SUBMISSIONS}", json=body, headers=headers, timeout=20)
@@ -102,12 +111,12 @@ def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
 
 def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
     url = serve(most=3, health=0)
-    idle = [connect(url) for _ in range(3)]
+    held = [busy(url) for _ in range(3)]
     with connect(url) as late:
         answer = late.recv(4096)
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"Retry-After: " in answer
-    idle.pop().close()
+    held.pop().close()
     for _ in range(100):
         try:
             assert httpx.get(f"{url}/livez").text == "ok"
@@ -116,20 +125,20 @@ def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
             continue  # its end was not seen yet
     else:
         pytest.fail("nobody was let in again")
-    for each in idle:
+    for each in held:
         each.close()
 
 
 def test_one_address_does_not_take_all_connections(serve) -> None:
     url = serve(most=10, most_of_one=1, health=0)
-    with connect(url) as _, connect(url) as second:
+    with busy(url) as _, connect(url) as second:
         assert second.recv(4096).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize("limits", [{"most": 1}, {"most_of_one": 1}])
 def test_a_full_server_answers_health_checks(serve, limits: dict[str, int]) -> None:
     url = serve(health_head_s=60.0, **limits)
-    with connect(url):
+    with busy(url):
         for _ in range(5):
             answer = httpx.get(f"{url}/livez?x=1")
             assert (answer.text, answer.headers["Connection"]) == ("ok", "close")

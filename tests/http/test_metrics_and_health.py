@@ -73,7 +73,7 @@ def test_answers_503_are_counted_by_cause(client, platform) -> None:
 
 
 def test_refused_connections_are_counted(platform) -> None:
-    from kernelcup.http.server import Door
+    from kernelcup.http.door import Door
 
     sock = listen("127.0.0.1", 0)
     server = WebServer(platform, sock, connections=type("Door", (Door,), {"most": 0}))

@@ -36,7 +36,11 @@ def throttled_by(name: str, per_minute: int, key: Callable[[Request], str]) -> C
 
 def address_of(request: Request) -> str:
     """Return the client address to throttle by; IPv6 clients are grouped by network prefix."""
-    host = request.client.host if request.client is not None else "unknown"
+    return network_of(request.client.host if request.client is not None else "unknown")
+
+
+def network_of(host: str) -> str:
+    """Return an IPv4 address as it is, and the network prefix of an IPv6 address."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -15,7 +15,7 @@ from anyio import to_thread
 from kernelcup.app.submissions import events
 from kernelcup.app.submissions.queries.events import Event
 from kernelcup.engine.database import Database
-from kernelcup.errors import RateLimited, StorageUnavailable
+from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
 
 POLL_S = 0.25
 PAGE = 2000
@@ -27,6 +27,7 @@ MOST_GAPS = 500
 
 MOST_STREAMS = 20
 """Of one person at once, in each process."""
+MOST_STREAMS_OF_ALL = 1024
 RETRY_S = 10
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class EventHub:
         self._newest: int | None = None
         self._task: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
+        self.most_streams = MOST_STREAMS_OF_ALL
 
     @property
     def watchers(self) -> int:
@@ -58,10 +60,12 @@ class EventHub:
 
     def has_room(self, watcher: str) -> bool:
         """Return whether one more stream of this watcher may begin."""
-        return self._streams[watcher] < MOST_STREAMS
+        return self._streams[watcher] < MOST_STREAMS and self.streams < self.most_streams
 
     def check_room(self, watcher: str) -> None:
-        """Raise ``RateLimited`` if the watcher has the maximum number of streams."""
+        """Raise ``RateLimited`` if the watcher has the maximum number of streams, ``Overloaded`` if all have."""
+        if self.streams >= self.most_streams:
+            raise Overloaded("There are too many live streams now.", retry_after_s=RETRY_S)
         if not self.has_room(watcher):
             raise RateLimited(
                 f"You have {MOST_STREAMS} live streams open already; end one of these streams first.",
@@ -70,14 +74,14 @@ class EventHub:
 
     @asynccontextmanager
     async def watch(self, submission_id: int, watcher: str) -> AsyncIterator[Mailbox]:
-        """Open a mailbox for one submission's events. Raise ``RateLimited``, as ``check_room`` does."""
+        """Open a mailbox for one submission's events. Raise what ``check_room`` does."""
         with self.stream(watcher):
             async with self._mailbox(submission_id) as mailbox:
                 yield mailbox
 
     @contextmanager
     def stream(self, watcher: str) -> Iterator[None]:
-        """Count one more stream of a watcher. Raise ``RateLimited``, as ``check_room`` does."""
+        """Count one more stream of a watcher. Raise what ``check_room`` does."""
         self.check_room(watcher)
         self._streams[watcher] += 1
         try:

@@ -104,22 +104,19 @@ async def _changes(
     """
     if not platform.hub.has_room(watcher):
         return
-    try:
-        viewer, checked = await to_thread.run_sync(check), time.monotonic()
-    except UserError:
-        return
     with platform.hub.stream(watcher):
-        while True:
-            if revision != last:
-                last = revision
-                yield {"event": "standings", "id": last, "data": last}
-            await asyncio.sleep(POLL_S)
-            try:
+        try:
+            viewer, checked = await to_thread.run_sync(check), time.monotonic()
+            while True:
+                if revision != last:
+                    last = revision
+                    yield {"event": "standings", "id": last, "data": last}
+                await asyncio.sleep(POLL_S)
                 if time.monotonic() - checked >= CHECK_S:
                     viewer, checked = await to_thread.run_sync(check), time.monotonic()
                 revision = await looks.revision(platform, board, device, viewer)
-            except UserError:
-                return  # it was deleted, closed or renamed, or the reader lost the right: the page tells
+        except UserError:
+            return  # it was deleted, closed or renamed, or the reader lost the right: the page tells
 
 
 def _looks(request: Request) -> Looks:
