@@ -111,13 +111,15 @@ def test_a_head_as_large_as_allowed_is_served(serve) -> None:
         assert rest(sock).startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_answer_that_is_not_read_ends(serve) -> None:
+def test_an_answer_that_is_not_read_ends(serve, caplog) -> None:
     url = serve(send_s=0.05, slowest=1 << 30)
     body = assets()["swagger/swagger-ui-bundle.js"].body
     with connect(url, ask(LARGE) * 20, buffer=4096) as sock:
         assert sock.recv(1)
         time.sleep(0.3)
         assert len(rest(sock)) < 19 * len(body)
+    assert is_served(url)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
 def test_the_oldest_head_that_is_not_complete_gives_way(serve) -> None:

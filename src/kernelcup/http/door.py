@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from kernelcup.http.throttle import network_of
 
@@ -109,6 +110,7 @@ class Door(HttpToolsProtocol):
     _head_bytes = 0
     _unused_bytes = 0
     """What came since the last piece of a body or end of a head."""
+    _running: RequestResponseCycle | None = None
     _head: asyncio.TimerHandle | None = None
     _sending: asyncio.TimerHandle | None = None
 
@@ -204,12 +206,21 @@ class Door(HttpToolsProtocol):
         self._stop_waiting()
         self._stop_sending()
         self._leave()
+        self.pipeline.clear()
+        if self._running is not None:
+            self._running.disconnected = (
+                True  # uvicorn marks the newest request only, which may wait for this one
+            )
         super().connection_lost(exc)
 
     def give_way(self) -> None:
         """End at once, whatever is not sent."""
         self._leave()
         self.transport.abort()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _fits(self, more: int) -> bool:
         self._head_bytes += more
