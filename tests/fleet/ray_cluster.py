@@ -179,6 +179,12 @@ class RayCluster:
     def _serve(self, port: int) -> None:
         home = self.folder / "server"
         home.mkdir()
+        names = sorted({device for slots in self.devices.values() for device in slots} | {"H100x2"})
+        (home / "kernelcup.toml").write_text(
+            "".join(
+                f'[[devices]]\nname = "{each}"\nbackend = "emulated"\nlauncher = "agent"\n' for each in names
+            )
+        )
         environ = self._environ(home) | {"KERNELCUP_DATABASE": self.database, "KERNELCUP_SECRET": "x" * 64}
         with (home / "log").open("ab") as log:
             command = [str(KERNELCUP), "serve", "--no-judge", f"--port={port}"]
