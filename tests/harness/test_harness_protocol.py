@@ -50,7 +50,7 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
     plain: dict[Any, st.SearchStrategy[Any]] = {
         Any: JSON,
         str: st.text(max_size=8),
-        int: st.integers(),
+        int: st.integers(-(1 << 63), (1 << 63) - 1),
         bool: st.booleans(),
         float: st.floats(allow_nan=False),
     }
