@@ -164,7 +164,7 @@ def attack(name: str, base: str) -> None:
 
 
 def read(base: str, seconds: float) -> dict[str, Any]:
-    """Read as somebody else does, each time on a new connection."""
+    """Read as other people do, each time on a new connection."""
     taken: dict[str, list[float]] = {path: [] for path in PATHS}
     refused = 0
     end = time.perf_counter() + seconds

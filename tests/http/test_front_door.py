@@ -70,7 +70,7 @@ def rest(sock: socket.socket) -> bytes:
 
 
 def is_served(url: str, path: str = "/livez") -> bool:
-    """Return whether somebody else is."""
+    """Return whether another one is."""
     transport = httpx.HTTPTransport(local_address=OTHER)
     with httpx.Client(transport=transport, timeout=20) as client:
         answer = client.get(url + path)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kernelcup.engine.database import Database as Database
 else:
-    # Operations name them as types only: whoever merely names an operation does not load SQLAlchemy.
+    # Operations name them as types only: a client that only names an operation loads no SQLAlchemy.
     Database = Session = Any
 
 _DATABASES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()

@@ -85,8 +85,8 @@ class Places:
 class Door(HttpToolsProtocol):
     """A connection. Its head has to be small and come in time, and its answer has to be read in time.
 
-    httptools alone bounds neither: it reads a head without end in quadratic time. h11 bounds heads, but is
-    slower, and lets no code run between a request's head and its start.
+    httptools alone bounds neither: it reads a head without end in quadratic time. h11 bounds heads, but
+    lets no code run between a request's head and its start.
     """
 
     most = MOST_CONNECTIONS

@@ -1,4 +1,4 @@
-"""What machines say of a job: its events while it runs, and its outcome. Whoever sends it may lie."""
+"""What machines say of a job: its events while it runs, and its outcome. A machine may lie."""
 
 from __future__ import annotations
 
