@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import typing
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from builders import make_board, make_device, make_report, make_submission
+from builders import make_board, make_calibration, make_device, make_report, make_submission
 from kernelcup.app.machines import agents, machines
 from kernelcup.app.machines.agent_launcher import AgentLauncher
 from kernelcup.app.queue.dispatcher import Dispatcher
@@ -17,15 +19,17 @@ from kernelcup.app.queue.progress import JobFinished
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup_harness.protocol import (
     MOST_EVENTS,
+    JobEvent,
     JobSpec,
     Judged,
     from_json,
     to_json,
 )
+from lanes import examples
 from launcher_conformance import case_event
 
 DEVICE = make_device(slots=8, launcher="agent")
-MESSAGES = int(os.environ.get("KERNELCUP_MACHINE_MESSAGES", "0"))
+MESSAGES = int(os.environ.get("MACHINE_MESSAGES", "0"))
 """How many the fuzzer sends; 0 for as many as the lane wants."""
 SESSION = "a session of a machine"
 
@@ -166,3 +170,86 @@ def test_a_machine_that_says_that_it_compiles_has_no_more_time(lab: Lab, monkeyp
     (attempt,) = lab.dispatcher._under_way
     assert not attempt.limit.is_compiling
     assert attempt.limit._until < float("inf")
+
+
+ODD = (
+    None,
+    True,
+    -1,
+    0,
+    1 << 70,
+    1e308,
+    float("nan"),
+    "",
+    "\0",
+    "\ud800",
+    "x" * 20_000,
+    [],
+    {},
+    [[]],
+    {"event": 1},
+)
+
+
+def mutated(value: Any, draw: random.Random) -> Any:
+    """Return a JSON value with one part of it replaced, removed, added or repeated."""
+    if isinstance(value, dict) and value and draw.random() < 0.85:
+        key = draw.choice(sorted(value))
+        rest = {name: part for name, part in value.items() if name != key}
+        kind = draw.random()
+        if kind < 0.1:
+            return rest
+        return value | {"odd": 1} if kind < 0.2 else rest | {key: mutated(value[key], draw)}
+    if isinstance(value, list) and value and draw.random() < 0.7:
+        place = draw.randrange(len(value))
+        return [*value[:place], mutated(value[place], draw), *value[place:]]
+    return draw.choice(ODD)
+
+
+def messages(job: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return one message of each kind about a job, all of them valid."""
+    call = job["call"]
+    kinds = typing.get_args(JobEvent)
+    told = {"stage": "test", "verdict": "accepted", "limit_s": 1.0, "cases": 1, "case": 0, "samples": 1}
+    events = [
+        to_json(kind(**{name: told[name] for name in kind.__dataclass_fields__ if name in told}))
+        for kind in kinds
+    ]
+    unfit = {"unfit": "hot", "gpus": ["0"], "spoils": False}
+    ends = (judged(job), {**judged(job), "unfit": unfit}, unfit, {"error": "LaunchError", "text": "lost"})
+    place, found = ["H100", "0"], to_json(make_calibration())
+    asked = {"session": SESSION, "places": [place], "place": place, "found": found}
+    return [
+        ("hello", {"session": SESSION, "slots": {"H100": 8}, "facts": {"gpus": ["H100"], "cores": 8}}),
+        ("ask", {"session": SESSION, "running": [call], "wait_s": 0.0}),
+        *[("news", {"session": SESSION, "events": {call: [each]}, "trouble": ""}) for each in events],
+        ("calibrations", asked),
+        (f"calls/{call}/uploads", {"files": {"0" * 64: 1}}),
+        *[(f"calls/{call}/outcome", {"outcome": each, "events": events}) for each in ends],
+    ]
+
+
+def fuzz(lab: Lab, count: int, draw: random.Random) -> None:
+    """Send that many messages, most of them mutated, while the dispatcher works."""
+    jobs: list[dict[str, Any]] = []
+    for number in range(count):
+        if number % 20 == 0:
+            lab.post("bye", session=SESSION)
+            lab.hello()
+            make_submission(lab.db, user=f"u{number}", devices=["H100"])
+            lab.look()
+            jobs = lab.fetch() or jobs
+        if not jobs:
+            continue
+        path, body = draw.choice(messages(draw.choice(jobs)))
+        for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
+            body = mutated(body, draw)
+        lab.send(path, json.dumps(body).encode())
+        lab.look()
+
+
+@pytest.mark.fuzz
+def test_whatever_a_machine_sends_the_dispatcher_lives_and_each_job_ends_once(lab: Lab) -> None:
+    fuzz(lab, MESSAGES or examples(480), random.Random(7))
+    assert lab.ends
+    assert {len(each) for each in lab.ends.values()} == {1}
