@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from kernelcup.http.throttle import network_of
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
 
 MOST_CONNECTIONS = 2048
 """Connections of one process; fewer if it may open few files."""
@@ -208,9 +211,8 @@ class Door(HttpToolsProtocol):
         self._leave()
         self.pipeline.clear()
         if self._running is not None:
-            self._running.disconnected = (
-                True  # uvicorn marks the newest request only, which may wait for this one
-            )
+            # uvicorn marks the newest request only, which may wait for this one.
+            self._running.disconnected = True
         super().connection_lost(exc)
 
     def give_way(self) -> None:
