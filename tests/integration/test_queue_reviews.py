@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,19 +13,22 @@ from hand_judging import Judging
 from kernelcup.app.boards.boards import get_board
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.people import audit_log
+from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results import reviews
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.overview import improvements
 from kernelcup.app.results.rejudge import rejudge_board, rejudge_submission
 from kernelcup.app.results.table import history
 from kernelcup.app.submissions import events
+from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import (
     list_views,
     screening_of,
     show_submission,
 )
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
+from kernelcup.domain import NOBODY, OPERATOR, Job, JobState, Role
+from kernelcup.engine import Session
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
 from kernelcup.http.popcorn.failures import failure
 from kernelcup.reporting.phrases import remark
@@ -297,6 +301,19 @@ def test_a_decision_is_made_once_and_a_rejected_result_can_be_looked_at_again(ju
         decide(judging, review, "released")
     decide(judging, quarantine(judging, submission, reason="an appeal"), "released")
     assert judging.ranking() == [("ada", 1000)]
+
+
+def test_a_review_of_a_submission_that_is_deleted_meanwhile_is_not_found(judging, monkeypatch) -> None:
+    submission = judging.judge(1000)
+    review, lock = quarantine(judging, submission), jobs.lock
+
+    def deleted_first(session: Session, numbers: Sequence[int]) -> list[Job]:
+        submissions.delete_submission(session, submission.id)
+        return lock(session, numbers)
+
+    monkeypatch.setattr(jobs, "lock", deleted_first)
+    with pytest.raises(NotFound):
+        decide(judging, review, "released")
 
 
 def test_a_result_has_one_open_review(judging) -> None:

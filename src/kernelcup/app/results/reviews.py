@@ -174,9 +174,10 @@ def decide(
         board = _check_inspects(session, actor, _find(session, review_id))
         access.require(actor, Scope.MANAGE)
         copied = reviews.shown_copies(session, job_id)
-        (job,) = (each for each in jobs.lock(session, [job_id, *copied]) if each.id == job_id)
+        locked = {each.id: each for each in jobs.lock(session, [job_id, *copied])}
         boards.lock(session, board.name)
-        review = _find(session, review_id)  # read again: another person may have decided meanwhile
+        # Read again: another person may have decided meanwhile, or deleted the submission.
+        review, job = _find(session, review_id), locked[job_id]
         if review.decision is not None:
             raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
         if decision == REJECTED:
