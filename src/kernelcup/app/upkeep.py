@@ -1,18 +1,55 @@
-"""The upkeep of the service: backups."""
+"""The upkeep of the service: backups, and what is out of order."""
 
 from __future__ import annotations
 
+import logging
+import shutil
+import socket
+import ssl
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from kernelcup.app import access
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.machines.machines import MachineState, MachineView, list_machines
+from kernelcup.app.machines.outages import outage_text, outages
+from kernelcup.app.operation import operation
 from kernelcup.app.people.queries import audit_log
-from kernelcup.domain import OPERATOR
+from kernelcup.domain import OPERATOR, Actor, Role, Scope
+from kernelcup.domain.answers import AuditEntry
 from kernelcup.engine import Database, backups
 from kernelcup.errors import StorageUnavailable
 
-BACKED_UP = "db.backup"
-"""The action in the audit log by which all servers know when the last backup was made."""
+BACKED_UP, ALERT = "db.backup", "alert"
+"""Actions in the log by which all servers know when the last backup was made, and of what admins were told."""
+BACKUP_AGE = timedelta(days=2)
+TOLD_EVERY = timedelta(days=1)
+"""How often admins are told of a problem that lasts."""
+TLS_S = 5.0
+ITSELF = Actor(user_id=None, name="kernelcup", role=Role.NOBODY, scopes=frozenset())
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """Whether something that the service needs is in order."""
+
+    about: str
+    """For example ``disk:web-1``, ``backup`` or ``machine:h100-1``."""
+    good: bool
+    text: str
+    """One line; of a problem with what to do."""
+
+    @property
+    def kind(self) -> str:
+        """``disk``, ``backup``, ``machine``, ``gpus`` or ``certificate``."""
+        return self.about.partition(":")[0]
 
 
 def back_up(db: Database, file: Path, *, now: datetime) -> int:
@@ -22,3 +59,105 @@ def back_up(db: Database, file: Path, *, now: datetime) -> int:
     with suppress(StorageUnavailable), db.write() as session:
         audit_log.record(session, OPERATOR, BACKED_UP, "service", {"file": str(file), "bytes": size}, now)
     return size
+
+
+@operation("GET", "/checks", subject="administration")
+def checks(db: Database, actor: Actor, *, now: datetime, server: str, home: Path) -> list[Check]:
+    """Check machines, backups, the certificate as it was last read, and the server's disk. For admins."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    with db.read() as session:
+        read = audit_log.last(session, f"certificate:{urlsplit(server).hostname}", ALERT)
+    is_new = read is not None and now - read.at <= 2 * TOLD_EVERY
+    return [*look(db, now, home), *([Check(**read.detail)] if read is not None and is_new else [])]
+
+
+def look(db: Database, now: datetime, home: Path) -> list[Check]:
+    """Check all that needs no network."""
+    out = outage_text(outages(db, now=now))
+    how = f"{out} (they return once they are clean; kernelcup admin device-up NAME brings them back now)"
+    gpus = Check(about="gpus", good=not out, text=how if out else "each is in service")
+    machines = [each for each in list_machines(db, now=now) if each.seen_at and not each.is_draining]
+    return [_backup(db, now), disk(home), gpus, *map(_machine, machines)]
+
+
+def _machine(machine: MachineView) -> Check:
+    good, text = machine.state is MachineState.UP, machine.state.value
+    if not good:
+        text += f": {machine.trouble or f'last seen {machine.seen_at:%Y-%m-%d %H:%M} UTC'}"
+        text += f" (start what judges there, or: kernelcup admin machines drain {machine.name})"
+    return Check(about=f"machine:{machine.name}", good=good, text=text)
+
+
+def _backup(db: Database, now: datetime) -> Check:
+    # PostgreSQL has backups of its own, which we do not see; a new service has little to lose.
+    is_ours = db.engine.dialect.name == "sqlite"
+    with db.read() as session:
+        last = audit_log.last(session, "service", BACKED_UP)
+        began = [board.created_at for board in boards.every(session, limit=1) if is_ours]
+    good = now - (last.at if last else next(iter(began), now)) <= BACKUP_AGE
+    text = f"the last is of {last.at:%Y-%m-%d %H:%M} UTC" if last else "none by `kernelcup db backup`"
+    how = "" if good else " (let a timer call: kernelcup db backup --keep 14)"
+    return Check(about="backup", good=good, text=text + how)
+
+
+def disk(folder: Path) -> Check:
+    """Check that the disk of a folder, which need not exist yet, has a twentieth free: from 1 to 20 GB."""
+    folder = next(each for each in (folder, *folder.parents) if each.exists())
+    usage = shutil.disk_usage(folder)
+    good = usage.free >= max(1e9, min(usage.total / 20, 20e9))
+    how = "" if good else " (make room; kernelcup admin cleanup deletes old data)"
+    text = f"{usage.free / 1e9:.1f} GB free at {folder}{how}"
+    return Check(about=f"disk:{socket.gethostname()}", good=good, text=text)
+
+
+def certificate(url: str, now: datetime) -> list[Check]:
+    """Check the certificate of an address; nothing for one without TLS, or that cannot be reached.
+
+    It has to be renewed once two weeks are left, or a quarter of its time if that is shorter.
+    """
+    parts = urlsplit(url)
+    host, place = parts.hostname or "", (parts.hostname, parts.port or 443)
+    about = f"certificate:{host}"
+    if parts.scheme != "https":
+        return []
+    try:
+        with (
+            socket.create_connection(place, TLS_S) as plain,
+            ssl.create_default_context().wrap_socket(plain, server_hostname=host) as secure,
+        ):
+            begins, ends = map(
+                ssl.cert_time_to_seconds, itemgetter("notBefore", "notAfter")(secure.getpeercert() or {})
+            )
+    except ssl.SSLCertVerificationError as error:
+        text = f"{error.verify_message} (give the proxy a certificate for {host}, with its chain)"
+        return [Check(about=about, good=False, text=text)]
+    except OSError:
+        return []
+    left = datetime.fromtimestamp(ends, UTC) - now
+    good = left >= min(timedelta(days=14), timedelta(seconds=(ends - begins) / 4))
+    text = f"valid for {left.days} days" + ("" if good else " (renew it)")
+    return [Check(about=about, good=good, text=text)]
+
+
+def tell(db: Database, *, now: datetime, server: str, home: Path, send: Callable[[str], None] | None) -> None:
+    """Tell admins of problems, once a day while they last, and of their end: in both logs, and by ``send``.
+
+    What ``send`` raises is raised, and the next call tells it again.
+    """
+    found = [*look(db, now, home), *certificate(server, now)]
+    with db.read() as session:
+        known = {check.about: audit_log.last(session, check.about, ALERT) for check in found}
+    news = [check for check in found if _is_news(check, known[check.about], now)]
+    for check in news:
+        logger.warning("%s: %s", check.about, check.text)
+    if news and send is not None:
+        send("\n".join(f"{check.about}: {check.text}" for check in news))
+    for check in news:
+        with db.write() as session:
+            audit_log.record(session, ITSELF, ALERT, check.about, asdict(check), now)
+
+
+def _is_news(check: Check, last: AuditEntry | None, now: datetime) -> bool:
+    if last is None or last.detail["good"]:
+        return not check.good
+    return check.good or now - last.at >= TOLD_EVERY

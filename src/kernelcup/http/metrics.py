@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kernelcup.app import stats
-from kernelcup.app.queue.estimates import queue_status
+from kernelcup.app.queue.estimates import DeviceQueue, queue_status
+from kernelcup.app.upkeep import Check
 from kernelcup.engine.database import Database
 from kernelcup.errors import StorageUnavailable
 from kernelcup_harness.protocol import Verdict
@@ -61,52 +62,26 @@ class Metrics:
         if seconds is not None:
             self._seconds.labels(route).observe(seconds)
 
-    def watch_database(self, db: Database, clock: Callable[[], datetime]) -> None:
+    def watch_database(
+        self, db: Database, clock: Callable[[], datetime], checks: Callable[[], list[Check]]
+    ) -> None:
         """Report the state of the queue, and what else the database has, at each scrape."""
-        self.registry.register(QueueCollector(db, clock))
-        self.registry.register(DatabaseCollector(db))
+        self.registry.register(DatabaseCollector(db, clock, checks))
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
-class QueueCollector(Collector):
-    """Reads the queue from the database."""
+class DatabaseCollector(Collector):
+    """Reads the queue, verdicts, webhooks, the size and what is out of order from the database."""
 
-    def __init__(self, db: Database, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, db: Database, clock: Callable[[], datetime], checks: Callable[[], list[Check]]
+    ) -> None:
         self._db = db
         self._clock = clock
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metrics' names without asking the database."""
-        return []
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metrics of all devices."""
-        now = self._clock()
-        try:
-            queues = queue_status(self._db, now)
-        except StorageUnavailable:
-            return []  # the process's own counters are still reported
-        queued = GaugeMetricFamily("kernelcup_jobs_queued", "Jobs that wait", labels=["device"])
-        running = GaugeMetricFamily("kernelcup_jobs_running", "Jobs that run", labels=["device"])
-        slots = GaugeMetricFamily("kernelcup_slots", "Jobs that can run at once", labels=["device"])
-        oldest = GaugeMetricFamily("kernelcup_oldest_wait_seconds", "Longest wait so far", labels=["device"])
-        for queue in queues:
-            queued.add_metric([queue.device], queue.queued)
-            running.add_metric([queue.device], queue.running)
-            slots.add_metric([queue.device], queue.slots)
-            since = queue.oldest_queued_at
-            oldest.add_metric([queue.device], (now - since).total_seconds() if since else 0.0)
-        return [queued, running, slots, oldest]
-
-
-class DatabaseCollector(Collector):
-    """Reads verdicts, webhooks and the size from the database."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
+        self._checks = checks
         self._last_run: int | None = None
         self._verdicts: Counts[str] = Counts()
 
@@ -115,8 +90,12 @@ class DatabaseCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
+        """Return the metrics."""
+        now = self._clock()
         try:
+            queues = queue_status(self._db, now)
             found = stats.health(self._db, self._last_run)
+            checks = self._checks()
         except StorageUnavailable:
             return []  # the process's own counters are still reported
         self._last_run = found.newest_run
@@ -129,8 +108,22 @@ class DatabaseCollector(Collector):
         )
         hooks.add_metric(["retried"], found.retried_webhooks)
         hooks.add_metric(["disabled"], found.disabled_webhooks)
-        return [
-            verdicts,
-            hooks,
-            GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=found.database_bytes),
-        ]
+        problems = GaugeMetricFamily("kernelcup_problems", "What is out of order", labels=["kind"])
+        for kind in sorted({check.kind for check in checks}):
+            problems.add_metric([kind], sum(check.kind == kind and not check.good for check in checks))
+        size = GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=found.database_bytes)
+        return [*_queue_metrics(queues, now), verdicts, hooks, problems, size]
+
+
+def _queue_metrics(queues: Iterable[DeviceQueue], now: datetime) -> list[Metric]:
+    queued = GaugeMetricFamily("kernelcup_jobs_queued", "Jobs that wait", labels=["device"])
+    running = GaugeMetricFamily("kernelcup_jobs_running", "Jobs that run", labels=["device"])
+    slots = GaugeMetricFamily("kernelcup_slots", "Jobs that can run at once", labels=["device"])
+    oldest = GaugeMetricFamily("kernelcup_oldest_wait_seconds", "Longest wait so far", labels=["device"])
+    for queue in queues:
+        queued.add_metric([queue.device], queue.queued)
+        running.add_metric([queue.device], queue.running)
+        slots.add_metric([queue.device], queue.slots)
+        since = queue.oldest_queued_at
+        oldest.add_metric([queue.device], (now - since).total_seconds() if since else 0.0)
+    return [queued, running, slots, oldest]

@@ -1,4 +1,4 @@
-"""The loop in each server that records timed news, delivers news and deletes old ones.
+"""The loop in each server that records timed news, delivers news, deletes old ones and tells admins of problems.
 
 Several servers may share a database: a fact is stored once, and a delivery is leased.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from kernelcup.app.news import moments, pruning
-from kernelcup.app.news.delivery import Deliveries, Postman
+from kernelcup.app.news.delivery import Deliveries, DeliveryFailed, Postman
 from kernelcup.app.results import profile_files
 from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
@@ -21,6 +21,8 @@ EVERY_S = 3.0
 
 GRACE_S = 2.0
 PRUNED_EVERY = timedelta(hours=1)
+LOOKED_EVERY = timedelta(minutes=5)
+"""How often problems are looked for; the first time later, since machines come back after a server does."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +42,13 @@ class Newsroom:
         *,
         clock: Callable[[], datetime],
         beside: Callable[[Callable[[], None]], None] = in_thread,
+        tell_problems: Callable[..., None] = lambda **_: None,
     ) -> None:
         self._db = db
         self._clock = clock
         self._next_pruning: datetime | None = None
+        self._next_look = clock() + LOOKED_EVERY
+        self._tell_problems = tell_problems
         self._stop = threading.Event()
         self._deliveries = Deliveries(postman, beside=beside)
         self._thread = threading.Thread(target=self._run, name="newsroom", daemon=True)
@@ -59,7 +64,7 @@ class Newsroom:
         self._deliveries.wait(GRACE_S)
 
     def step(self) -> None:
-        """Record times that were reached, start due deliveries, and from time to time delete old news."""
+        """Record times that were reached, start due deliveries; from time to time delete old news, tell of problems."""
         now = self._clock()
         moments.note_due(self._db, now)
         self._deliveries.start_due()
@@ -68,12 +73,15 @@ class Newsroom:
             self._next_pruning = now if has_more else now + PRUNED_EVERY
             if not has_more:  # to list all files takes long, and longer where they cannot be reached
                 profile_files.prune(self._db, now)
+        if now >= self._next_look:
+            self._next_look = now + LOOKED_EVERY
+            self._tell_problems(now=now)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
                 self.step()
-            except StorageUnavailable as error:
+            except (StorageUnavailable, DeliveryFailed) as error:
                 logger.warning("no news now: %s", error)
             except Exception:  # a faulty news item must not hold back the others
                 logger.exception("news cannot be processed now")

@@ -8,7 +8,6 @@ import platform as machine
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -28,6 +27,7 @@ from kernelcup_harness.protocol import Backend, TrustLevel
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
+    from kernelcup.engine.database import Database
 
 State = Literal["ok", "missing", "broken"]
 
@@ -80,8 +80,8 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield CheckResult("config", "ok", where, needed=True)
-    yield from (gpu(settings), clocks(settings), level(settings), warm(settings), database(settings))
-    yield from (levels(settings), out_of_service(settings), environments(settings), disk(settings))
+    yield from (gpu(settings), clocks(settings), level(settings), warm(settings), environments(settings))
+    yield from (disk(settings), *stored(settings))
 
 
 def look_at_runner() -> Iterator[CheckResult]:
@@ -161,11 +161,6 @@ def gpu(config: Config) -> CheckResult:
 
 def clocks(config: Config) -> CheckResult:
     """By which clock each device times what the standard harness judges."""
-    from kernelcup.app.machines.device_clocks import misnamed
-
-    with suppress(KernelCupError, OSError), wiring.open_database(config) as db:
-        if faults := misnamed(db, config.devices):
-            return CheckResult("clocks", "broken", "; ".join(faults), needed=True)
     told: dict[str, list[str]] = {}
     for device in config.devices:
         told.setdefault(clock_words(device.backend), []).append(device.name)
@@ -230,55 +225,6 @@ def sandbox() -> CheckResult:
     return CheckResult("sandbox", "ok", text)
 
 
-def database(config: Config) -> CheckResult:
-    """The database and its schema."""
-    from kernelcup.engine.migrate import current_revision
-
-    try:
-        with wiring.open_database(config) as db:
-            revision, url = current_revision(db), repr(db.engine.url)
-    except (KernelCupError, OSError) as error:
-        return CheckResult("database", "broken", str(error), needed=True)
-    return CheckResult("database", "ok", f"{url} (schema {revision})", needed=True)
-
-
-def levels(config: Config) -> CheckResult:
-    """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
-    from kernelcup.app.boards.boards import list_boards, without_gpu_of
-
-    try:
-        with wiring.open_database(config) as db:
-            strict = [board for board in list_boards(db) if board.trust is not TrustRule.ANY]
-    except (KernelCupError, OSError):
-        return CheckResult("levels", "missing", "not known without the database")
-    found = [
-        f"{board.name} on {', '.join(names)}"
-        for board in strict
-        if (names := without_gpu_of(board.devices, config.devices))
-    ]
-    if not found:
-        return CheckResult("levels", "ok", "each leaderboard's devices can give what it requires")
-    text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
-    return CheckResult(
-        "levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)"
-    )
-
-
-def out_of_service(config: Config) -> CheckResult:
-    """The GPUs that failed their checks, on all machines of this database."""
-    from kernelcup.app.machines.outages import outage_text, outages
-
-    try:
-        with wiring.open_database(config) as db:
-            found = outages(db, now=datetime.now(UTC))
-    except (KernelCupError, OSError):
-        return CheckResult("in service", "missing", "unknown without the database")
-    if not found:
-        return CheckResult("in service", "ok", "every GPU")
-    how = "they return to service once they are clean; kernelcup admin device-up NAME brings them back now"
-    return CheckResult("in service", "broken", f"{outage_text(found)} ({how})")
-
-
 def environments(config: Config) -> CheckResult:
     """The environments of this machine."""
     from kernelcup.launchers.environments import installed
@@ -288,11 +234,49 @@ def environments(config: Config) -> CheckResult:
 
 
 def disk(config: Config) -> CheckResult:
-    """Free space in the data folder."""
-    folder = config.data_dir
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free / 1e9
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return CheckResult("disk", "broken", f"{folder} is not a writable folder", needed=True)
-    return CheckResult("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)
+    """The data folder: whether it can be written."""
+    folder = next(each for each in (config.data_dir, *config.data_dir.parents) if each.exists())
+    good = folder.is_dir() and os.access(folder, os.W_OK)
+    text = f"{folder} is a writable folder" if good else f"{folder} is not a writable folder"
+    return CheckResult("data folder", "ok" if good else "broken", text, needed=True)
+
+
+def stored(config: Config) -> Iterator[CheckResult]:
+    """The database, and what it says of devices, leaderboards and the service."""
+    from kernelcup.app import upkeep
+    from kernelcup.app.machines import device_clocks, dispatchers
+    from kernelcup.engine.migrate import current_revision
+
+    now = datetime.now(UTC)
+    try:
+        with wiring.open_database(config) as db:
+            revision = current_revision(db)
+            yield CheckResult("database", "ok", f"{db.engine.url!r} (schema {revision})", needed=True)
+            if faults := device_clocks.misnamed(db, config.devices):
+                yield CheckResult("clocks", "broken", "; ".join(faults), needed=True)
+            yield levels(config, db)
+            checks = [*upkeep.look(db, now, config.data_dir), *upkeep.certificate(config.service_url, now)]
+            is_served = bool(dispatchers.list_servers(db, now))
+            for check in checks:
+                # Without a server none of its machines gives a sign of life.
+                if is_served or check.kind != "machine":
+                    yield CheckResult(check.about, "ok" if check.good else "broken", check.text)
+    except (KernelCupError, OSError) as error:
+        yield CheckResult("database", "broken", str(error), needed=True)
+
+
+def levels(config: Config, db: Database) -> CheckResult:
+    """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
+    from kernelcup.app.boards.boards import list_boards, without_gpu_of
+
+    found = [
+        f"{board.name} on {', '.join(names)}"
+        for board in list_boards(db)
+        if board.trust is not TrustRule.ANY and (names := without_gpu_of(board.devices, config.devices))
+    ]
+    if not found:
+        return CheckResult("levels", "ok", "each leaderboard's devices can give what it requires")
+    text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
+    return CheckResult(
+        "levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)"
+    )
