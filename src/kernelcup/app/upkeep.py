@@ -22,7 +22,7 @@ from kernelcup.app.operation import operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.domain.answers import AuditEntry
-from kernelcup.engine import Database, backups
+from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
 
 BACKED_UP, ALERT = "db.backup", "alert"
@@ -54,6 +54,8 @@ class Check:
 
 def back_up(db: Database, file: Path, *, now: datetime) -> int:
     """Write a copy of the database to a new file, and return its size in bytes. Raise as ``backups.back_up``."""
+    from kernelcup.engine import backups  # here: it needs the storage's library
+
     size = backups.back_up(db, file)
     # The copy of a database that takes no writes is worth the most.
     with suppress(StorageUnavailable), db.write() as session:

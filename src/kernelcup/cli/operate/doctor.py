@@ -8,27 +8,34 @@ import platform as machine
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import quote
 
 import typer
 
 from kernelcup.cli import exit_codes, wiring
+from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.operate.bot import look
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.clocks import clock_words
 from kernelcup.domain import TrustRule
-from kernelcup.errors import ConfigError, KernelCupError, LaunchError
+from kernelcup.errors import ConfigError, Forbidden, KernelCupError, LaunchError, ScopeMissing, SignInNeeded
 from kernelcup_harness.protocol import Backend, TrustLevel
 
 if TYPE_CHECKING:
+    from kernelcup.app.upkeep import Check
+    from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
 
+CLOCK_S = 5.0
+"""How far clocks may differ."""
+STREAM_S = 5.0
 State = Literal["ok", "missing", "broken"]
 
 
@@ -53,12 +60,19 @@ def doctor(
         bool,
         typer.Option("--runner", help="Only: which trust level will results of this machine have?"),
     ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="Check the running service at this address instead."),
+    ] = None,
 ) -> None:
     """Check what this machine lacks for judging, and show how to get it.
 
-    Exit code 0 if submissions can be judged here (with --discord: if the bot can work), 4 otherwise.
+    Exit code 0 if submissions can be judged here (with --discord: if the bot can work; with --url: if
+    nothing is broken), 4 otherwise. With --url it asks through the service's proxy, and as an admin, if
+    you are signed in as one, for machines, disk and backups too.
     """
     looked = look_at_discord(config) if discord else look_around(config)
+    looked = look_at_service(url) if url is not None else looked
     findings = list(look_at_runner() if runner else looked)
     if as_json:
         typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
@@ -121,6 +135,71 @@ def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
         return
     for each in found:
         yield CheckResult(each.name, "ok" if each.good else "broken", each.text, needed=True)
+
+
+def look_at_service(url: str) -> Iterator[CheckResult]:
+    """Check a running service as its users reach it."""
+    from kernelcup.app import upkeep
+    from kernelcup.client import core
+    from kernelcup.client.transport import Client
+
+    server = core.read_server(url)
+    token = Credentials.load(os.environ).token(server)
+    if not server.startswith("https://"):
+        yield CheckResult("tls", "missing", "none: who is in between reads tokens (let a proxy do TLS)")
+    try:
+        yield from map(of_check, upkeep.certificate(server, datetime.now(UTC)))
+        with Client(server, token) as client:
+            yield from answers(client)
+            yield stream(client, token)
+            yield from map(of_check, [upkeep.Check(**each) for each in client.request("GET", "/checks")])
+    except (SignInNeeded, Forbidden, ScopeMissing):
+        text = f"machines, disk and backups are shown to admins (kernelcup login {server})"
+        yield CheckResult("service", "missing", text)
+    except KernelCupError as error:
+        yield CheckResult("service", "broken", str(error), needed=True)
+
+
+def of_check(check: Check) -> CheckResult:
+    """Return the result of a check of the service."""
+    return CheckResult(check.about, "ok" if check.good else "broken", check.text, needed=True)
+
+
+def answers(client: Client) -> Iterator[CheckResult]:
+    """The clock and the version of a service."""
+    from kernelcup import __version__
+    from kernelcup.app.status import LOOKS_BACK
+
+    began = datetime.now(UTC)
+    there = datetime.fromisoformat(client.request("GET", "/status")["since"]) + LOOKS_BACK
+    ahead_s = (there - began - (datetime.now(UTC) - began) / 2).total_seconds()
+    text = f"{ahead_s:+.1f} s from this machine's"
+    how = "" if (good := abs(ahead_s) < CLOCK_S) else " (let NTP set both)"
+    yield CheckResult("clock", "ok" if good else "broken", text + how, needed=True)
+    version = client.request("GET", "/openapi.json")["info"]["version"]
+    other = "" if version == __version__ else f"; here it is {__version__} (install the same)"
+    yield CheckResult("version", "missing" if other else "ok", f"{version}{other}")
+
+
+def stream(client: Client, token: str | None) -> CheckResult:
+    """Whether the first event of a stream arrives while the stream is open."""
+    import httpx
+
+    board = next(iter(client.request("GET", "/leaderboards", params={"limit": 1})["items"]), None)
+    if board is None:
+        return CheckResult("streams", "missing", "not tried: you see no leaderboard")
+    address = f"{client.server}/b/{quote(board['name'], safe='')}/live"
+    asked = {"device": board["devices"][0], "since": "none"}
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        with httpx.stream("GET", address, params=asked, headers=headers, timeout=STREAM_S) as answer:
+            next(answer.raise_for_status().iter_lines())
+    except httpx.ReadTimeout:
+        text = f"no event within {STREAM_S:g} s: a proxy collects them (nginx: proxy_buffering off)"
+        return CheckResult("streams", "broken", text, needed=True)
+    except (httpx.HTTPError, StopIteration) as error:
+        return CheckResult("streams", "broken", f"{address}: {error or 'it ended at once'}", needed=True)
+    return CheckResult("streams", "ok", "the first event came while the stream was open")
 
 
 def python() -> CheckResult:
@@ -260,7 +339,7 @@ def stored(config: Config) -> Iterator[CheckResult]:
             for check in checks:
                 # Without a server none of its machines gives a sign of life.
                 if is_served or check.kind != "machine":
-                    yield CheckResult(check.about, "ok" if check.good else "broken", check.text)
+                    yield replace(of_check(check), needed=False)
     except (KernelCupError, OSError) as error:
         yield CheckResult("database", "broken", str(error), needed=True)
 
