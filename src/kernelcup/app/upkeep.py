@@ -1,8 +1,9 @@
-"""The upkeep of the service: backups, and what is out of order."""
+"""The upkeep of the service: backups, what is out of order, and the end of old data."""
 
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import socket
 import ssl
@@ -12,25 +13,31 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.machines.machines import MachineState, MachineView, list_machines
 from kernelcup.app.machines.outages import outage_text, outages
-from kernelcup.app.operation import operation
+from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
+from kernelcup.app.results.queries import old_data
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.domain.answers import AuditEntry
 from kernelcup.engine import Database
-from kernelcup.errors import StorageUnavailable
+from kernelcup.errors import InvalidValue, StorageUnavailable
 
-BACKED_UP, ALERT = "db.backup", "alert"
+BACKED_UP, ALERT = "db.backup", "service.alert"
 """Actions in the log by which all servers know when the last backup was made, and of what admins were told."""
 BACKUP_AGE = timedelta(days=2)
 TOLD_EVERY = timedelta(days=1)
 """How often admins are told of a problem that lasts."""
 TLS_S = 5.0
+YOUNGEST = timedelta(days=30)
+"""Status and alerts read events and the log that far back."""
+AT_ONCE = 500
+"""How many are deleted in one transaction, since other writers wait for it."""
 ITSELF = Actor(user_id=None, name="kernelcup", role=Role.NOBODY, scopes=frozenset())
 
 logger = logging.getLogger(__name__)
@@ -52,6 +59,16 @@ class Check:
         return self.about.partition(":")[0]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CleanedUp:
+    """What was deleted, or would be."""
+
+    before: datetime
+    reports: int
+    events: int
+    log: int
+
+
 def back_up(db: Database, file: Path, *, now: datetime) -> int:
     """Write a copy of the database to a new file, and return its size in bytes. Raise as ``backups.back_up``."""
     from kernelcup.engine import backups  # here: it needs the storage's library
@@ -71,6 +88,54 @@ def checks(db: Database, actor: Actor, *, now: datetime, server: str, home: Path
         read = audit_log.last(session, f"certificate:{urlsplit(server).hostname}", ALERT)
     is_new = read is not None and now - read.at <= 2 * TOLD_EVERY
     return [*look(db, now, home), *([Check(**read.detail)] if read is not None and is_new else [])]
+
+
+def parse_age(text: str, now: datetime) -> datetime:
+    """Return the moment that is so many days ago. Raise ``InvalidValue``."""
+    if re.fullmatch(r"[0-9]{1,5}d", text) is None:
+        raise InvalidValue(f"{text!r} is no age in days; expected for example 180d.")
+    return now - timedelta(days=int(text[:-1]))
+
+
+@operation("POST", "/cleanup", "admin cleanup", subject="administration", is_slow=True, is_aside=True)
+def clean_up(
+    db: Database,
+    actor: Actor,
+    *,
+    before: Annotated[
+        datetime,
+        Given(options=("--older-than",), parse=parse_age, help="Age, for example 180d; at least 30d."),
+    ],
+    dry_run: Annotated[bool, Given(options=("--dry-run",), help="Only count.")] = False,
+    now: datetime,
+) -> CleanedUp:
+    """Delete old events of submissions, old entries of the log, and what old reports have beside the verdict.
+
+    For ever stay: people, leaderboards, tasks, submissions with their code, verdict and times of each run,
+    standings, finals and reviews; and the whole report of a run that ranks, was its author's best once, was
+    reviewed or decided a final.
+
+    Raises:
+        InvalidValue: It is too young.
+    """
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if now - before < YOUNGEST:
+        raise InvalidValue(f"Data of the last {YOUNGEST.days} days is never deleted.")
+    counts = dict.fromkeys(old_data.TABLES, 0)
+    for kind in counts:
+        found = [0]
+        while found:
+            with db.read() as session:
+                found = old_data.ids(session, kind, before=before, after_id=found[-1], limit=AT_ONCE)
+            counts[kind] += len(found)
+            if found and not dry_run:
+                with db.write() as session:
+                    old_data.remove(session, kind, found, before=before)
+    if not dry_run:
+        with db.write() as session:
+            detail = {"before": before.isoformat(), **counts}
+            audit_log.record(session, actor, "data.cleanup", "service", detail, now)
+    return CleanedUp(before=before, **counts)
 
 
 def look(db: Database, now: datetime, home: Path) -> list[Check]:
