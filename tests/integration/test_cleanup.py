@@ -11,8 +11,6 @@ from builders import make_actor, make_board
 from hand_judging import Judging, decide, flagged
 from kernelcup.app import upkeep
 from kernelcup.app.people.audit_log import entries
-from kernelcup.app.results import reviews
-from kernelcup.app.results.queries import old_data, runs
 from kernelcup.app.results.standings import standings
 from kernelcup.app.submissions.submissions import get_code
 from kernelcup.domain import OPERATOR, Submission
@@ -121,19 +119,6 @@ def test_the_log_is_deleted_by_age(judging) -> None:
     judging.clock.now += 32 * DAY
     assert clean(judging).log == made
     assert [entry.action for entry in entries(judging.db, OPERATOR)] == ["data.cleanup"]
-
-
-def test_what_became_evidence_meanwhile_stays(judging) -> None:
-    best, slower = judging.judge(1000), judging.judge(2000)
-    judging.clock.now += 32 * DAY
-    chosen = judging.run(slower)
-    job = judging.job(slower)
-    reviews.quarantine(judging.db, OPERATOR, job.id, reason="late doubts", now=judging.clock())
-    with judging.db.write() as session:
-        old_data.remove(session, "reports", [chosen.id], before=judging.clock())
-    assert has_cases(judging, best)
-    with judging.db.read() as session:
-        assert runs.find(session, chosen.id).report.stages
 
 
 def test_a_practice_run_loses_its_report_too(judging) -> None:

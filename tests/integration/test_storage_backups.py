@@ -134,7 +134,7 @@ def test_a_copy_that_was_just_made_stays_though_the_clock_went_back(filled, tmp_
 
 def test_a_folder_of_backups_that_is_a_file_is_refused(tmp_path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InvalidValue, match="cannot be a folder of backups: File exists"):
+    with pytest.raises(FileExistsError, match="/file"):
         backups.dated(tmp_path / "file", NOW)
 
 

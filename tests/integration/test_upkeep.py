@@ -58,10 +58,15 @@ def test_a_machine_that_is_silent_or_troubled_is_a_problem(db, look) -> None:
     see(db, NOW + HOUR, "lab-2")
     see(db, NOW + HOUR, "lab-3", trouble="no GPU answers")
     found = look(NOW + HOUR)
-    assert found["machine:lab-2"] == Check(about="machine:lab-2", good=True, text="up")
+    assert found["machine:lab-2"] == Check(
+        about="machine:lab-2", good=True, text="up, last seen 2026-06-01 13:00 UTC"
+    )
     how = "start what judges there, or: kernelcup admin machines drain"
-    assert found["machine:lab-1"].text == f"down: last seen 2026-06-01 12:00 UTC ({how} lab-1)"
-    assert found["machine:lab-3"].text == f"out of service: no GPU answers ({how} lab-3)"
+    assert found["machine:lab-1"].text == f"down, last seen 2026-06-01 12:00 UTC ({how} lab-1)"
+    assert (
+        found["machine:lab-3"].text
+        == f"out of service: no GPU answers, last seen 2026-06-01 13:00 UTC ({how} lab-3)"
+    )
     assert [found[f"machine:lab-{number}"].good for number in (1, 2, 3)] == [False, True, False]
 
 
@@ -185,7 +190,10 @@ def test_a_certificate_that_browsers_refuse_is_a_problem(tmp_path, monkeypatch: 
     now = datetime.now().astimezone()
     with tls_server(tmp_path, begins=now - DAY, ends=now + 90 * DAY) as url:
         (found,) = upkeep.certificate(url, now)
-    assert (found.good, "self-signed certificate (give the proxy" in found.text) == (False, True)
+    assert (found.good, "self-signed certificate (the proxy needs one for 127.0.0.1" in found.text) == (
+        False,
+        True,
+    )
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     with tls_server(tmp_path, begins=now - DAY, ends=now + 90 * DAY, name="127.0.0.9") as url:
         (found,) = upkeep.certificate(url, now)
@@ -242,13 +250,13 @@ def test_a_problem_is_told_once_a_day_and_its_end_once(db, chat, tell) -> None:
     assert chat.got == []
     for minutes in (10, 15, 60 * 23):
         tell(NOW + timedelta(minutes=minutes))
-    assert [line[:18] for line in chat.got] == ["machine:lab: down:"]
+    assert [line[:18] for line in chat.got] == ["machine:lab: down,"]
     tell(NOW + DAY + HOUR)
     assert len(chat.got) == 2
     see(db, NOW + DAY + 2 * HOUR, "lab")
     for _ in range(2):
         tell(NOW + DAY + 2 * HOUR)
-    assert chat.got[2:] == ["machine:lab: up"]
+    assert chat.got[2:] == ["machine:lab: up, last seen 2026-06-02 14:00 UTC"]
     told = entries(db, OPERATOR, action=ALERT)
     assert [(entry.actor, entry.target, entry.detail["good"]) for entry in told] == [
         ("kernelcup", "machine:lab", good) for good in (True, False, False)

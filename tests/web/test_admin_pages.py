@@ -159,7 +159,7 @@ def test_creators_see_what_is_theirs(client, people, signed_in) -> None:
 def test_an_admin_sees_at_once_what_is_out_of_order(client, people, signed_in, db, clock) -> None:
     readings = [MachineReading(name="<b>lab", slots={"H100": 1})]
     machines.note_seen(db, readings, launcher="local", is_own=True, now=clock())
-    line = '<p class="held">machine:&lt;b&gt;lab: down: last seen'
+    line = '<p class="held">machine:&lt;b&gt;lab: down, last seen'
     client.cookies.update(signed_in(people["root"]))
     assert line not in client.get("/admin").text
     clock.advance(3600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shutil
 import socket
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
-from kernelcup.app.machines.machines import MachineState, MachineView, list_machines
+from kernelcup.app.machines.machines import MachineState, list_machines
 from kernelcup.app.machines.outages import outage_text, outages
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
@@ -57,6 +58,11 @@ class Check:
     def kind(self) -> str:
         """``disk``, ``backup``, ``machine``, ``gpus`` or ``certificate``."""
         return self.about.partition(":")[0]
+
+
+def check(about: str, good: bool, text: str, how: str = "") -> Check:
+    """Return a check; the text of a problem says ``how`` to solve it."""
+    return Check(about=about, good=good, text=text if good else f"{text} ({how})")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,12 +131,11 @@ def clean_up(
     for kind in counts:
         found = [0]
         while found:
-            with db.read() as session:
+            with db.read() if dry_run else db.write() as session:
                 found = old_data.ids(session, kind, before=before, after_id=found[-1], limit=AT_ONCE)
+                if not dry_run:
+                    old_data.remove(session, kind, found)
             counts[kind] += len(found)
-            if found and not dry_run:
-                with db.write() as session:
-                    old_data.remove(session, kind, found, before=before)
     if not dry_run:
         with db.write() as session:
             detail = {"before": before.isoformat(), **counts}
@@ -141,18 +146,22 @@ def clean_up(
 def look(db: Database, now: datetime, home: Path) -> list[Check]:
     """Check all that needs no network."""
     out = outage_text(outages(db, now=now))
-    how = f"{out} (they return once they are clean; kernelcup admin device-up NAME brings them back now)"
-    gpus = Check(about="gpus", good=not out, text=how if out else "each is in service")
+    how = "they return once they are clean; kernelcup admin device-up NAME brings them back now"
     machines = [each for each in list_machines(db, now=now) if each.seen_at and not each.is_draining]
-    return [_backup(db, now), disk(home), gpus, *map(_machine, machines)]
-
-
-def _machine(machine: MachineView) -> Check:
-    good, text = machine.state is MachineState.UP, machine.state.value
-    if not good:
-        text += f": {machine.trouble or f'last seen {machine.seen_at:%Y-%m-%d %H:%M} UTC'}"
-        text += f" (start what judges there, or: kernelcup admin machines drain {machine.name})"
-    return Check(about=f"machine:{machine.name}", good=good, text=text)
+    return [
+        _backup(db, now),
+        disk(home),
+        check("gpus", not out, out or "each is in service", how),
+        *(
+            check(
+                f"machine:{each.name}",
+                each.state is MachineState.UP,
+                f"{each.state}{each.trouble and ': '}{each.trouble}, last seen {each.seen_at:%Y-%m-%d %H:%M} UTC",
+                f"start what judges there, or: kernelcup admin machines drain {each.name}",
+            )
+            for each in machines
+        ),
+    ]
 
 
 def _backup(db: Database, now: datetime) -> Check:
@@ -161,20 +170,19 @@ def _backup(db: Database, now: datetime) -> Check:
     with db.read() as session:
         last = audit_log.last(session, "service", BACKED_UP)
         began = [board.created_at for board in boards.every(session, limit=1) if is_ours]
-    good = now - (last.at if last else next(iter(began), now)) <= BACKUP_AGE
     text = f"the last is of {last.at:%Y-%m-%d %H:%M} UTC" if last else "none by `kernelcup db backup`"
-    how = "" if good else " (let a timer call: kernelcup db backup --keep 14)"
-    return Check(about="backup", good=good, text=text + how)
+    good = now - (last.at if last else next(iter(began), now)) <= BACKUP_AGE
+    return check("backup", good, text, "let a timer call: kernelcup db backup --keep 14")
 
 
 def disk(folder: Path) -> Check:
-    """Check that the disk of a folder, which need not exist yet, has a twentieth free: from 1 to 20 GB."""
+    """Check that a folder, which need not exist yet, can be written and has a twentieth free: from 1 to 20 GB."""
     folder = next(each for each in (folder, *folder.parents) if each.exists())
-    usage = shutil.disk_usage(folder)
-    good = usage.free >= max(1e9, min(usage.total / 20, 20e9))
-    how = "" if good else " (make room; kernelcup admin cleanup deletes old data)"
-    text = f"{usage.free / 1e9:.1f} GB free at {folder}{how}"
-    return Check(about=f"disk:{socket.gethostname()}", good=good, text=text)
+    usage, closed = shutil.disk_usage(folder), "" if os.access(folder, os.W_OK) else ", not writable"
+    good = not closed and usage.free >= max(1e9, min(usage.total / 20, 20e9))
+    text = f"{usage.free / 1e9:.1f} GB free at {folder}{closed}"
+    how = "make room; kernelcup admin cleanup deletes old data"
+    return check(f"disk:{socket.gethostname()}", good, text, how)
 
 
 def certificate(url: str, now: datetime) -> list[Check]:
@@ -183,27 +191,23 @@ def certificate(url: str, now: datetime) -> list[Check]:
     It has to be renewed once two weeks are left, or a quarter of its time if that is shorter.
     """
     parts = urlsplit(url)
-    host, place = parts.hostname or "", (parts.hostname, parts.port or 443)
-    about = f"certificate:{host}"
+    host, port, about = parts.hostname or "", parts.port or 443, f"certificate:{parts.hostname}"
     if parts.scheme != "https":
         return []
+    context = ssl.create_default_context()
     try:
         with (
-            socket.create_connection(place, TLS_S) as plain,
-            ssl.create_default_context().wrap_socket(plain, server_hostname=host) as secure,
+            socket.create_connection((host, port), TLS_S) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secure,
         ):
-            begins, ends = map(
-                ssl.cert_time_to_seconds, itemgetter("notBefore", "notAfter")(secure.getpeercert() or {})
-            )
+            dates = itemgetter("notBefore", "notAfter")(secure.getpeercert() or {})
     except ssl.SSLCertVerificationError as error:
-        text = f"{error.verify_message} (give the proxy a certificate for {host}, with its chain)"
-        return [Check(about=about, good=False, text=text)]
+        return [check(about, False, error.verify_message, f"the proxy needs one for {host}, with its chain")]
     except OSError:
         return []
-    left = datetime.fromtimestamp(ends, UTC) - now
-    good = left >= min(timedelta(days=14), timedelta(seconds=(ends - begins) / 4))
-    text = f"valid for {left.days} days" + ("" if good else " (renew it)")
-    return [Check(about=about, good=good, text=text)]
+    begins, ends = (datetime.fromtimestamp(ssl.cert_time_to_seconds(date), UTC) for date in dates)
+    good = ends - now >= min(timedelta(days=14), (ends - begins) / 4)
+    return [check(about, good, f"valid for {(ends - now).days} days", "renew it")]
 
 
 def tell(db: Database, *, now: datetime, server: str, home: Path, send: Callable[[str], None] | None) -> None:
@@ -213,18 +217,18 @@ def tell(db: Database, *, now: datetime, server: str, home: Path, send: Callable
     """
     found = [*look(db, now, home), *certificate(server, now)]
     with db.read() as session:
-        known = {check.about: audit_log.last(session, check.about, ALERT) for check in found}
-    news = [check for check in found if _is_news(check, known[check.about], now)]
-    for check in news:
-        logger.warning("%s: %s", check.about, check.text)
+        news = [each for each in found if _is_news(each, audit_log.last(session, each.about, ALERT), now)]
+    lines = [f"{each.about}: {each.text}" for each in news]
+    for line in lines:
+        logger.warning(line)
     if news and send is not None:
-        send("\n".join(f"{check.about}: {check.text}" for check in news))
-    for check in news:
+        send("\n".join(lines))
+    for each in news:
         with db.write() as session:
-            audit_log.record(session, ITSELF, ALERT, check.about, asdict(check), now)
+            audit_log.record(session, ITSELF, ALERT, each.about, asdict(each), now)
 
 
-def _is_news(check: Check, last: AuditEntry | None, now: datetime) -> bool:
+def _is_news(found: Check, last: AuditEntry | None, now: datetime) -> bool:
     if last is None or last.detail["good"]:
-        return not check.good
-    return check.good or now - last.at >= TOLD_EVERY
+        return not found.good
+    return found.good or now - last.at >= TOLD_EVERY

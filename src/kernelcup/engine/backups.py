@@ -53,11 +53,8 @@ def back_up(db: Database, file: Path) -> int:
 
 
 def dated(folder: Path, now: datetime) -> Path:
-    """Return the name of a new copy in a folder, which is made if it is missing. Raise ``InvalidValue``."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidValue(f"{folder} cannot be a folder of backups: {error.strerror}.") from error
+    """Return the name of a new copy in a folder, which is made if it is missing."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / f"kernelcup-{now:%Y%m%dT%H%M%SZ}.backup"
 
 
@@ -66,10 +63,10 @@ def thin_out(newest: Path, keep: int) -> list[Path]:
 
     Files with other names, links and folders stay.
     """
-    files = [path for path in newest.parent.iterdir() if path.is_file() and not path.is_symlink()]
-    dated_files = {path: match for path in files if (match := DATED.fullmatch(path.name))}
-    kept = sorted((match[2] for match in dated_files.values() if not match[1]), reverse=True)[:keep]
-    old = sorted(path for path, match in dated_files.items() if match[2] < kept[-1] and path != newest)
+    files = (path for path in newest.parent.iterdir() if path.is_file() and not path.is_symlink())
+    ours = {path: match for path in files if (match := DATED.fullmatch(path.name))}
+    kept = sorted((match[2] for match in ours.values() if not match[1]), reverse=True)[:keep]
+    old = sorted(path for path, match in ours.items() if match[2] < kept[-1] and path != newest)
     for path in old:
         path.unlink(missing_ok=True)
     return old

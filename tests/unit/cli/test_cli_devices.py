@@ -242,4 +242,4 @@ def test_the_doctor_counts_machines_as_missing_only_where_a_server_runs(
     machines.note_seen(here, readings, launcher="local", is_own=True, now=now - timedelta(hours=1))
     assert "machine:lab" not in command("doctor", code=4)
     dispatchers.check_in(here, owner="web:1:x", devices=[], started_at=now, draining=False, now=now)
-    assert "BROKEN   machine:lab  down: last seen" in command("doctor", code=4)
+    assert "BROKEN   machine:lab  down, last seen" in command("doctor", code=4)

@@ -138,7 +138,7 @@ def test_a_timer_needs_no_name_for_its_backups(command: Command, home: Path) -> 
         (["--keep", "-3"], 2, "'--keep'"),
         (["--keep", "many"], 2, "unable to parse string as an integer"),
         ([], 3, "Name a file for the copy, or give --keep"),
-        (["a-file", "--keep", "3"], 3, "a-file cannot be a folder of backups: File exists"),
+        (["a-file", "--keep", "3"], 8, "a-file: File exists"),
     ],
 )
 def test_a_backup_that_makes_no_sense_is_refused(

@@ -95,7 +95,7 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield CheckResult("config", "ok", where, needed=True)
     yield from (gpu(settings), clocks(settings), level(settings), warm(settings), environments(settings))
-    yield from (disk(settings), *stored(settings))
+    yield from stored(settings)
 
 
 def look_at_runner() -> Iterator[CheckResult]:
@@ -138,21 +138,20 @@ def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
 
 
 def look_at_service(url: str) -> Iterator[CheckResult]:
-    """Check a running service as its users reach it."""
-    from kernelcup.app import upkeep
+    """Check a running service as its users reach it, and what it says to admins if this user is one."""
+    from kernelcup.app.upkeep import Check, certificate
     from kernelcup.client import core
     from kernelcup.client.transport import Client
 
     server = core.read_server(url)
     token = Credentials.load(os.environ).token(server)
-    if not server.startswith("https://"):
+    if server.startswith("http:"):
         yield CheckResult("tls", "missing", "none: who is in between reads tokens (let a proxy do TLS)")
+    yield from map(of_check, certificate(server, datetime.now(UTC)))
     try:
-        yield from map(of_check, upkeep.certificate(server, datetime.now(UTC)))
         with Client(server, token) as client:
-            yield from answers(client)
-            yield stream(client, token)
-            yield from map(of_check, [upkeep.Check(**each) for each in client.request("GET", "/checks")])
+            yield from map(of_check, answers(client, token))
+            yield from (of_check(Check(**each)) for each in client.request("GET", "/checks"))
     except (SignInNeeded, Forbidden, ScopeMissing):
         text = f"machines, disk and backups are shown to admins (kernelcup login {server})"
         yield CheckResult("service", "missing", text)
@@ -165,41 +164,34 @@ def of_check(check: Check) -> CheckResult:
     return CheckResult(check.about, "ok" if check.good else "broken", check.text, needed=True)
 
 
-def answers(client: Client) -> Iterator[CheckResult]:
-    """The clock and the version of a service."""
+def answers(client: Client, token: str | None) -> Iterator[Check]:
+    """Compare the clock and version of a service, and see whether events of an open stream arrive."""
+    import httpx
+
     from kernelcup import __version__
     from kernelcup.app.status import LOOKS_BACK
+    from kernelcup.app.upkeep import check
 
     began = datetime.now(UTC)
     there = datetime.fromisoformat(client.request("GET", "/status")["since"]) + LOOKS_BACK
     ahead_s = (there - began - (datetime.now(UTC) - began) / 2).total_seconds()
-    text = f"{ahead_s:+.1f} s from this machine's"
-    how = "" if (good := abs(ahead_s) < CLOCK_S) else " (let NTP set both)"
-    yield CheckResult("clock", "ok" if good else "broken", text + how, needed=True)
+    yield check("clock", abs(ahead_s) < CLOCK_S, f"{ahead_s:+.1f} s from this machine's", "let NTP set both")
     version = client.request("GET", "/openapi.json")["info"]["version"]
-    other = "" if version == __version__ else f"; here it is {__version__} (install the same)"
-    yield CheckResult("version", "missing" if other else "ok", f"{version}{other}")
-
-
-def stream(client: Client, token: str | None) -> CheckResult:
-    """Whether the first event of a stream arrives while the stream is open."""
-    import httpx
-
-    board = next(iter(client.request("GET", "/leaderboards", params={"limit": 1})["items"]), None)
-    if board is None:
-        return CheckResult("streams", "missing", "not tried: you see no leaderboard")
-    address = f"{client.server}/b/{quote(board['name'], safe='')}/live"
-    asked = {"device": board["devices"][0], "since": "none"}
+    yield check("version", True, f"{version}; here it is {__version__}")
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    try:
-        with httpx.stream("GET", address, params=asked, headers=headers, timeout=STREAM_S) as answer:
-            next(answer.raise_for_status().iter_lines())
-    except httpx.ReadTimeout:
-        text = f"no event within {STREAM_S:g} s: a proxy collects them (nginx: proxy_buffering off)"
-        return CheckResult("streams", "broken", text, needed=True)
-    except (httpx.HTTPError, StopIteration) as error:
-        return CheckResult("streams", "broken", f"{address}: {error or 'it ended at once'}", needed=True)
-    return CheckResult("streams", "ok", "the first event came while the stream was open")
+    boards = client.request("GET", "/leaderboards", params={"limit": 1})["items"]
+    if not boards:
+        yield check("streams", True, "not tried: you see no leaderboard")
+    for board in boards:
+        address = f"{client.server}/b/{quote(board['name'], safe='')}/live"
+        asked, text = {"device": board["devices"][0], "since": "none"}, ""
+        try:
+            with httpx.stream("GET", address, params=asked, headers=headers, timeout=STREAM_S) as answer:
+                next(answer.raise_for_status().iter_lines(), "")
+        except httpx.HTTPError as error:
+            text = f"no event within {STREAM_S:g} s: {error or type(error).__name__}"
+        how = "a proxy collects them; nginx: proxy_buffering off"
+        yield check("streams", not text, text or "the first event came while the stream was open", how)
 
 
 def python() -> CheckResult:
@@ -312,14 +304,6 @@ def environments(config: Config) -> CheckResult:
     return CheckResult("environments", "ok", ", ".join(["default (what pip brought)", *found]))
 
 
-def disk(config: Config) -> CheckResult:
-    """The data folder: whether it can be written."""
-    folder = next(each for each in (config.data_dir, *config.data_dir.parents) if each.exists())
-    good = folder.is_dir() and os.access(folder, os.W_OK)
-    text = f"{folder} is a writable folder" if good else f"{folder} is not a writable folder"
-    return CheckResult("data folder", "ok" if good else "broken", text, needed=True)
-
-
 def stored(config: Config) -> Iterator[CheckResult]:
     """The database, and what it says of devices, leaderboards and the service."""
     from kernelcup.app import upkeep
@@ -335,11 +319,9 @@ def stored(config: Config) -> Iterator[CheckResult]:
                 yield CheckResult("clocks", "broken", "; ".join(faults), needed=True)
             yield levels(config, db)
             checks = [*upkeep.look(db, now, config.data_dir), *upkeep.certificate(config.service_url, now)]
-            is_served = bool(dispatchers.list_servers(db, now))
-            for check in checks:
-                # Without a server none of its machines gives a sign of life.
-                if is_served or check.kind != "machine":
-                    yield replace(of_check(check), needed=False)
+            if not dispatchers.list_servers(db, now):  # then no machine gives a sign of life
+                checks = [check for check in checks if check.kind != "machine"]
+            yield from (replace(of_check(check), needed=check.kind == "disk") for check in checks)
     except (KernelCupError, OSError) as error:
         yield CheckResult("database", "broken", str(error), needed=True)
 

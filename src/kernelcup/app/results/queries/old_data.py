@@ -27,21 +27,14 @@ from kernelcup_harness.protocol import RunReport, from_json, to_json
 TABLES: dict[str, Any] = {"reports": RunRow, "events": EventRow, "log": AuditRow}
 
 
-def ids(
-    session: Session, kind: str, *, before: datetime, limit: int, after_id: int = 0, among: Sequence[int] = ()
-) -> list[int]:
-    """Return what can be deleted of a table, by id: after a given one, or only of some."""
+def ids(session: Session, kind: str, *, before: datetime, after_id: int, limit: int) -> list[int]:
+    """Return what can be deleted of a table, by id."""
     key = TABLES[kind].id
-    query = _old(kind, before).where(key.in_(among) if among else key > after_id)
-    return list(session.scalars(query.order_by(key).limit(limit)))
+    return list(session.scalars(_old(kind, before).where(key > after_id).order_by(key).limit(limit)))
 
 
-def remove(session: Session, kind: str, chosen: Sequence[int], *, before: datetime) -> None:
-    """Delete events or entries of the log; of reports all but what is kept of a large one.
-
-    What became evidence since it was chosen stays.
-    """
-    chosen = ids(session, kind, before=before, limit=len(chosen), among=chosen)
+def remove(session: Session, kind: str, chosen: Sequence[int]) -> None:
+    """Delete events or entries of the log; of reports all but what is kept of a large one."""
     if kind != "reports":
         session.execute(delete(TABLES[kind]).where(TABLES[kind].id.in_(chosen)))
         return
