@@ -225,14 +225,14 @@ def test_an_admin_pauses_a_device_and_the_service(client, people, signed_in, db)
     client.cookies.update(signed_in(people["root"]))
     assert post(client, "/admin/devices/H100/pause", reason="new driver").status_code == 303
     assert post(client, "/admin/service/pause", reason="moving").status_code == 303
-    assert {(each.scope.value, each.reason) for each in pauses.all_pauses(db)} >= {
+    assert {(each.scope.value, each.reason) for each in pauses.list_pauses(db)} >= {
         ("device", "new driver"),
         ("service", "moving"),
     }
     assert "moving" in client.get("/admin/devices").text
     assert post(client, "/admin/service/unpause").status_code == 303
     assert post(client, "/admin/devices/H100/unpause").status_code == 303
-    assert [each.key for each in pauses.all_pauses(db)] == ["mi300"]
+    assert [each.key for each in pauses.list_pauses(db)] == ["mi300"]
 
 
 def test_limits_are_added_and_removed(client, people, signed_in, db) -> None:
