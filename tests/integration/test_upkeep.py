@@ -26,8 +26,9 @@ from kernelcup.app.machines import machines, outages
 from kernelcup.app.news.delivery import DeliveryFailed, Postman
 from kernelcup.app.news.newsroom import LOOKED_EVERY, Newsroom
 from kernelcup.app.people.audit_log import entries
-from kernelcup.app.upkeep import ALERT, Check
+from kernelcup.app.upkeep import ALERT
 from kernelcup.domain import OPERATOR
+from kernelcup.domain.answers import CheckResult
 from kernelcup.engine import Database
 from kernelcup.errors import Forbidden, UnfitDevice
 from kernelcup.launchers.base import MachineReading
@@ -37,18 +38,22 @@ SERVER = "http://127.0.0.1:8000"
 Usage = namedtuple("Usage", ["total", "used", "free"])
 
 
+def is_good(check: CheckResult) -> bool:
+    return check.state == "ok"
+
+
 def see(db: Database, now: datetime, *names: str, trouble: str = "") -> None:
     found = [MachineReading(name=name, slots={"H100": 1}, trouble=trouble) for name in names]
     machines.note_seen(db, found, launcher="local", is_own=True, now=now)
 
 
 @pytest.fixture
-def look(db, tmp_path) -> Callable[[datetime], dict[str, Check]]:
+def look(db, tmp_path) -> Callable[[datetime], dict[str, CheckResult]]:
     """Return the checks of a moment by what they are about."""
 
-    def run(now: datetime) -> dict[str, Check]:
+    def run(now: datetime) -> dict[str, CheckResult]:
         found = upkeep.checks(db, OPERATOR, now=now, server=SERVER, home=tmp_path / "not/there/yet")
-        return {check.about: check for check in found}
+        return {check.name: check for check in found}
 
     return run
 
@@ -58,8 +63,8 @@ def test_a_machine_that_is_silent_or_troubled_is_a_problem(db, look) -> None:
     see(db, NOW + HOUR, "lab-2")
     see(db, NOW + HOUR, "lab-3", trouble="no GPU answers")
     found = look(NOW + HOUR)
-    assert found["machine:lab-2"] == Check(
-        about="machine:lab-2", good=True, text="up, last seen 2026-06-01 13:00 UTC"
+    assert found["machine:lab-2"] == CheckResult(
+        "machine:lab-2", "ok", "up, last seen 2026-06-01 13:00 UTC", needed=True
     )
     how = "start what judges there, or: kernelcup admin machines drain"
     assert found["machine:lab-1"].text == f"down, last seen 2026-06-01 12:00 UTC ({how} lab-1)"
@@ -67,7 +72,7 @@ def test_a_machine_that_is_silent_or_troubled_is_a_problem(db, look) -> None:
         found["machine:lab-3"].text
         == f"out of service: no GPU answers, last seen 2026-06-01 13:00 UTC ({how} lab-3)"
     )
-    assert [found[f"machine:lab-{number}"].good for number in (1, 2, 3)] == [False, True, False]
+    assert [is_good(found[f"machine:lab-{number}"]) for number in (1, 2, 3)] == [False, True, False]
 
 
 def test_a_machine_that_drains_or_never_came_is_no_problem(db, look) -> None:
@@ -78,17 +83,17 @@ def test_a_machine_that_drains_or_never_came_is_no_problem(db, look) -> None:
 
 
 def test_gpus_out_of_service_are_named(db, look) -> None:
-    assert look(NOW)["gpus"].good
+    assert is_good(look(NOW)["gpus"])
     outages.take_out(db, UnfitDevice("it is hot", gpus=("0",)), device="H100", now=NOW, machine="lab-1")
     assert look(NOW)["gpus"].text.startswith("H100 on lab-1 is out of service: it is hot (they return")
 
 
 def test_a_service_with_something_to_lose_needs_backups(db, look, tmp_path) -> None:
-    assert look(NOW)["backup"].good
+    assert is_good(look(NOW)["backup"])
     make_board(db)
-    assert look(NOW + DAY)["backup"].good
+    assert is_good(look(NOW + DAY)["backup"])
     # PostgreSQL may have backups of its own.
-    assert look(NOW + 3 * DAY)["backup"].good == (db.engine.dialect.name == "postgresql")
+    assert is_good(look(NOW + 3 * DAY)["backup"]) == (db.engine.dialect.name == "postgresql")
 
 
 def test_a_backup_that_is_two_days_old_is_too_old(db, look, tmp_path) -> None:
@@ -98,7 +103,7 @@ def test_a_backup_that_is_two_days_old_is_too_old(db, look, tmp_path) -> None:
     upkeep.back_up(db, tmp_path / "copy", now=NOW + 3 * DAY)
     assert look(NOW + 5 * DAY)["backup"].text == "the last is of 2026-06-04 12:00 UTC"
     late = look(NOW + 5 * DAY + HOUR)["backup"]
-    assert (late.good, "kernelcup db backup --keep 14" in late.text) == (False, True)
+    assert (is_good(late), "kernelcup db backup --keep 14" in late.text) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +123,7 @@ def test_a_disk_that_is_nearly_full_is_a_problem(
     usage = Usage(int(total_gb * 1e9), 0, int(free_gb * 1e9))
     monkeypatch.setattr("shutil.disk_usage", lambda _folder: usage)
     found = look(NOW)[f"disk:{socket.gethostname()}"]
-    assert (found.good, "make room" in found.text) == (good, not good)
+    assert (is_good(found), "make room" in found.text) == (good, not good)
     assert found.text.startswith(f"{free_gb:.1f} GB free at /")
 
 
@@ -182,7 +187,7 @@ def test_a_certificate_is_to_be_renewed_in_time(
     ends = now + left * DAY + HOUR
     with tls_server(tmp_path, begins=ends - lasts * DAY, ends=ends) as url:
         (found,) = upkeep.certificate(url, now)
-    assert (found.about, found.good) == ("certificate:127.0.0.1", good)
+    assert (found.name, is_good(found)) == ("certificate:127.0.0.1", good)
     assert found.text == f"valid for {left} days" + ("" if good else " (renew it)")
 
 
@@ -190,14 +195,14 @@ def test_a_certificate_that_browsers_refuse_is_a_problem(tmp_path, monkeypatch: 
     now = datetime.now().astimezone()
     with tls_server(tmp_path, begins=now - DAY, ends=now + 90 * DAY) as url:
         (found,) = upkeep.certificate(url, now)
-    assert (found.good, "self-signed certificate (the proxy needs one for 127.0.0.1" in found.text) == (
+    assert (is_good(found), "self-signed certificate (the proxy needs one for 127.0.0.1" in found.text) == (
         False,
         True,
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     with tls_server(tmp_path, begins=now - DAY, ends=now + 90 * DAY, name="127.0.0.9") as url:
         (found,) = upkeep.certificate(url, now)
-    assert (found.good, "IP address mismatch" in found.text) == (False, True)
+    assert (is_good(found), "IP address mismatch" in found.text) == (False, True)
 
 
 def test_an_address_without_tls_or_without_a_listener_has_no_certificate() -> None:
@@ -258,8 +263,8 @@ def test_a_problem_is_told_once_a_day_and_its_end_once(db, chat, tell) -> None:
         tell(NOW + DAY + 2 * HOUR)
     assert chat.got[2:] == ["machine:lab: up, last seen 2026-06-02 14:00 UTC"]
     told = entries(db, OPERATOR, action=ALERT)
-    assert [(entry.actor, entry.target, entry.detail["good"]) for entry in told] == [
-        ("kernelcup", "machine:lab", good) for good in (True, False, False)
+    assert [(entry.actor, entry.target, entry.detail["state"]) for entry in told] == [
+        ("kernelcup", "machine:lab", state) for state in ("ok", "broken", "broken")
     ]
 
 
@@ -307,11 +312,11 @@ def test_a_server_looks_every_five_minutes_and_not_at_once(db, clock, postman) -
 def test_a_certificate_is_shown_as_it_was_told(db, tmp_path) -> None:
     url = "https://cup.example.org"
 
-    def shown(now: datetime) -> list[Check]:
+    def shown(now: datetime) -> list[CheckResult]:
         found = upkeep.checks(db, OPERATOR, now=now, server=url, home=tmp_path)
         return [check for check in found if check.kind == "certificate"]
 
-    bad = Check(about="certificate:cup.example.org", good=False, text="valid for 3 days (renew it)")
+    bad = upkeep.check("certificate:cup.example.org", False, "valid for 3 days", "renew it")
     assert shown(NOW) == []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(upkeep, "certificate", lambda _url, _now: [bad])

@@ -25,7 +25,7 @@ from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import old_data
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.domain.answers import AuditEntry
+from kernelcup.domain.answers import AuditEntry, CheckResult
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, StorageUnavailable
 
@@ -44,25 +44,9 @@ ITSELF = Actor(user_id=None, name="kernelcup", role=Role.NOBODY, scopes=frozense
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
-    """Whether something that the service needs is in order."""
-
-    about: str
-    """For example ``disk:web-1``, ``backup`` or ``machine:h100-1``."""
-    good: bool
-    text: str
-    """One line; of a problem with what to do."""
-
-    @property
-    def kind(self) -> str:
-        """``disk``, ``backup``, ``machine``, ``gpus`` or ``certificate``."""
-        return self.about.partition(":")[0]
-
-
-def check(about: str, good: bool, text: str, how: str = "") -> Check:
-    """Return a check; the text of a problem says ``how`` to solve it."""
-    return Check(about=about, good=good, text=text if good else f"{text} ({how})")
+def check(name: str, good: bool, text: str, how: str = "") -> CheckResult:
+    """Return the result of a check; the text of a problem says ``how`` to solve it."""
+    return CheckResult(name, *(("ok", text) if good else ("broken", f"{text} ({how})")), needed=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +71,13 @@ def back_up(db: Database, file: Path, *, now: datetime) -> int:
 
 
 @operation("GET", "/checks", subject="administration")
-def checks(db: Database, actor: Actor, *, now: datetime, server: str, home: Path) -> list[Check]:
+def checks(db: Database, actor: Actor, *, now: datetime, server: str, home: Path) -> list[CheckResult]:
     """Check machines, backups, the certificate as it was last read, and the server's disk. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.read() as session:
         read = audit_log.last(session, f"certificate:{urlsplit(server).hostname}", ALERT)
     is_new = read is not None and now - read.at <= 2 * TOLD_EVERY
-    return [*look(db, now, home), *([Check(**read.detail)] if read is not None and is_new else [])]
+    return [*look(db, now, home), *([CheckResult(**read.detail)] if read is not None and is_new else [])]
 
 
 def parse_age(text: str, now: datetime) -> datetime:
@@ -143,7 +127,7 @@ def clean_up(
     return CleanedUp(before=before, **counts)
 
 
-def look(db: Database, now: datetime, home: Path) -> list[Check]:
+def look(db: Database, now: datetime, home: Path) -> list[CheckResult]:
     """Check all that needs no network."""
     out = outage_text(outages(db, now=now))
     how = "they return once they are clean; kernelcup admin device-up NAME brings them back now"
@@ -164,7 +148,7 @@ def look(db: Database, now: datetime, home: Path) -> list[Check]:
     ]
 
 
-def _backup(db: Database, now: datetime) -> Check:
+def _backup(db: Database, now: datetime) -> CheckResult:
     # PostgreSQL has backups of its own, which we do not see; a new service has little to lose.
     is_ours = db.engine.dialect.name == "sqlite"
     with db.read() as session:
@@ -175,7 +159,7 @@ def _backup(db: Database, now: datetime) -> Check:
     return check("backup", good, text, "let a timer call: kernelcup db backup --keep 14")
 
 
-def disk(folder: Path) -> Check:
+def disk(folder: Path) -> CheckResult:
     """Check that a folder, which need not exist yet, can be written and has a twentieth free: from 1 to 20 GB."""
     folder = next(each for each in (folder, *folder.parents) if each.exists())
     usage, closed = shutil.disk_usage(folder), "" if os.access(folder, os.W_OK) else ", not writable"
@@ -185,13 +169,13 @@ def disk(folder: Path) -> Check:
     return check(f"disk:{socket.gethostname()}", good, text, how)
 
 
-def certificate(url: str, now: datetime) -> list[Check]:
+def certificate(url: str, now: datetime) -> list[CheckResult]:
     """Check the certificate of an address; nothing for one without TLS, or that cannot be reached.
 
     It has to be renewed once two weeks are left, or a quarter of its time if that is shorter.
     """
     parts = urlsplit(url)
-    host, port, about = parts.hostname or "", parts.port or 443, f"certificate:{parts.hostname}"
+    host, port, name = parts.hostname or "", parts.port or 443, f"certificate:{parts.hostname}"
     if parts.scheme != "https":
         return []
     context = ssl.create_default_context()
@@ -202,12 +186,12 @@ def certificate(url: str, now: datetime) -> list[Check]:
         ):
             dates = itemgetter("notBefore", "notAfter")(secure.getpeercert() or {})
     except ssl.SSLCertVerificationError as error:
-        return [check(about, False, error.verify_message, f"the proxy needs one for {host}, with its chain")]
+        return [check(name, False, error.verify_message, f"the proxy needs one for {host}, with its chain")]
     except OSError:
         return []
     begins, ends = (datetime.fromtimestamp(ssl.cert_time_to_seconds(date), UTC) for date in dates)
     good = ends - now >= min(timedelta(days=14), (ends - begins) / 4)
-    return [check(about, good, f"valid for {(ends - now).days} days", "renew it")]
+    return [check(name, good, f"valid for {(ends - now).days} days", "renew it")]
 
 
 def tell(db: Database, *, now: datetime, server: str, home: Path, send: Callable[[str], None] | None) -> None:
@@ -217,18 +201,18 @@ def tell(db: Database, *, now: datetime, server: str, home: Path, send: Callable
     """
     found = [*look(db, now, home), *certificate(server, now)]
     with db.read() as session:
-        news = [each for each in found if _is_news(each, audit_log.last(session, each.about, ALERT), now)]
-    lines = [f"{each.about}: {each.text}" for each in news]
+        news = [each for each in found if _is_news(each, audit_log.last(session, each.name, ALERT), now)]
+    lines = [f"{each.name}: {each.text}" for each in news]
     for line in lines:
         logger.warning(line)
     if news and send is not None:
         send("\n".join(lines))
     for each in news:
         with db.write() as session:
-            audit_log.record(session, ITSELF, ALERT, each.about, asdict(each), now)
+            audit_log.record(session, ITSELF, ALERT, each.name, asdict(each), now)
 
 
-def _is_news(found: Check, last: AuditEntry | None, now: datetime) -> bool:
-    if last is None or last.detail["good"]:
-        return not found.good
-    return found.good or now - last.at >= TOLD_EVERY
+def _is_news(found: CheckResult, last: AuditEntry | None, now: datetime) -> bool:
+    if last is None or last.detail["state"] == "ok":
+        return found.state != "ok"
+    return found.state == "ok" or now - last.at >= TOLD_EVERY

@@ -104,7 +104,7 @@ class DatabaseCollector(Collector):
         hooks = {"retried": found.retried_webhooks, "disabled": found.disabled_webhooks}
         yield _gauge("webhooks_failing", "Webhooks whose last delivery failed", "state", hooks)
         problems = dict.fromkeys((check.kind for check in checks), 0)
-        problems |= Counts(check.kind for check in checks if not check.good)
+        problems |= Counts(check.kind for check in checks if check.state != "ok")
         yield _gauge("problems", "What is out of order", "kind", problems)
         yield GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=found.database_bytes)
 

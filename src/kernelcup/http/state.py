@@ -17,6 +17,7 @@ from kernelcup.app.machines.call_watch import CallWatch
 from kernelcup.app.queue.dispatcher import utc_now
 from kernelcup.config.settings import Config
 from kernelcup.domain import OPERATOR
+from kernelcup.domain.answers import CheckResult
 from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
@@ -58,7 +59,7 @@ class Platform:
         self.hub = EventHub(self.db, clock=self.clock)
         self.asking = Asking(CallWatch(self.db, partial(agents.to_wake, self.db)))
 
-    def checks(self) -> list[upkeep.Check]:
+    def checks(self) -> list[CheckResult]:
         """Return whether what the service needs is in order."""
         url, folder = self.config.server.public_url, self.config.data_dir
         return upkeep.checks(self.db, OPERATOR, now=self.clock(), server=url, home=folder)

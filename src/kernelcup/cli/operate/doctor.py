@@ -8,11 +8,11 @@ import platform as machine
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -24,11 +24,11 @@ from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.clocks import clock_words
 from kernelcup.domain import TrustRule
+from kernelcup.domain.answers import CheckResult
 from kernelcup.errors import ConfigError, Forbidden, KernelCupError, LaunchError, ScopeMissing, SignInNeeded
 from kernelcup_harness.protocol import Backend, TrustLevel
 
 if TYPE_CHECKING:
-    from kernelcup.app.upkeep import Check
     from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
@@ -36,18 +36,6 @@ if TYPE_CHECKING:
 CLOCK_S = 5.0
 """How far clocks may differ."""
 STREAM_S = 5.0
-State = Literal["ok", "missing", "broken"]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of one check."""
-
-    name: str
-    state: State
-    text: str
-    needed: bool = False
-    """Judging on this machine requires it."""
 
 
 def doctor(
@@ -139,7 +127,7 @@ def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
 
 def look_at_service(url: str) -> Iterator[CheckResult]:
     """Check a running service as its users reach it, and what it says to admins if this user is one."""
-    from kernelcup.app.upkeep import Check, certificate
+    from kernelcup.app.upkeep import certificate
     from kernelcup.client import core
     from kernelcup.client.transport import Client
 
@@ -147,11 +135,11 @@ def look_at_service(url: str) -> Iterator[CheckResult]:
     token = Credentials.load(os.environ).token(server)
     if server.startswith("http:"):
         yield CheckResult("tls", "missing", "none: who is in between reads tokens (let a proxy do TLS)")
-    yield from map(of_check, certificate(server, datetime.now(UTC)))
+    yield from certificate(server, datetime.now(UTC))
     try:
         with Client(server, token) as client:
-            yield from map(of_check, answers(client, token))
-            yield from (of_check(Check(**each)) for each in client.request("GET", "/checks"))
+            yield from answers(client, token)
+            yield from (CheckResult(**each) for each in client.request("GET", "/checks"))
     except (SignInNeeded, Forbidden, ScopeMissing):
         text = f"machines, disk and backups are shown to admins (kernelcup login {server})"
         yield CheckResult("service", "missing", text)
@@ -159,12 +147,7 @@ def look_at_service(url: str) -> Iterator[CheckResult]:
         yield CheckResult("service", "broken", str(error), needed=True)
 
 
-def of_check(check: Check) -> CheckResult:
-    """Return the result of a check of the service."""
-    return CheckResult(check.about, "ok" if check.good else "broken", check.text, needed=True)
-
-
-def answers(client: Client, token: str | None) -> Iterator[Check]:
+def answers(client: Client, token: str | None) -> Iterator[CheckResult]:
     """Compare the clock and version of a service, and see whether events of an open stream arrive."""
     import httpx
 
@@ -321,7 +304,7 @@ def stored(config: Config) -> Iterator[CheckResult]:
             checks = [*upkeep.look(db, now, config.data_dir), *upkeep.certificate(config.service_url, now)]
             if not dispatchers.list_servers(db, now):  # then no machine gives a sign of life
                 checks = [check for check in checks if check.kind != "machine"]
-            yield from (replace(of_check(check), needed=check.kind == "disk") for check in checks)
+            yield from (replace(check, needed=check.kind == "disk") for check in checks)
     except (KernelCupError, OSError) as error:
         yield CheckResult("database", "broken", str(error), needed=True)
 
