@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards
-from kernelcup.app.machines.machines import MachineState, list_machines
+from kernelcup.app.machines.machines import MachineState, state_of
 from kernelcup.app.machines.outages import outage_text, outages
+from kernelcup.app.machines.queries import machines
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import old_data
@@ -131,21 +132,15 @@ def look(db: Database, now: datetime, home: Path) -> list[CheckResult]:
     """Check all that needs no network."""
     out = outage_text(outages(db, now=now))
     how = "they return once they are clean; kernelcup admin device-up NAME brings them back now"
-    machines = [each for each in list_machines(db, now=now) if each.seen_at and not each.is_draining]
-    return [
-        _backup(db, now),
-        disk(home),
-        check("gpus", not out, out or "each is in service", how),
-        *(
-            check(
-                f"machine:{each.name}",
-                each.state is MachineState.UP,
-                f"{each.state}{each.trouble and ': '}{each.trouble}, last seen {each.seen_at:%Y-%m-%d %H:%M} UTC",
-                f"start what judges there, or: kernelcup admin machines drain {each.name}",
-            )
-            for each in machines
-        ),
-    ]
+    with db.read() as session:
+        known = [each for each in machines.every(session) if each.seen_at and not each.is_draining]
+    found = [_backup(db, now), disk(home), check("gpus", not out, out or "each is in service", how)]
+    for each in known:
+        state = state_of(each, now)
+        text = f"{state}{each.trouble and ': '}{each.trouble}, last seen {each.seen_at:%Y-%m-%d %H:%M} UTC"
+        how = f"start what judges there, or: kernelcup admin machines drain {each.name}"
+        found.append(check(f"machine:{each.name}", state is MachineState.UP, text, how))
+    return found
 
 
 def _backup(db: Database, now: datetime) -> CheckResult:
