@@ -77,8 +77,8 @@ def checks(db: Database, actor: Actor, *, now: datetime, server: str, home: Path
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.read() as session:
         read = audit_log.last(session, f"certificate:{urlsplit(server).hostname}", ALERT)
-    is_new = read is not None and now - read.at <= 2 * TOLD_EVERY
-    return [*look(db, now, home), *([CheckResult(**read.detail)] if read is not None and is_new else [])]
+    known = [CheckResult(**read.detail)] if read is not None and now - read.at <= 2 * TOLD_EVERY else []
+    return look(db, now, home) + known
 
 
 def parse_age(text: str, now: datetime) -> datetime:

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from kernelcup.app.news import moments, pruning
+from kernelcup.app.news import moments
 from kernelcup.app.news.delivery import Deliveries, DeliveryFailed, Postman
+from kernelcup.app.news.queries import news
 from kernelcup.app.results import profile_files
 from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
@@ -21,6 +22,12 @@ EVERY_S = 3.0
 
 GRACE_S = 2.0
 PRUNED_EVERY = timedelta(hours=1)
+KEPT_FOR = timedelta(days=90)
+"""Longer than a bot or a webhook is away, and than a time could be recorded a second time."""
+KEPT_OF_BOARD = 100
+"""The newest news of each leaderboard are kept however old they are, for feeds and the API."""
+AT_ONCE = 1000
+"""How many are deleted in one transaction, since other writers wait for it."""
 LOOKED_EVERY = timedelta(minutes=5)
 """How often problems are looked for; the first time later, since machines come back after a server does."""
 
@@ -30,6 +37,16 @@ logger = logging.getLogger(__name__)
 def in_thread(work: Callable[[], None]) -> None:
     """Run a function in the background of the loop."""
     threading.Thread(target=work, name="webhook", daemon=True).start()
+
+
+def prune(db: Database, now: datetime) -> int:
+    """Delete some of the news that are too old for every reader; return how many, ``AT_ONCE`` if there may be more."""
+    with db.read() as session:
+        old = news.old_ids(session, before=now - KEPT_FOR, keep=KEPT_OF_BOARD, limit=AT_ONCE)
+    if old:
+        with db.write() as session:
+            news.remove(session, old)
+    return len(old)
 
 
 class Newsroom:
@@ -69,7 +86,7 @@ class Newsroom:
         moments.note_due(self._db, now)
         self._deliveries.start_due()
         if self._next_pruning is None or now >= self._next_pruning:
-            has_more = pruning.prune(self._db, now) == pruning.AT_ONCE
+            has_more = prune(self._db, now) == AT_ONCE
             self._next_pruning = now if has_more else now + PRUNED_EVERY
             if not has_more:  # to list all files takes long, and longer where they cannot be reached
                 profile_files.prune(self._db, now)

@@ -96,27 +96,18 @@ def state_of(settings: Config) -> str:
 def backup(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="A file that does not exist yet; with --keep a folder, by default `backups` in the data folder.",
-        ),
+        typer.Argument(metavar="FILE", help="A new file; with --keep a folder, default: backups."),
     ] = None,
     keep: Annotated[
-        int | None,
-        typer.Option(
-            "--keep",
-            min=1,
-            max=10_000,
-            help="Name the copy by its date, and delete all but this many of the copies that --keep made there.",
-        ),
+        int | None, typer.Option("--keep", min=1, help="How many dated copies stay there.")
     ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write a copy of the database to FILE. The service may keep running.
 
-    With --keep it can be called by a timer: it deletes old copies only once the new one is written, and never
-    a file of another name.
+    With --keep, for a timer, the copy is named by its date, in the folder `backups` of the data folder or in
+    another one. Once it is written, the oldest such copies there are deleted, and never another file.
     """
     from kernelcup.app import upkeep
     from kernelcup.engine import backups

@@ -74,7 +74,11 @@ def doctor(
 
 def look_around(config: Path | None) -> Iterator[CheckResult]:
     """Run all checks that the configuration allows."""
-    yield from (python(), torch(), triton(), compilers(), sandbox())
+    yield CheckResult("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
+    text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
+    yield package("torch", text, needed=True)
+    yield package("triton", "submissions that import it will fail: pip install triton")
+    yield from (compilers(), sandbox())
     try:
         settings = wiring.load_config(config)
     except ConfigError as error:
@@ -177,26 +181,12 @@ def answers(client: Client, token: str | None) -> Iterator[CheckResult]:
         yield check("streams", not text, text or "the first event came while the stream was open", how)
 
 
-def python() -> CheckResult:
-    """Python itself."""
-    return CheckResult("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
-
-
-def torch() -> CheckResult:
-    """PyTorch: the judge needs it. Its version is read without importing it."""
+def package(name: str, without: str, *, needed: bool = False) -> CheckResult:
+    """A package of Python; its version is read without importing it."""
     try:
-        return CheckResult("torch", "ok", metadata.version("torch"), needed=True)
+        return CheckResult(name, "ok", metadata.version(name), needed)
     except metadata.PackageNotFoundError:
-        text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
-        return CheckResult("torch", "missing", text, needed=True)
-
-
-def triton() -> CheckResult:
-    """Triton: for submissions that use it."""
-    try:
-        return CheckResult("triton", "ok", metadata.version("triton"))
-    except metadata.PackageNotFoundError:
-        return CheckResult("triton", "missing", "submissions that import it will fail: pip install triton")
+        return CheckResult(name, "missing", without, needed)
 
 
 def gpu(config: Config) -> CheckResult:
