@@ -17,7 +17,7 @@ from kernelcup.app.people.accounts import get_user
 from kernelcup.app.results.rejudge import RejudgePlan
 from kernelcup.app.results.reviews import open_reviews, quarantine
 from kernelcup.app.rules.limits import list_limits
-from kernelcup.app.rules.pauses import all_pauses
+from kernelcup.app.rules.pauses import list_pauses
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.bot.commands import admin, create_board
 from kernelcup.domain import OPERATOR, JobState, Visibility
@@ -176,10 +176,10 @@ async def test_what_is_paused_takes_submissions_again_after_start(
     for command in ("admin pause", "admin stop"):
         paused = await ask(stage, root, command, reason="maintenance", **options)
         assert told in paused.messages[0].text
-        assert [each.reason for each in all_pauses(stage.db)] == ["maintenance"]
+        assert [each.reason for each in list_pauses(stage.db)] == ["maintenance"]
         started = await ask(stage, root, "admin start", **options)
         assert told in started.messages[0].text
-        assert all_pauses(stage.db) == []
+        assert list_pauses(stage.db) == []
 
 
 async def test_figures_are_told(stage: Stage) -> None:

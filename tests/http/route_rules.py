@@ -72,6 +72,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/sign-in-links"): Route(who=Who.ADMIN),
     ("DELETE", "/sign-in-links/{name}"): Route(who=Who.ADMIN, values={"name": "ada"}, status=404),
     ("GET", "/audit"): Route(who=Who.CREATOR),
+    ("GET", "/checks"): Route(who=Who.ADMIN),
+    ("POST", "/cleanup"): Route(who=Who.ADMIN, json={"before": "2020-01-01T00:00:00Z", "dry_run": True}),
     ("GET", "/leaderboards"): Route(who=Who.EVERYBODY),
     ("POST", "/leaderboards"): Route(
         who=Who.CREATOR,

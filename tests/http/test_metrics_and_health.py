@@ -17,12 +17,13 @@ from builders import NOW, make_board, make_device
 from hand_judging import Judging
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
-from kernelcup.app.machines import dispatchers
+from kernelcup.app.machines import dispatchers, machines
 from kernelcup.app.news.queries import webhooks
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.http.capacity import Room
 from kernelcup.http.pages.boards import live
 from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.launchers.base import MachineReading
 from kernelcup.tables import WebhookRow
 
 
@@ -111,6 +112,17 @@ def test_verdicts_webhooks_and_the_size_of_the_database_are_metrics(client, db, 
         assert figure(text, 'kernelcup_verdicts_total{verdict="accepted"}') == 1
         assert figure(text, 'kernelcup_webhooks_failing{state="retried"}') == 1
         assert figure(text, 'kernelcup_webhooks_failing{state="disabled"}') == 1
+
+
+def test_what_is_out_of_order_is_a_metric_without_names(client, db, clock) -> None:
+    readings = [MachineReading(name=name, slots={"H100": 1}) for name in ("lab-1", "lab-2", "lab-3")]
+    machines.note_seen(db, readings, launcher="local", is_own=True, now=NOW)
+    clock.advance(3600)
+    machines.note_seen(db, readings[:1], launcher="local", is_own=True, now=clock())
+    text = client.get("/metrics").text
+    assert figure(text, 'kernelcup_problems{kind="machine"}') == 2
+    assert figure(text, 'kernelcup_problems{kind="backup"}') == 0
+    assert "lab-" not in text
 
 
 def test_the_log_has_the_address_of_a_client_behind_a_trusted_proxy(platform) -> None:

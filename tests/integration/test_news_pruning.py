@@ -9,7 +9,8 @@ from sqlalchemy import func, select
 
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
-from kernelcup.app.news import moments, pruning, stream, webhooks
+from kernelcup.app.news import moments, stream, webhooks
+from kernelcup.app.news import newsroom as room
 from kernelcup.app.news.delivery import PAUSES_S, DeliveryFailed, Postman
 from kernelcup.app.news.newsroom import PRUNED_EVERY, Newsroom
 from kernelcup.app.results import profile_files
@@ -17,7 +18,7 @@ from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.errors import StorageUnavailable
 from kernelcup.tables import NewsRow
 
-OLD = pruning.KEPT_FOR + timedelta(seconds=1)
+OLD = room.KEPT_FOR + timedelta(seconds=1)
 
 
 class DownReceiver:
@@ -41,7 +42,7 @@ def newsroom(db, clock) -> Newsroom:
 
 @pytest.fixture(autouse=True)
 def _keep_two(monkeypatch) -> None:
-    monkeypatch.setattr(pruning, "KEPT_OF_BOARD", 2)
+    monkeypatch.setattr(room, "KEPT_OF_BOARD", 2)
 
 
 def stored(db) -> int:
@@ -60,7 +61,7 @@ def test_the_newest_of_each_board_stay_however_old_they_are(judging) -> None:
     five_first_places(judging, "other")
     five_first_places(judging)
     judging.clock.now += OLD
-    assert pruning.prune(judging.db, judging.clock()) == 26
+    assert room.prune(judging.db, judging.clock()) == 26
     for board in ("double", "other"):
         assert [item.user for item in stream.items(judging.db, NOBODY, board=board)] == ["user3", "user4"]
     user3 = make_actor(judging.db, "user3")
@@ -70,8 +71,8 @@ def test_the_newest_of_each_board_stay_however_old_they_are(judging) -> None:
 def test_nothing_is_deleted_before_its_time(judging) -> None:
     five_first_places(judging)
     first_at = stream.items(judging.db, NOBODY)[0].at
-    assert pruning.prune(judging.db, first_at + pruning.KEPT_FOR) == 0
-    assert pruning.prune(judging.db, first_at + OLD) == 1
+    assert room.prune(judging.db, first_at + room.KEPT_FOR) == 0
+    assert room.prune(judging.db, first_at + OLD) == 1
     assert stored(judging.db) == 14
 
 
@@ -106,19 +107,19 @@ def test_a_moment_whose_news_were_deleted_is_not_noted_again(db, clock) -> None:
     noted = stream.addressed(db, OPERATOR).newest
     assert noted == 12
     clock.now = NOW + timedelta(days=11) + OLD
-    assert pruning.prune(db, clock()) == 4
+    assert room.prune(db, clock()) == 4
     assert moments.note_due(db, clock()) == 0
 
 
 def test_newsroom_deletes_in_portions_and_then_rests(judging, newsroom, monkeypatch) -> None:
     five_first_places(judging)
     judging.clock.now += OLD
-    monkeypatch.setattr(pruning, "AT_ONCE", 8)
+    monkeypatch.setattr(room, "AT_ONCE", 8)
     newsroom.step()
     assert stored(judging.db) == 7
     newsroom.step()
     assert stored(judging.db) == 2
-    monkeypatch.setattr(pruning, "KEPT_OF_BOARD", 1)
+    monkeypatch.setattr(room, "KEPT_OF_BOARD", 1)
     newsroom.step()
     assert stored(judging.db) == 2
     judging.clock.now += PRUNED_EVERY

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from test_form_security import FORMS, forms_of
 
 from builders import NOW, make_board, make_calibration, make_report, make_submission
-from kernelcup.app.machines import calibrations
+from kernelcup.app.machines import calibrations, machines
 from kernelcup.app.people import accounts, audit_log, tokens
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import reviews
@@ -20,6 +20,7 @@ from kernelcup.app.results.standings import standings
 from kernelcup.app.rules import limits, pauses
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.http.pages import routes
+from kernelcup.launchers.base import MachineReading
 from kernelcup.tables import Base
 from kernelcup_harness.protocol import Mode
 
@@ -155,6 +156,18 @@ def test_creators_see_what_is_theirs(client, people, signed_in) -> None:
     assert "double" not in client.get("/admin").text
 
 
+def test_an_admin_sees_at_once_what_is_out_of_order(client, people, signed_in, db, clock) -> None:
+    readings = [MachineReading(name="<b>lab", slots={"H100": 1})]
+    machines.note_seen(db, readings, launcher="local", is_own=True, now=clock())
+    line = '<p class="held">machine:&lt;b&gt;lab: down, last seen'
+    client.cookies.update(signed_in(people["root"]))
+    assert line not in client.get("/admin").text
+    clock.advance(3600)
+    assert line in client.get("/admin").text
+    client.cookies.update(signed_in(people["grace"]))
+    assert "lab: down" not in client.get("/admin").text
+
+
 def test_scripts_in_names_reasons_and_evidence_are_text(client, people, signed_in) -> None:
     client.cookies.update(signed_in(people["root"]))
     told = "".join(client.get(path).text for path in PAGES)
@@ -212,14 +225,14 @@ def test_an_admin_pauses_a_device_and_the_service(client, people, signed_in, db)
     client.cookies.update(signed_in(people["root"]))
     assert post(client, "/admin/devices/H100/pause", reason="new driver").status_code == 303
     assert post(client, "/admin/service/pause", reason="moving").status_code == 303
-    assert {(each.scope.value, each.reason) for each in pauses.all_pauses(db)} >= {
+    assert {(each.scope.value, each.reason) for each in pauses.list_pauses(db)} >= {
         ("device", "new driver"),
         ("service", "moving"),
     }
     assert "moving" in client.get("/admin/devices").text
     assert post(client, "/admin/service/unpause").status_code == 303
     assert post(client, "/admin/devices/H100/unpause").status_code == 303
-    assert [each.key for each in pauses.all_pauses(db)] == ["mi300"]
+    assert [each.key for each in pauses.list_pauses(db)] == ["mi300"]
 
 
 def test_limits_are_added_and_removed(client, people, signed_in, db) -> None:

@@ -310,7 +310,7 @@ def test_a_board_is_paused_frozen_and_unveiled(client, people, signed_in, db) ->
     assert post(client, "/admin/boards/double/pause", reason="<b>exam</b>").status_code == 303
     assert "&lt;b&gt;exam" in client.get("/admin/boards/double").text
     assert post(client, "/admin/boards/double/unpause").status_code == 303
-    assert pauses.all_pauses(db) == []
+    assert pauses.list_pauses(db) == []
     assert post(client, "/admin/boards/double/freeze").status_code == 303
     assert boards.get_board(db, "double").freeze_at == NOW
     assert post(client, "/admin/boards/double/unveil").status_code == 303

@@ -18,9 +18,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ACTORS = ("actor", "viewer", "by")
 """Names of the parameter for who asks: ``viewer`` only looks."""
-PROVIDED = ("db", *ACTORS, "now", "entry", "server", "known_devices", "own_networks", "trial", "creator")
+SETTINGS = ("known_devices", "own_networks", "home")
+PROVIDED = ("db", *ACTORS, "now", "entry", "server", "trial", "creator", *SETTINGS)
 """Parameters that a door provides; ``entry`` is how the actor came in, ``server`` the address that people open,
-``creator`` the user for whom the operator of this machine acts, the others are the configuration's."""
+``creator`` the user for whom the operator of this machine acts, ``home`` the data folder, which is the
+configuration's, as the other settings are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

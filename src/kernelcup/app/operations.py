@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kernelcup.app import stats, status
+from kernelcup.app import stats, status, upkeep
 from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
@@ -44,6 +44,7 @@ MODULES = (
     rejudge,
     reviews,
     stats,
+    upkeep,
     problem_sync,
     machines,
     reservations,

@@ -279,7 +279,8 @@ class Config:
     @property
     def for_operations(self) -> dict[str, Any]:
         """What operations are told of the configuration."""
-        return {"known_devices": self.devices, "own_networks": self.webhook_networks}
+        own = self.webhook_networks
+        return {"known_devices": self.devices, "own_networks": own, "home": self.data_dir}
 
     @property
     def service_url(self) -> str:

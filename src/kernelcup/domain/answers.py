@@ -5,10 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from kernelcup.domain.competition import ModeGroup, PauseScope
 from kernelcup.domain.people import Role, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check of a machine or of the service."""
+
+    name: str
+    """For example ``torch``, ``backup`` or ``machine:h100-1``."""
+    state: Literal["ok", "missing", "broken"]
+    text: str
+    """One line; of a problem with what to do."""
+    needed: bool = False
+    """Whether the exit code of `doctor` tells it: without it a machine cannot judge, or a service is out of order."""
+
+    @property
+    def kind(self) -> str:
+        """The name without the thing that it is about: ``machine``."""
+        return self.name.partition(":")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

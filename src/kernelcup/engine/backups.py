@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import URL, inspect
@@ -17,6 +19,8 @@ from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound, Stor
 
 SQLITE_HEAD = b"SQLite format 3\0"
 POSTGRES_HEAD = b"PGDMP"
+DATED = re.compile(r"(\.)?kernelcup-(\d{8}T\d{6}Z)\.backup(?(1)-\w+)")
+"""The name of a copy with its date; that of one that was cut off has a dot before and a random part behind it."""
 
 
 def back_up(db: Database, file: Path) -> int:
@@ -46,6 +50,26 @@ def back_up(db: Database, file: Path) -> int:
     finally:
         part.unlink(missing_ok=True)
     return file.stat().st_size
+
+
+def dated(folder: Path, now: datetime) -> Path:
+    """Return the name of a new copy in a folder, which is made if it is missing."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / f"kernelcup-{now:%Y%m%dT%H%M%SZ}.backup"
+
+
+def thin_out(newest: Path, keep: int) -> list[Path]:
+    """Delete the dated copies beside a new one that are older than the newest ``keep``, and return them.
+
+    Files with other names, links and folders stay.
+    """
+    files = (path for path in newest.parent.iterdir() if path.is_file() and not path.is_symlink())
+    ours = {path: match for path in files if (match := DATED.fullmatch(path.name))}
+    kept = sorted((match[2] for match in ours.values() if not match[1]), reverse=True)[:keep]
+    old = sorted(path for path, match in ours.items() if match[2] < kept[-1] and path != newest)
+    for path in old:
+        path.unlink(missing_ok=True)
+    return old
 
 
 def restore(db: Database, file: Path, *, replace: bool) -> None:

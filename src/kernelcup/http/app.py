@@ -81,7 +81,7 @@ def create_app(platform: Platform) -> FastAPI:
         dependencies=[Depends(refuse_nul)],
     )
     metrics = Metrics()
-    metrics.watch_database(platform.db, platform.clock)
+    metrics.watch_database(platform)
     metrics.watch_streams(lambda: platform.hub.streams)
     app.state.platform = platform
     app.state.metrics = metrics

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from kernelcup.app import stats
 from kernelcup.app.queue.estimates import queue_status
-from kernelcup.engine.database import Database
 from kernelcup.errors import StorageUnavailable
+from kernelcup.http.state import Platform
 from kernelcup_harness.protocol import Verdict
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -61,52 +60,20 @@ class Metrics:
         if seconds is not None:
             self._seconds.labels(route).observe(seconds)
 
-    def watch_database(self, db: Database, clock: Callable[[], datetime]) -> None:
+    def watch_database(self, platform: Platform) -> None:
         """Report the state of the queue, and what else the database has, at each scrape."""
-        self.registry.register(QueueCollector(db, clock))
-        self.registry.register(DatabaseCollector(db))
+        self.registry.register(DatabaseCollector(platform))
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
-class QueueCollector(Collector):
-    """Reads the queue from the database."""
-
-    def __init__(self, db: Database, clock: Callable[[], datetime]) -> None:
-        self._db = db
-        self._clock = clock
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metrics' names without asking the database."""
-        return []
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metrics of all devices."""
-        now = self._clock()
-        try:
-            queues = queue_status(self._db, now)
-        except StorageUnavailable:
-            return []  # the process's own counters are still reported
-        queued = GaugeMetricFamily("kernelcup_jobs_queued", "Jobs that wait", labels=["device"])
-        running = GaugeMetricFamily("kernelcup_jobs_running", "Jobs that run", labels=["device"])
-        slots = GaugeMetricFamily("kernelcup_slots", "Jobs that can run at once", labels=["device"])
-        oldest = GaugeMetricFamily("kernelcup_oldest_wait_seconds", "Longest wait so far", labels=["device"])
-        for queue in queues:
-            queued.add_metric([queue.device], queue.queued)
-            running.add_metric([queue.device], queue.running)
-            slots.add_metric([queue.device], queue.slots)
-            since = queue.oldest_queued_at
-            oldest.add_metric([queue.device], (now - since).total_seconds() if since else 0.0)
-        return [queued, running, slots, oldest]
-
-
 class DatabaseCollector(Collector):
-    """Reads verdicts, webhooks and the size from the database."""
+    """Reads the queue, verdicts, webhooks, the size and what is out of order from the database."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
         self._last_run: int | None = None
         self._verdicts: Counts[str] = Counts()
 
@@ -115,22 +82,35 @@ class DatabaseCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
+        """Return the metrics."""
+        db, now = self._platform.db, self._platform.clock()
         try:
-            found = stats.health(self._db, self._last_run)
+            queues = queue_status(db, now)
+            found = stats.health(db, self._last_run)
+            checks = self._platform.checks()
         except StorageUnavailable:
-            return []  # the process's own counters are still reported
+            return  # the process's own counters are still reported
         self._last_run = found.newest_run
         self._verdicts.update(found.verdicts)
+        waits = {q.device: (now - (q.oldest_queued_at or now)).total_seconds() for q in queues}
         verdicts = CounterMetricFamily("kernelcup_verdicts", "Runs by verdict", labels=["verdict"])
         for verdict in Verdict:
             verdicts.add_metric([verdict.value], self._verdicts[verdict.value])
-        hooks = GaugeMetricFamily(
-            "kernelcup_webhooks_failing", "Webhooks whose last delivery failed", labels=["state"]
-        )
-        hooks.add_metric(["retried"], found.retried_webhooks)
-        hooks.add_metric(["disabled"], found.disabled_webhooks)
-        return [
-            verdicts,
-            hooks,
-            GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=found.database_bytes),
-        ]
+        yield verdicts
+        yield _gauge("jobs_queued", "Jobs that wait", "device", {q.device: q.queued for q in queues})
+        yield _gauge("jobs_running", "Jobs that run", "device", {q.device: q.running for q in queues})
+        yield _gauge("slots", "Jobs that can run at once", "device", {q.device: q.slots for q in queues})
+        yield _gauge("oldest_wait_seconds", "Longest wait so far", "device", waits)
+        hooks = {"retried": found.retried_webhooks, "disabled": found.disabled_webhooks}
+        yield _gauge("webhooks_failing", "Webhooks whose last delivery failed", "state", hooks)
+        problems = dict.fromkeys((check.kind for check in checks), 0)
+        problems |= Counts(check.kind for check in checks if check.state != "ok")
+        yield _gauge("problems", "What is out of order", "kind", problems)
+        yield GaugeMetricFamily("kernelcup_database_bytes", "Its size", value=found.database_bytes)
+
+
+def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
+    gauge = GaugeMetricFamily(f"kernelcup_{name}", about, labels=[label])
+    for key, value in values.items():
+        gauge.add_metric([key], value)
+    return gauge

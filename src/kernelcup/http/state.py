@@ -10,11 +10,14 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from kernelcup.app import upkeep
 from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.machines import agents
 from kernelcup.app.machines.call_watch import CallWatch
 from kernelcup.app.queue.dispatcher import utc_now
 from kernelcup.config.settings import Config
+from kernelcup.domain import OPERATOR
+from kernelcup.domain.answers import CheckResult
 from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
@@ -55,6 +58,11 @@ class Platform:
     def __post_init__(self) -> None:
         self.hub = EventHub(self.db, clock=self.clock)
         self.asking = Asking(CallWatch(self.db, partial(agents.to_wake, self.db)))
+
+    def checks(self) -> list[CheckResult]:
+        """Return whether what the service needs is in order."""
+        url, folder = self.config.server.public_url, self.config.data_dir
+        return upkeep.checks(self.db, OPERATOR, now=self.clock(), server=url, home=folder)
 
 
 def cookie_secret(config: Config) -> str:

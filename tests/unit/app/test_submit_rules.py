@@ -14,7 +14,7 @@ from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.queries import late_exceptions as exceptions
 from kernelcup.app.machines import dispatchers
 from kernelcup.app.people.queries import users
-from kernelcup.app.rules.pauses import all_pauses, pause, unpause
+from kernelcup.app.rules.pauses import list_pauses, pause, unpause
 from kernelcup.domain import OPERATOR, Role, Scope, Visibility
 from kernelcup.tables import EventRow, JobRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
@@ -188,7 +188,7 @@ def test_a_device_is_paused_that_a_leaderboard_a_dispatcher_or_the_configuration
         db, owner="elsewhere", devices=[make_device(name="A100")], started_at=NOW, draining=False, now=NOW
     )
     pause(db, OPERATOR, scope="device", key=name, known_devices=[make_device(name="cpu")], now=NOW)
-    assert [paused.key.lower() for paused in all_pauses(db)] == [name.lower()]
+    assert [paused.key.lower() for paused in list_pauses(db)] == [name.lower()]
 
 
 def test_a_device_that_is_nowhere_is_not_paused(db) -> None:
@@ -197,7 +197,7 @@ def test_a_device_that_is_nowhere_is_not_paused(db) -> None:
         pause(
             db, OPERATOR, scope="device", key="emulatd", known_devices=[make_device(name="emulated")], now=NOW
         )
-    assert all_pauses(db) == []
+    assert list_pauses(db) == []
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_what_is_paused_takes_nothing_until_it_is_not(db, scope: str, key: str, 
     pause(db, OPERATOR, scope=scope, key=key, reason="cooling", now=NOW + HOUR)
     with pytest.raises(errors.Paused, match=rf"{text} takes no submissions now: cooling"):
         make_submission(db, board="Double", devices=["A100", "H100"])
-    (found,) = all_pauses(db)
+    (found,) = list_pauses(db)
     assert (found.scope, found.reason, found.since, found.by) == (scope, "cooling", NOW, "operator")
     unpause(db, OPERATOR, scope=scope, key=key, now=NOW)
     with pytest.raises(errors.NotFound):
@@ -237,8 +237,8 @@ def test_a_board_is_paused_by_its_manager_and_the_rest_by_admins(db) -> None:
     make_board(db, visibility=Visibility.CLOSED)
     grace, eve = make_actor(db, "grace", role=Role.CREATOR), make_actor(db, "eve", role=Role.CREATOR)
     pause(db, grace, scope="leaderboard", key="double", now=NOW)
-    assert [each.key for each in all_pauses(db, grace)] == ["double"]
-    assert all_pauses(db, eve) == []
+    assert [each.key for each in list_pauses(db, grace)] == ["double"]
+    assert list_pauses(db, eve) == []
     with pytest.raises(errors.NotFound):
         unpause(db, eve, scope="leaderboard", key="double", now=NOW)
     for scope, key in (("service", ""), ("device", "H100")):

@@ -13,7 +13,7 @@ import pytest
 
 from builders import NOW, jobs_of, make_board, make_calibration, make_device, make_report, make_submission
 from hand_judging import Judging
-from kernelcup.app.machines import calibrations
+from kernelcup.app.machines import calibrations, dispatchers, machines
 from kernelcup.app.machines.outages import outages, take_out
 from kernelcup.app.queue.progress import GpuBack, GpuOut, JobReturned
 from kernelcup.app.queue.shown import show
@@ -24,6 +24,7 @@ from kernelcup.cli.operate.serve import log
 from kernelcup.domain import OPERATOR
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
+from kernelcup.launchers.base import MachineReading
 from kernelcup_harness.protocol import Backend
 
 CONFIG = """\
@@ -110,7 +111,7 @@ def test_a_gpu_that_is_out_of_service_is_listed_with_the_reason(here: Database, 
 def test_the_doctor_shows_what_is_out_of_service(here: Database, command: Command) -> None:
     def found() -> dict[str, Any]:
         findings = body(command("doctor", "--json", code=4))["findings"]  # these devices are not here
-        return next(each for each in findings if each["name"] == "in service")
+        return next(each for each in findings if each["name"] == "gpus")
 
     assert found()["state"] == "ok"
     smoke(here)
@@ -231,3 +232,14 @@ def test_a_shipped_task_shows_its_work_and_not_that_of_hidden_cases(command: Com
     shown = body(command("task", "show", "matmul", "--json"))
     assert shown["work"][0]["flops"] == 2 * 512**3
     assert "hidden_work" not in shown
+
+
+def test_the_doctor_counts_machines_as_missing_only_where_a_server_runs(
+    here: Database, command: Command
+) -> None:
+    now = datetime.now(UTC)
+    readings = [MachineReading(name="lab", slots={"H100": 1})]
+    machines.note_seen(here, readings, launcher="local", is_own=True, now=now - timedelta(hours=1))
+    assert "machine:lab" not in command("doctor", code=4)
+    dispatchers.check_in(here, owner="web:1:x", devices=[], started_at=now, draining=False, now=now)
+    assert "BROKEN   machine:lab  down, last seen" in command("doctor", code=4)

@@ -119,6 +119,38 @@ def test_a_database_in_use_is_not_replaced(command: Command, home: Path, devices
     assert "double" not in command("board", "list").out
 
 
+def test_a_timer_needs_no_name_for_its_backups(command: Command, home: Path) -> None:
+    command("db", "upgrade")
+    old = home / "backups/kernelcup-20200101T000000Z.backup"
+    old.parent.mkdir()
+    old.write_text("an old copy")
+    body = command("db", "backup", "--keep", "1", "--json").body
+    assert [str(path) for path in old.parent.iterdir()] == [body["file"]]
+    assert body["removed"] == [str(old)]
+    said = command("db", "backup", str(home / "elsewhere"), "--keep", "14").out
+    assert f"{home}/elsewhere/kernelcup-" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (["--keep", "0"], 2, "'--keep'"),
+        (["--keep", "-3"], 2, "'--keep'"),
+        (["--keep", "many"], 2, "unable to parse string as an integer"),
+        ([], 3, "Name a file for the copy, or give --keep"),
+        (["a-file", "--keep", "3"], 8, "a-file: File exists"),
+    ],
+)
+def test_a_backup_that_makes_no_sense_is_refused(
+    command: Command, home: Path, given: list[str], code: int, said: str
+) -> None:
+    command("db", "upgrade")
+    Path("a-file").write_text("mine")
+    refused = command("db", "backup", *given)
+    assert (refused.code, said in refused.err) == (code, True), refused
+    assert not (home / "backups").exists()
+
+
 class TwoDevices:
     """A dispatcher that judges on two devices at once, and says so as they go on."""
 

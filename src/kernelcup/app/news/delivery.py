@@ -33,6 +33,8 @@ PAUSES_S = (5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 LEASE = timedelta(seconds=90)
 """Longer than a name lookup and a request take."""
 GONE = 410
+LONGEST_TEXT = 2000
+"""Of a message to Discord, which calls it ``content``; Slack and others call it ``text``."""
 AT_ONCE = 16
 """How many receivers are contacted at the same time, so that slow ones do not delay the others much."""
 
@@ -80,6 +82,17 @@ class Postman:
         following = [lease]
         while following and self._deliver(following[0]):
             following = self.claim(1, webhook_id=lease.webhook_id)
+
+    def tell(self, url: str, text: str) -> None:
+        """Send a text to a chat's address, which is a secret. Raise ``DeliveryFailed``."""
+        try:
+            addresses = check_address(url, own_networks=self.own_networks, resolve=self.resolve)
+        except InvalidValue:
+            raise DeliveryFailed("KERNELCUP_ALERTS is no https address that may be reached") from None
+        body = json.dumps({"content": text[:LONGEST_TEXT], "text": text}).encode()
+        status = self.sender.post(url, addresses, {"Content-Type": "application/json"}, body)
+        if not 200 <= status < 300:
+            raise DeliveryFailed(f"KERNELCUP_ALERTS: it answered {status}")
 
     def _deliver(self, lease: DeliveryLease) -> bool:
         with self.db.read() as session:

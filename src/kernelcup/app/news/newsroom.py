@@ -1,4 +1,4 @@
-"""The loop in each server that records timed news, delivers news and deletes old ones.
+"""The loop in each server that records timed news, delivers news, deletes old ones and tells admins of problems.
 
 Several servers may share a database: a fact is stored once, and a delivery is leased.
 """
@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from kernelcup.app.news import moments, pruning
-from kernelcup.app.news.delivery import Deliveries, Postman
+from kernelcup.app.news import moments
+from kernelcup.app.news.delivery import Deliveries, DeliveryFailed, Postman
+from kernelcup.app.news.queries import news
 from kernelcup.app.results import profile_files
 from kernelcup.engine import Database
 from kernelcup.errors import StorageUnavailable
@@ -21,6 +22,14 @@ EVERY_S = 3.0
 
 GRACE_S = 2.0
 PRUNED_EVERY = timedelta(hours=1)
+KEPT_FOR = timedelta(days=90)
+"""Longer than a bot or a webhook is away, and than a time could be recorded a second time."""
+KEPT_OF_BOARD = 100
+"""The newest news of each leaderboard are kept however old they are, for feeds and the API."""
+AT_ONCE = 1000
+"""How many are deleted in one transaction, since other writers wait for it."""
+LOOKED_EVERY = timedelta(minutes=5)
+"""How often problems are looked for; the first time later, since machines come back after a server does."""
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +37,16 @@ logger = logging.getLogger(__name__)
 def in_thread(work: Callable[[], None]) -> None:
     """Run a function in the background of the loop."""
     threading.Thread(target=work, name="webhook", daemon=True).start()
+
+
+def prune(db: Database, now: datetime) -> int:
+    """Delete some of the news that are too old for every reader; return how many, ``AT_ONCE`` if there may be more."""
+    with db.read() as session:
+        old = news.old_ids(session, before=now - KEPT_FOR, keep=KEPT_OF_BOARD, limit=AT_ONCE)
+    if old:
+        with db.write() as session:
+            news.remove(session, old)
+    return len(old)
 
 
 class Newsroom:
@@ -40,10 +59,13 @@ class Newsroom:
         *,
         clock: Callable[[], datetime],
         beside: Callable[[Callable[[], None]], None] = in_thread,
+        tell_problems: Callable[..., None] = lambda **_: None,
     ) -> None:
         self._db = db
         self._clock = clock
         self._next_pruning: datetime | None = None
+        self._next_look = clock() + LOOKED_EVERY
+        self._tell_problems = tell_problems
         self._stop = threading.Event()
         self._deliveries = Deliveries(postman, beside=beside)
         self._thread = threading.Thread(target=self._run, name="newsroom", daemon=True)
@@ -59,21 +81,24 @@ class Newsroom:
         self._deliveries.wait(GRACE_S)
 
     def step(self) -> None:
-        """Record times that were reached, start due deliveries, and from time to time delete old news."""
+        """Record times that were reached, start due deliveries; from time to time delete old news, tell of problems."""
         now = self._clock()
         moments.note_due(self._db, now)
         self._deliveries.start_due()
         if self._next_pruning is None or now >= self._next_pruning:
-            has_more = pruning.prune(self._db, now) == pruning.AT_ONCE
+            has_more = prune(self._db, now) == AT_ONCE
             self._next_pruning = now if has_more else now + PRUNED_EVERY
             if not has_more:  # to list all files takes long, and longer where they cannot be reached
                 profile_files.prune(self._db, now)
+        if now >= self._next_look:
+            self._next_look = now + LOOKED_EVERY
+            self._tell_problems(now=now)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
                 self.step()
-            except StorageUnavailable as error:
+            except (StorageUnavailable, DeliveryFailed) as error:
                 logger.warning("no news now: %s", error)
             except Exception:  # a faulty news item must not hold back the others
                 logger.exception("news cannot be processed now")

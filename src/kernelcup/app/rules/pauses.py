@@ -28,10 +28,19 @@ Key = Annotated[str, Given(help="Name of the leaderboard or device.")]
 Reason = Annotated[str, Given(help="Reason, shown to everyone who submits.", longest=LONGEST_REASON)]
 
 
-@operation("GET", "/pauses", subject="rules")
-def list_pauses(db: Database, actor: Actor) -> list[Pause]:
-    """List the pauses and their reasons."""
-    return all_pauses(db, actor)
+@operation("GET", "/pauses", "admin pauses", subject="rules")
+def list_pauses(db: Database, actor: Actor = OPERATOR) -> list[Pause]:
+    """List the pauses and their reasons, without those of leaderboards that you do not see."""
+    with db.read() as session:
+        found = pauses.every(session)
+        names = {str(board.id): board.name for board in access.visible_boards(session, actor)}
+    shown = []
+    for each in found:
+        if each.scope is not PauseScope.LEADERBOARD:
+            shown.append(each)
+        elif each.key in names:
+            shown.append(dataclasses.replace(each, key=names[each.key]))
+    return shown
 
 
 @operation("PUT", "/pauses/service", subject="rules")
@@ -103,20 +112,6 @@ def unpause(db: Database, actor: Actor, *, scope: What, key: Key = "", now: date
         audit_log.record(
             session, actor, f"{_KIND.get(kind, kind.value)}.unpause", _audited(kind, shown), {}, now
         )
-
-
-def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
-    """Return all pauses, with leaderboards by name; those that do not exist for the viewer are left out."""
-    with db.read() as session:
-        found = pauses.every(session)
-        names = {str(board.id): board.name for board in access.visible_boards(session, viewer)}
-    shown = []
-    for each in found:
-        if each.scope is not PauseScope.LEADERBOARD:
-            shown.append(each)
-        elif each.key in names:
-            shown.append(dataclasses.replace(each, key=names[each.key]))
-    return shown
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
+from kernelcup.app.rules import pauses
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import JsonOption
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue, NotFound
-
-if TYPE_CHECKING:
-    from kernelcup.domain.answers import Pause
 
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
 
@@ -43,8 +43,6 @@ def pause(
 
     Jobs for a paused device stay in the queue.
     """
-    from kernelcup.app.rules import pauses
-
     check_pausable(what, name)
     check_reason(reason)
     key = key_of(backend, what, name)
@@ -67,8 +65,6 @@ def start(
     as_json: JsonOption = False,
 ) -> None:
     """Accept submissions again after a pause."""
-    from kernelcup.app.rules import pauses
-
     check_pausable(what, name)
     key = key_of(backend, what, name)
     with wiring.pointing_to(f"kernelcup admin pauses{backend.option}", NotFound):
@@ -82,20 +78,13 @@ def start(
         typer.echo(plain(f"{subject(what, key)} accepts submissions again"))
 
 
-@with_backend
-def list_pauses(backend: Backend, as_json: JsonOption = False) -> None:
-    """List the pauses and their reasons."""
-    from kernelcup.app.rules import pauses
-
-    found = backend.call(pauses.list_pauses)
-    if as_json:
-        typer.echo(json.dumps({"pauses": [pause_object(each) for each in found]}))
-        return
-    if not found:
-        typer.echo("nothing is paused")
-    for each in found:
+def pause_lines(answer: Answer) -> Iterable[str]:
+    """Return a line for each pause."""
+    if not answer.value:
+        yield "nothing is paused"
+    for each in answer.value:
         since = f"since {each.since:%Y-%m-%d %H:%M} UTC by {each.by}"
-        typer.echo(plain(f"{subject(each.scope.value, each.key)}: {each.reason}  ({since})"))
+        yield f"{subject(each.scope.value, each.key)}: {each.reason}  ({since})"
 
 
 def check_pausable(what: str, name: str | None) -> None:
@@ -125,6 +114,13 @@ def subject(what: str, key: str) -> str:
     return "the service" if what == SERVICE else f"{what} {key}"
 
 
-def pause_object(each: Pause) -> dict[str, Any]:
-    """Return a pause as ``--json`` prints it."""
-    return json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
+say(
+    pauses.list_pauses,
+    pause_lines,
+    lambda answer: {
+        "pauses": [
+            json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
+            for each in answer.value
+        ]
+    },
+)

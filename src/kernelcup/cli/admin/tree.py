@@ -68,7 +68,6 @@ def commands() -> dict[str, Any]:
     admin.command("stats")(stats.stats)
     admin.command("pause")(pause.pause)
     admin.command("start")(pause.start)
-    admin.command("pauses")(pause.list_pauses)
     admin.command("rejudge")(reviews.rejudge)
     admin.command("quarantine")(reviews.quarantine)
     for name in ("drain", "resume", "own", "price", "rank", "reserve"):

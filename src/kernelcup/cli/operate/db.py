@@ -12,7 +12,7 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
-from kernelcup.errors import ConfigError, Conflict, NotFound
+from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
@@ -94,21 +94,38 @@ def state_of(settings: Config) -> str:
 
 @app.command()
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that does not exist yet.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A new file; with --keep a folder, default: backups."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="How many dated copies stay there.")
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write a copy of the database to FILE. The service may keep running."""
+    """Write a copy of the database to FILE. The service may keep running.
+
+    With --keep, for a timer, the copy is named by its date, in the folder `backups` of the data folder or in
+    another one. Once it is written, the oldest such copies there are deleted, and never another file.
+    """
+    from kernelcup.app import upkeep
     from kernelcup.engine import backups
 
-    settings = wiring.load_config(config)
+    settings, now = wiring.load_config(config), datetime.now(UTC)
+    if file is None and keep is None:
+        raise InvalidValue("Name a file for the copy, or give --keep for dated copies in a folder.")
     check_is_there(settings.database_url)
     with wiring.open_database(settings) as db:
-        size = backups.back_up(db, file)
+        target = file if file and not keep else backups.dated(file or settings.data_dir / "backups", now)
+        size = upkeep.back_up(db, target, now=now)
+    removed = [str(path) for path in backups.thin_out(target, keep)] if keep else []
     if as_json:
-        typer.echo(json.dumps({"file": str(file), "bytes": size}))
+        typer.echo(json.dumps({"file": str(target), "bytes": size, "removed": removed}))
     else:
-        typer.echo(f"{file}: {size:,} bytes. To restore it: kernelcup db restore {file}")
+        typer.echo(f"{target}: {size:,} bytes. To restore it: kernelcup db restore {target}")
+        for path in removed:
+            typer.echo(f"{path}: deleted")
 
 
 @app.command()

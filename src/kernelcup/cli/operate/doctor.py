@@ -8,39 +8,34 @@ import platform as machine
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
 from kernelcup.cli import exit_codes, wiring
+from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.operate.bot import look
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.clocks import clock_words
 from kernelcup.domain import TrustRule
-from kernelcup.errors import ConfigError, KernelCupError, LaunchError
+from kernelcup.domain.answers import CheckResult
+from kernelcup.errors import ConfigError, Forbidden, KernelCupError, LaunchError, ScopeMissing, SignInNeeded
 from kernelcup_harness.protocol import Backend, TrustLevel
 
 if TYPE_CHECKING:
+    from kernelcup.client.transport import Client
     from kernelcup.config.settings import Config
+    from kernelcup.engine.database import Database
 
-State = Literal["ok", "missing", "broken"]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of one check."""
-
-    name: str
-    state: State
-    text: str
-    needed: bool = False
-    """Judging on this machine requires it."""
+CLOCK_S = 5.0
+"""How far clocks may differ."""
+STREAM_S = 5.0
 
 
 def doctor(
@@ -53,12 +48,19 @@ def doctor(
         bool,
         typer.Option("--runner", help="Only: which trust level will results of this machine have?"),
     ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="Check the running service at this address instead."),
+    ] = None,
 ) -> None:
     """Check what this machine lacks for judging, and show how to get it.
 
-    Exit code 0 if submissions can be judged here (with --discord: if the bot can work), 4 otherwise.
+    Exit code 0 if submissions can be judged here (with --discord: if the bot can work; with --url: if
+    nothing is broken), 4 otherwise. With --url it asks through the service's proxy, and as an admin, if
+    you are signed in as one, for machines, disk and backups too.
     """
     looked = look_at_discord(config) if discord else look_around(config)
+    looked = look_at_service(url) if url is not None else looked
     findings = list(look_at_runner() if runner else looked)
     if as_json:
         typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
@@ -72,7 +74,11 @@ def doctor(
 
 def look_around(config: Path | None) -> Iterator[CheckResult]:
     """Run all checks that the configuration allows."""
-    yield from (python(), torch(), triton(), compilers(), sandbox())
+    yield CheckResult("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
+    text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
+    yield package("torch", text, needed=True)
+    yield package("triton", "submissions that import it will fail: pip install triton")
+    yield from (compilers(), sandbox())
     try:
         settings = wiring.load_config(config)
     except ConfigError as error:
@@ -80,8 +86,8 @@ def look_around(config: Path | None) -> Iterator[CheckResult]:
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield CheckResult("config", "ok", where, needed=True)
-    yield from (gpu(settings), clocks(settings), level(settings), warm(settings), database(settings))
-    yield from (levels(settings), out_of_service(settings), environments(settings), disk(settings))
+    yield from (gpu(settings), clocks(settings), level(settings), warm(settings), environments(settings))
+    yield from stored(settings)
 
 
 def look_at_runner() -> Iterator[CheckResult]:
@@ -123,26 +129,64 @@ def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
         yield CheckResult(each.name, "ok" if each.good else "broken", each.text, needed=True)
 
 
-def python() -> CheckResult:
-    """Python itself."""
-    return CheckResult("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
+def look_at_service(url: str) -> Iterator[CheckResult]:
+    """Check a running service as its users reach it, and what it says to admins if this user is one."""
+    from kernelcup.app.upkeep import certificate
+    from kernelcup.client import core
+    from kernelcup.client.transport import Client
 
-
-def torch() -> CheckResult:
-    """PyTorch: the judge needs it. Its version is read without importing it."""
+    server = core.read_server(url)
+    token = Credentials.load(os.environ).token(server)
+    if server.startswith("http:"):
+        yield CheckResult("tls", "missing", "none: who is in between reads tokens (let a proxy do TLS)")
+    yield from certificate(server, datetime.now(UTC))
     try:
-        return CheckResult("torch", "ok", metadata.version("torch"), needed=True)
-    except metadata.PackageNotFoundError:
-        text = "judging needs it: pip install torch==2.13.0 (then, in a copy of the project, pip install '.[runner]')"
-        return CheckResult("torch", "missing", text, needed=True)
+        with Client(server, token) as client:
+            yield from answers(client, token)
+            yield from (CheckResult(**each) for each in client.request("GET", "/checks"))
+    except (SignInNeeded, Forbidden, ScopeMissing):
+        text = f"machines, disk and backups are shown to admins (kernelcup login {server})"
+        yield CheckResult("service", "missing", text)
+    except KernelCupError as error:
+        yield CheckResult("service", "broken", str(error), needed=True)
 
 
-def triton() -> CheckResult:
-    """Triton: for submissions that use it."""
+def answers(client: Client, token: str | None) -> Iterator[CheckResult]:
+    """Compare the clock and version of a service, and see whether events of an open stream arrive."""
+    import httpx
+
+    from kernelcup import __version__
+    from kernelcup.app.status import LOOKS_BACK
+    from kernelcup.app.upkeep import check
+
+    began = datetime.now(UTC)
+    there = datetime.fromisoformat(client.request("GET", "/status")["since"]) + LOOKS_BACK
+    ahead_s = (there - began - (datetime.now(UTC) - began) / 2).total_seconds()
+    yield check("clock", abs(ahead_s) < CLOCK_S, f"{ahead_s:+.1f} s from this machine's", "let NTP set both")
+    version = client.request("GET", "/openapi.json")["info"]["version"]
+    yield check("version", True, f"{version}; here it is {__version__}")
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    boards = client.request("GET", "/leaderboards", params={"limit": 1})["items"]
+    if not boards:
+        yield check("streams", True, "not tried: you see no leaderboard")
+    for board in boards:
+        address = f"{client.server}/b/{quote(board['name'], safe='')}/live"
+        asked, text = {"device": board["devices"][0], "since": "none"}, ""
+        try:
+            with httpx.stream("GET", address, params=asked, headers=headers, timeout=STREAM_S) as answer:
+                next(answer.raise_for_status().iter_lines(), "")
+        except httpx.HTTPError as error:
+            text = f"no event within {STREAM_S:g} s: {error or type(error).__name__}"
+        how = "a proxy collects them; nginx: proxy_buffering off"
+        yield check("streams", not text, text or "the first event came while the stream was open", how)
+
+
+def package(name: str, without: str, *, needed: bool = False) -> CheckResult:
+    """A package of Python; its version is read without importing it."""
     try:
-        return CheckResult("triton", "ok", metadata.version("triton"))
+        return CheckResult(name, "ok", metadata.version(name), needed)
     except metadata.PackageNotFoundError:
-        return CheckResult("triton", "missing", "submissions that import it will fail: pip install triton")
+        return CheckResult(name, "missing", without, needed)
 
 
 def gpu(config: Config) -> CheckResult:
@@ -161,11 +205,6 @@ def gpu(config: Config) -> CheckResult:
 
 def clocks(config: Config) -> CheckResult:
     """By which clock each device times what the standard harness judges."""
-    from kernelcup.app.machines.device_clocks import misnamed
-
-    with suppress(KernelCupError, OSError), wiring.open_database(config) as db:
-        if faults := misnamed(db, config.devices):
-            return CheckResult("clocks", "broken", "; ".join(faults), needed=True)
     told: dict[str, list[str]] = {}
     for device in config.devices:
         told.setdefault(clock_words(device.backend), []).append(device.name)
@@ -230,55 +269,6 @@ def sandbox() -> CheckResult:
     return CheckResult("sandbox", "ok", text)
 
 
-def database(config: Config) -> CheckResult:
-    """The database and its schema."""
-    from kernelcup.engine.migrate import current_revision
-
-    try:
-        with wiring.open_database(config) as db:
-            revision, url = current_revision(db), repr(db.engine.url)
-    except (KernelCupError, OSError) as error:
-        return CheckResult("database", "broken", str(error), needed=True)
-    return CheckResult("database", "ok", f"{url} (schema {revision})", needed=True)
-
-
-def levels(config: Config) -> CheckResult:
-    """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
-    from kernelcup.app.boards.boards import list_boards, without_gpu_of
-
-    try:
-        with wiring.open_database(config) as db:
-            strict = [board for board in list_boards(db) if board.trust is not TrustRule.ANY]
-    except (KernelCupError, OSError):
-        return CheckResult("levels", "missing", "not known without the database")
-    found = [
-        f"{board.name} on {', '.join(names)}"
-        for board in strict
-        if (names := without_gpu_of(board.devices, config.devices))
-    ]
-    if not found:
-        return CheckResult("levels", "ok", "each leaderboard's devices can give what it requires")
-    text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
-    return CheckResult(
-        "levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)"
-    )
-
-
-def out_of_service(config: Config) -> CheckResult:
-    """The GPUs that failed their checks, on all machines of this database."""
-    from kernelcup.app.machines.outages import outage_text, outages
-
-    try:
-        with wiring.open_database(config) as db:
-            found = outages(db, now=datetime.now(UTC))
-    except (KernelCupError, OSError):
-        return CheckResult("in service", "missing", "unknown without the database")
-    if not found:
-        return CheckResult("in service", "ok", "every GPU")
-    how = "they return to service once they are clean; kernelcup admin device-up NAME brings them back now"
-    return CheckResult("in service", "broken", f"{outage_text(found)} ({how})")
-
-
 def environments(config: Config) -> CheckResult:
     """The environments of this machine."""
     from kernelcup.launchers.environments import installed
@@ -287,12 +277,40 @@ def environments(config: Config) -> CheckResult:
     return CheckResult("environments", "ok", ", ".join(["default (what pip brought)", *found]))
 
 
-def disk(config: Config) -> CheckResult:
-    """Free space in the data folder."""
-    folder = config.data_dir
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free / 1e9
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return CheckResult("disk", "broken", f"{folder} is not a writable folder", needed=True)
-    return CheckResult("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)
+def stored(config: Config) -> Iterator[CheckResult]:
+    """The database, and what it says of devices, leaderboards and the service."""
+    from kernelcup.app import upkeep
+    from kernelcup.app.machines import device_clocks, dispatchers
+    from kernelcup.engine.migrate import current_revision
+
+    now = datetime.now(UTC)
+    try:
+        with wiring.open_database(config) as db:
+            revision = current_revision(db)
+            yield CheckResult("database", "ok", f"{db.engine.url!r} (schema {revision})", needed=True)
+            if faults := device_clocks.misnamed(db, config.devices):
+                yield CheckResult("clocks", "broken", "; ".join(faults), needed=True)
+            yield levels(config, db)
+            checks = [*upkeep.look(db, now, config.data_dir), *upkeep.certificate(config.service_url, now)]
+            if not dispatchers.list_servers(db, now):  # then no machine gives a sign of life
+                checks = [check for check in checks if check.kind != "machine"]
+            yield from (replace(check, needed=check.kind == "disk") for check in checks)
+    except (KernelCupError, OSError) as error:
+        yield CheckResult("database", "broken", str(error), needed=True)
+
+
+def levels(config: Config, db: Database) -> CheckResult:
+    """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
+    from kernelcup.app.boards.boards import list_boards, without_gpu_of
+
+    found = [
+        f"{board.name} on {', '.join(names)}"
+        for board in list_boards(db)
+        if board.trust is not TrustRule.ANY and (names := without_gpu_of(board.devices, config.devices))
+    ]
+    if not found:
+        return CheckResult("levels", "ok", "each leaderboard's devices can give what it requires")
+    text = f"only replayed or witnessed times rank, and those are by the wall clock: {'; '.join(found)}"
+    return CheckResult(
+        "levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)"
+    )

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -181,7 +182,7 @@ class Service:
         self._start_bot(parts, url_of(sock))
 
     def _open_newsroom(self, parts: contextlib.ExitStack) -> None:
-
+        from kernelcup.app import upkeep
         from kernelcup.app.news.delivery import Postman
         from kernelcup.app.news.newsroom import Newsroom
         from kernelcup.app.queue.dispatcher import utc_now
@@ -194,7 +195,10 @@ class Service:
             public_url=replace(self._settings.server, port=self._port).public_url,
             own_networks=self._settings.webhook_networks,
         )
-        newsroom = Newsroom(self._db, postman, clock=utc_now)
+        chat, folder = self._settings.environ.get("KERNELCUP_ALERTS"), self._settings.data_dir
+        send = partial(postman.tell, chat) if chat else None
+        tell = partial(upkeep.tell, self._db, server=postman.public_url, home=folder, send=send)
+        newsroom = Newsroom(self._db, postman, clock=utc_now, tell_problems=tell)
         newsroom.start()
         parts.callback(newsroom.stop)
 

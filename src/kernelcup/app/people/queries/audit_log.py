@@ -31,6 +31,12 @@ def record(
     )
 
 
+def last(session: Session, target: str, action: str) -> AuditEntry | None:
+    """Return the newest entry about a target with an action, None without one."""
+    newest = page(session, target=target, action=action, before_id=None, limit=1, of_creator=None)
+    return newest[0] if newest else None
+
+
 def page(
     session: Session,
     *,

@@ -111,7 +111,7 @@ def insert(
         lent=lent,
         host_class=host_class,
         cost=max(gpu_hours, 0.0) * price_per_hour,
-        report=body if whole is None else to_json(_beginning(report)),
+        report=body if whole is None else to_json(beginning(report)),
         report_file=None if whole is None else hashlib.sha256(whole).hexdigest(),
     )
     session.add(row)
@@ -168,7 +168,7 @@ def ranked_of(session: Session, submission_id: int, device: str) -> Run | None:
     return None if row is None else _run(row, report_of(session, row))
 
 
-def _beginning(report: RunReport) -> RunReport:
+def beginning(report: RunReport) -> RunReport:
     """Return what is kept of a large report in its row."""
     message = report.message[:LARGEST_MESSAGE]
     return dataclasses.replace(

@@ -29,7 +29,7 @@ def show_devices(request: Request, platform: PlatformDep, db: Db, actor: ActorDe
     """Show queues, pauses, outages and the calibrations in force."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     queues = {each.device: each for each in queue_status(db, now)}
-    paused = pauses.all_pauses(db, actor)
+    paused = pauses.list_pauses(db, actor)
     newest = calibrations.newest(db)
     names = sorted({*(each.name for each in platform.config.devices), *queues})
     return render(

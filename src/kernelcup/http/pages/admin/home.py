@@ -27,13 +27,15 @@ def show_home(request: Request, db: Db, platform: PlatformDep, actor: ActorDep, 
     found = [each for each in visible if access.manages_board(actor, each)]
     is_new = not visible and Scope.MANAGE in actor.scopes
     waiting = reviews.open_reviews(db, actor, limit=MOST_REVIEWS + 1)
+    is_admin = access.has_role(actor, Role.ADMIN) and Scope.ADMIN in actor.scopes
     return render(
         request,
         "admin/home.html",
         boards=found[::-1],
         reviews=waiting[:MOST_REVIEWS],
         more_reviews=len(waiting) > MOST_REVIEWS,
-        pauses=pauses.all_pauses(db, actor),
+        pauses=pauses.list_pauses(db, actor),
+        problems=[each for each in platform.checks() if each.state != "ok"] if is_admin else [],
         now=now,
         is_new=is_new,
         shipped=shipped_choices(platform) if is_new else [],

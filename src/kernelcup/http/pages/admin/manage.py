@@ -297,7 +297,7 @@ def board_page(
     known = {"values": values_of_board(board), "problem": "", "problems": [], "said": ()} | told
     stopped = [
         each
-        for each in pauses.all_pauses(platform.db, actor)
+        for each in pauses.list_pauses(platform.db, actor)
         if each.scope is PauseScope.LEADERBOARD and each.key == board.name
     ]
     return render(
