@@ -142,7 +142,7 @@ def test_one_deletes_oneself_with_the_name_as_confirmation(client, person, db) -
         answer = client.delete(path, params=query, headers=who.headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     answer = client.delete(path, params={"confirm": "ada"}, headers=ada.headers)
-    assert answer.json()["pseudonym"].startswith("deleted-")
+    assert answer.json()["name"].startswith("deleted-")
     assert client.get("/api/v1/me", headers=ada.headers).status_code == 401
     assert client.get("/api/v1/me", headers=reader.headers).status_code == 401
 

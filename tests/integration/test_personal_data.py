@@ -21,7 +21,7 @@ from kernelcup.app.boards import boards, late_exceptions, membership
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.people.accounts import sign_in
 from kernelcup.app.people.user_names import actor_of, ensure_user
-from kernelcup.app.personal_data import GONE, DeletedAccount, delete_account, export_account
+from kernelcup.app.personal_data import GONE, delete_account, export_account
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals, rejudge, reviews
 from kernelcup.app.results.standings import standings
@@ -29,6 +29,7 @@ from kernelcup.app.rules import limits, pauses
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, Actor, JobState, PauseScope, Role, Scope, Submission
+from kernelcup.domain.answers import User
 from kernelcup.engine.database import Database
 from kernelcup.errors import (
     Banned,
@@ -73,8 +74,8 @@ def come(judging: Judging, name: str = NAME, role: Role = Role.PARTICIPANT) -> A
 def delete(judging: Judging, actor: Actor, name: str = NAME, **options: Any) -> str:
     judging.clock.advance(1)
     values = {"confirm": name, "entry": SESSION, "now": judging.clock()} | options
-    deleted: DeletedAccount = delete_account(judging.db, actor, name, **values)
-    return deleted.pseudonym
+    left: User = delete_account(judging.db, actor, name, **values)
+    return left.name
 
 
 def everything(db: Database) -> str:

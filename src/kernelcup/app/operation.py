@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import NoneType, UnionType
@@ -100,7 +100,7 @@ class Archive:
     """A zip file."""
 
     name: str
-    parts: Iterator[bytes]
+    parts: Iterable[bytes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import IO, Annotated
@@ -15,7 +15,7 @@ from kernelcup.app import access
 from kernelcup.app.access import Entry
 from kernelcup.app.operation import Archive, Given, operation
 from kernelcup.app.people import accounts
-from kernelcup.app.people.accounts import Name
+from kernelcup.app.people.accounts import Name, User
 from kernelcup.app.people.queries import audit_log, personal_data, users
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.submissions import submissions, withdrawal
@@ -27,15 +27,7 @@ PART_BYTES = 64 << 10
 GONE = "this account was deleted"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeletedAccount:
-    """An account that was deleted."""
-
-    pseudonym: str
-    """The name under which its results stay."""
-
-
-@operation("GET", "/users/{name}/export", subject="users", is_aside=True)
+@operation("GET", "/users/{name}/export", "account export", subject="users", is_slow=True, is_aside=True)
 def export_account(db: Database, actor: Actor, name: Name) -> Archive:
     """Export a user's data as a zip: your own; admins can export anyone's.
 
@@ -86,8 +78,8 @@ def delete_account(
     ] = False,
     entry: Entry,
     now: datetime,
-) -> DeletedAccount:
-    """Delete an account permanently: your own; admins can delete anyone's.
+) -> User:
+    """Delete an account permanently, and return what is left: your own; admins can delete anyone's.
 
     Identities, tokens, sessions, memberships and notifications are deleted, waiting and running jobs are cancelled.
     Results stay under a pseudonym, which also replaces the name in the log. Who signs in again gets another account.
@@ -121,4 +113,4 @@ def delete_account(
         pseudonym = personal_data.forget(session, user, now)
         by = replace(actor, name=pseudonym) if actor.user_id == user.id else actor
         audit_log.record(session, by, "user.delete", f"user:{pseudonym}", {}, now)
-    return DeletedAccount(pseudonym=pseudonym)
+    return replace(user, name=pseudonym, identities=())

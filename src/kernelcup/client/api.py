@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kernelcup.client.calls import Calls
-from kernelcup.client.core import LONG_S, NotReached, StreamEvent, pauses
+from kernelcup.client.core import NotReached, StreamEvent, pauses
 from kernelcup.client.models import (
     BoardInfo,
     read_board,
@@ -92,10 +92,6 @@ class Api(Calls):
     def artifact(self, run_id: int, name: str) -> bytes:
         """Return a file of a run."""
         return self._client.download(f"/runs/{run_id}/artifacts/{quote(name, safe='')}")
-
-    def export(self, user: str) -> bytes:
-        """Return a user's data as a zip."""
-        return self._client.download(f"/users/{quote(user, safe='')}/export", timeout_s=LONG_S)
 
     def follow(self, submission_id: int) -> Generator[StreamEvent, None, None]:
         """Yield a submission's events until it has ended.

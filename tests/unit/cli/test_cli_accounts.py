@@ -147,30 +147,36 @@ def test_what_cannot_be_is_said(command: Command, words: tuple[str, ...], told: 
     assert told in ended.err
 
 
-def test_an_account_is_exported_to_a_new_file_and_deleted_by_its_name(door: Door, tmp_path: Path) -> None:
+def test_an_account_is_exported_to_a_new_file_and_deleted_by_its_name(door: Door) -> None:
     door("admin", "user", "add", "eve")
-    file = tmp_path / "eve.zip"
-    told = body_of(door("account", "export", "eve", str(file), "--json"))
-    assert told == {"file": str(file), "bytes": file.stat().st_size}
+    file = Path("eve.zip")
+    ended = door("account", "export", "eve", "--json")
+    assert ended.code == 0, ended
+    told = body_of(ended)
+    assert told == {"file": "eve.zip", "bytes": file.stat().st_size}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with zipfile.ZipFile(file) as archive:
         assert archive.namelist() == ["account.json"]
-    again = door("account", "export", "eve", str(file))
-    assert (again.code, "is there already; nothing was written" in again.err) == (3, True)
+    again = door("account", "export", "eve")
+    assert (again.code, "eve.zip is there already; nothing was written" in again.err) == (3, True)
     refused = door("account", "delete", "eve", "--confirm", "ada")
     assert (refused.code, "Confirm with the user's name 'eve'; nothing was deleted." in refused.err) == (
         3,
         True,
     )
-    deleted = door("account", "delete", "eve", "--confirm", "eve", "--submissions")
-    assert deleted.out.startswith("pseudonym: deleted-")
-    assert door("account", "export", "eve", str(tmp_path / "more.zip")).code == 3
+    deleted = body_of(door("account", "delete", "eve", "--confirm", "eve", "--submissions", "--json"))
+    assert deleted["deleted"] == "eve"
+    file.unlink()
+    assert door("account", "export", "eve").code == 3
+    assert not file.exists()
+    assert door("account", "export", deleted["pseudonym"]).out.startswith(f"{deleted['pseudonym']}.zip: ")
     log = body_of(door("admin", "audit", "--action", "user.delete", "--json"))["audit"]
-    assert [each["target"] for each in log] == [f"user:{deleted.out.split()[-1]}"]
+    assert [each["target"] for each in log] == [f"user:{deleted['pseudonym']}"]
 
 
 def test_a_user_deletes_the_own_account_at_a_server(command: Command, ada: str) -> None:
     assert command("account", "delete", "ada").code == 2
-    assert body_of(command("account", "delete", "ada", "--confirm", "ada", "--json"))["pseudonym"]
+    deleted = command("account", "delete", "ada", "--confirm", "ada")
+    assert deleted.out.startswith("the account is deleted; its results stay as deleted-")
     gone = command("whoami")
     assert (gone.code, "sign_in_needed" in gone.err) == (3, True)

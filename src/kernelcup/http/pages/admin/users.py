@@ -107,7 +107,7 @@ def delete(
         deleted = perform(personal_data.delete_account, fields, given, name=name)
     except (InvalidValue, Conflict) as error:
         return _one(request, db, actor, now, name, str(error))
-    return RedirectResponse(address("/admin/users", deleted.pseudonym), 303)
+    return RedirectResponse(address("/admin/users", deleted.name), 303)
 
 
 @router.post("/users/{name}/tokens/{token_id}/revoke")
