@@ -18,12 +18,10 @@ from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue
 
 BATCH = 500
-"""Rows in memory at a time."""
 LAST_NUMBER = {
     "sqlite": "SELECT seq FROM sqlite_sequence WHERE name = :table",
     "postgresql": "SELECT pg_sequence_last_value(pg_get_serial_sequence(:table, 'id')::regclass)",
 }
-"""The highest number that a table has given, also to a row that was deleted."""
 SET_LAST_NUMBER = {
     "sqlite": "INSERT OR REPLACE INTO sqlite_sequence (rowid, name, seq) "
     "SELECT max(rowid), :table, :last FROM sqlite_sequence WHERE name = :table",
@@ -42,9 +40,7 @@ class CopiedTable:
 
 
 def copy(source: Database, target: Database, tables: Sequence[sa.Table]) -> list[CopiedTable]:
-    """Copy one state of a database in one transaction, which is undone unless all rows are equal.
-
-    The source is of this version, the target gets the tables; each of ``tables`` stands behind those that it refers to.
+    """Copy one state of a database of this version in one transaction, which is undone unless all rows are equal.
 
     Raises:
         Conflict: The target is not empty, or a row differs.
@@ -54,12 +50,10 @@ def copy(source: Database, target: Database, tables: Sequence[sa.Table]) -> list
         for name in sa.inspect(session.connection()).get_table_names():
             query = sa.select(sa.literal(1)).select_from(sa.table(name)).limit(1)
             if name != "alembic_version" and session.scalar(query):
-                raise Conflict(
-                    f"{target.engine.url!r} is not empty: table {name} has rows; nothing was copied."
-                )
+                raise Conflict(f"{target.engine.url!r} is not empty: table {name} has rows.")
     migrate.upgrade(target)
     with source.view(), source.read() as origin, target.write() as session:
-        for table in tables:
+        for table in tables:  # each stands behind those that it refers to
             try:
                 _fill(origin, session, table)
             except (DataError, IntegrityError) as error:
@@ -68,23 +62,21 @@ def copy(source: Database, target: Database, tables: Sequence[sa.Table]) -> list
 
 
 def _fill(origin: Session, session: Session, table: sa.Table) -> None:
+    """Insert all rows; the next number follows the highest that was given, also to a row that was deleted."""
     to = session.get_bind().dialect.name
-    # SQLite would take the cast of a text to JSON for one to a number.
-    values = {
-        column.name: sa.cast(value, sa.JSON)
-        if to == "postgresql" and isinstance(column.type, sa.JSON)
-        else value
-        for column in table.c
-        for value in [sa.bindparam(f"_{column.name}", type_=_read(column).type)]
-    }
+    values = {}
+    for column in table.c:
+        value: Any = sa.bindparam(f"_{column.name}", type_=_read(column).type)
+        # SQLite would take this cast for one to a number.
+        is_cast = to == "postgresql" and isinstance(column.type, sa.JSON)
+        values[column.name] = sa.cast(value, sa.JSON) if is_cast else value
     known = sa.text(LAST_NUMBER[origin.get_bind().dialect.name])
     if table.autoincrement_column is not None and (last := origin.scalar(known, {"table": table.name})):
         session.execute(sa.text(SET_LAST_NUMBER[to]), {"table": table.name, "last": last})
+    insert = table.insert().values(values)
     with _in_order(origin, table) as rows:
         for part in rows.partitions():
-            session.execute(
-                table.insert().values(values), [{f"_{k}": v for k, v in row._mapping.items()} for row in part]
-            )
+            session.execute(insert, [{f"_{k}": v for k, v in row._mapping.items()} for row in part])
 
 
 def _compared(origin: Session, session: Session, table: sa.Table) -> CopiedTable:

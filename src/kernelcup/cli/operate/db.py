@@ -161,8 +161,8 @@ def copy(
     with wiring.open_database(settings) as db, Database.open(target) as other, wiring.refusals(other):
         check_idle(db)
         tables = copy_rows(db, other, Base.metadata.sorted_tables)
-    own = str(db.engine.url.database)
-    beside = [str(each) for each in sorted(settings.data_dir.glob("*")) if not str(each).startswith(own)]
+    files, own = sorted(map(str, settings.data_dir.glob("*"))), str(db.engine.url.database)
+    beside = [file for file in files if not file.startswith(own)]
     if as_json:
         typer.echo(json.dumps({"tables": list(map(fields, tables)), "beside": beside}))
         return
