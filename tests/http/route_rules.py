@@ -66,6 +66,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/users"): Route(who=Who.ADMIN, json={"name": "zoe"}, status=201),
     ("GET", "/users/{name}"): Route(who=Who.ADMIN, values={"name": "hal"}),
     ("PATCH", "/users/{name}"): Route(who=Who.ADMIN, values={"name": "ada"}, json={"role": "creator"}),
+    ("DELETE", "/users/{name}"): Route(who=Who.ADMIN, values={"name": "hal"}, query={"confirm": "hal"}),
+    ("GET", "/users/{name}/export"): Route(who=Who.ADMIN, values={"name": "hal"}),
     ("POST", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}, json=REASON),
     ("DELETE", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}),
     ("POST", "/sign-in-links"): Route(who=Who.ADMIN, json={"names": ["ada"]}, status=201),

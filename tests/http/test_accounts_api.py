@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import io
+import zipfile
 from datetime import timedelta
+from urllib.parse import quote
 
 import pytest
 
-from builders import NOW
+from builders import NOW, make_board, make_submission
 from kernelcup.app.access import HERE
 from kernelcup.app.people import accounts
 from kernelcup.domain import OPERATOR, Role, Scope
@@ -110,3 +113,43 @@ def test_a_taken_name_leaves_the_role(client, person, db) -> None:
     answer = client.patch("/api/v1/users/bob", json=body, headers=root.headers)
     assert answer.status_code == 409
     assert accounts.get_user(db, OPERATOR, "bob").role is Role.PARTICIPANT
+
+
+@pytest.mark.parametrize("name", ["ada", "zoë"])
+def test_one_exports_oneself_and_an_admin_everybody(client, person, name, db) -> None:
+    somebody = person(name)
+    make_board(db)
+    make_submission(db, user=name)
+    for who in (somebody, person("root", Role.ADMIN)):
+        answer = client.get(f"/api/v1/users/{name}/export", headers=who.headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+        assert answer.headers["content-disposition"] == f"attachment; filename*=UTF-8''{quote(name)}.zip"
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            assert archive.namelist() == ["account.json", "1/submission.json", "1/code/kernel.py"]
+    assert client.get(f"/api/v1/users/{name}/export", headers=person("eve").headers).status_code == 403
+    assert client.get(f"/api/v1/users/{name}/export").status_code == 401
+
+
+def test_one_deletes_oneself_with_the_name_as_confirmation(client, person, db) -> None:
+    ada, reader = person("ada"), person("ada", scopes={Scope.READ})
+    path = "/api/v1/users/ada"
+    for who, query, status, code in (
+        (reader, {"confirm": "ada"}, 403, "scope_missing"),
+        (ada, {}, 422, "invalid_request"),
+        (ada, {"confirm": "eve"}, 400, "invalid_value"),
+        (person("eve"), {"confirm": "ada"}, 403, "forbidden"),
+    ):
+        answer = client.delete(path, params=query, headers=who.headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    answer = client.delete(path, params={"confirm": "ada"}, headers=ada.headers)
+    assert answer.json()["name"].startswith("deleted-")
+    assert client.get("/api/v1/me", headers=ada.headers).status_code == 401
+    assert client.get("/api/v1/me", headers=reader.headers).status_code == 401
+
+
+def test_a_bot_deletes_nobody(client, person) -> None:
+    bot = person("bot", Role.ADMIN, scopes={Scope.ACT})
+    headers = {**bot.headers, "X-KernelCup-Act-For": "discord:42:ada"}
+    assert client.get("/api/v1/me", headers=headers).json()["name"] == "ada"
+    answer = client.delete("/api/v1/users/ada", params={"confirm": "ada"}, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "scope_missing")

@@ -16,6 +16,7 @@ from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
 from kernelcup.app.boards import membership
 from kernelcup.app.people import accounts
 from kernelcup.app.queue import lifecycle
+from kernelcup.app.results.standings import standings
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Visibility
@@ -276,3 +277,41 @@ def test_a_banned_user_reads_why(client, person, signed_in, db) -> None:
     accounts.ban(db, OPERATOR, "ada", reason="<b>spam</b>", now=NOW)
     client.cookies.update(signed_in(ada))
     assert "&lt;b&gt;spam&lt;/b&gt;" in client.get("/account").text
+
+
+def test_a_user_deletes_the_account_after_typing_its_name(visitor, person, db) -> None:
+    ada = person("ada")
+    make_board(db)
+    judged(db, "ada")
+    somebody = visitor(ada, width=360)
+    somebody.expects_refusal = True
+    page = somebody.open("/account")
+    check_page(page)
+    page.get_by_label("Your name again").fill("eve")
+    page.get_by_role("button", name="Delete my account").click()
+    expect(page.get_by_role("alert")).to_contain_text("Confirm with the user's name 'ada'")
+    page.get_by_label("Your name again").fill("ada")
+    page.get_by_role("button", name="Delete my account").click()
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    (entry,) = standings(db, "double", "H100")
+    assert entry.user.startswith("deleted-")
+
+
+def test_a_user_downloads_their_data(client, person, signed_in) -> None:
+    client.cookies.update(signed_in(person("ada")))
+    found = re.search(r'href="(/api/v1/users/ada/export)"', client.get("/account").text)
+    assert found is not None
+    assert client.get(found[1]).content[:2] == b"PK"
+
+
+def test_an_admin_deletes_an_account_with_its_submissions(client, person, signed_in, db) -> None:
+    person("ada")
+    make_board(db)
+    judged(db, "ada")
+    client.cookies.update(signed_in(person("root", Role.ADMIN)))
+    refused = post(client, "/admin/users/ada/delete", confirm="")
+    assert (refused.status_code, "confirm: expected a value" in refused.text) == (400, True)
+    done = post(client, "/admin/users/ada/delete", confirm="ada", submissions="true")
+    assert (done.status_code, done.headers["location"][:21]) == (303, "/admin/users/deleted-")
+    assert "Banned since" in client.get(done.headers["location"]).text
+    assert standings(db, "double", "H100") == []

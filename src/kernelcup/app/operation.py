@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import NoneType, UnionType
@@ -95,6 +95,14 @@ class Parameter:
     def key(self) -> str:
         """Its name in requests."""
         return self.in_path or self.given.key or self.name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Archive:
+    """A zip file."""
+
+    name: str
+    parts: Iterable[bytes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

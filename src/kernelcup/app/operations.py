@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kernelcup.app import stats, status, upkeep
+from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
@@ -31,6 +31,7 @@ MODULES = (
     stream,
     webhooks,
     accounts,
+    personal_data,
     tokens,
     account_linking,
     login_links,

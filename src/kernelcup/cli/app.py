@@ -76,6 +76,12 @@ app.command("join", rich_help_panel=COMPETE)(joining.join)
 app.command("login", rich_help_panel=COMPETE)(login.login)
 app.command("logout", rich_help_panel=COMPETE)(login.logout)
 app.command("whoami", rich_help_panel=COMPETE)(login.whoami)
+app.add_typer(
+    typer.Typer(help="Export a user's data, or delete the account.", no_args_is_help=True),
+    name="account",
+    cls=lazy("compete.account"),
+    rich_help_panel=COMPETE,
+)
 app.add_typer(task.app, name="task", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(board.app, name="board", cls=HelpGroup, rich_help_panel=AUTHOR)
 app.add_typer(

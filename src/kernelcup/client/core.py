@@ -88,13 +88,15 @@ def unreached(server: str, error: httpx.HTTPError) -> ServerUnavailable:
 
 
 def read_answer(server: str, answer: httpx.Response) -> Any:
-    """Return the parsed JSON of an answer.
+    """Return the parsed JSON of an answer, or its zip as JSON of an operation would have it.
 
     Raises:
         UserError: The server refuses the request; the error has the same class as on the server.
         NotReached: The server does not answer now.
         ServerUnavailable: The answer is not that of a KernelCup server.
     """
+    if answer.is_success and answer.headers.get("Content-Type") == "application/zip":
+        return {"name": "", "parts": [answer.content]}
     body = _json(answer)
     if answer.is_success and body is not _NOT_JSON:
         return body

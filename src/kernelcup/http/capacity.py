@@ -145,7 +145,7 @@ class Room:
         with self._lock:
             busy = self._syncs.total()
         if busy >= MOST_SYNCS:
-            raise Overloaded("Other repositories are being synced now.", retry_after_s=SYNC_RETRY_S)
+            raise Overloaded("Other requests that take long are under way now.", retry_after_s=SYNC_RETRY_S)
         with self._counted(self._syncs, actor.user_id or 0, 1):
             yield
 

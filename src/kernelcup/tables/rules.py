@@ -76,7 +76,7 @@ class PauseRow(Base):
 
 
 class AuditRow(Base):
-    """The use of a right that not all users have. It never changes, and outlives its target."""
+    """The use of a right that not all users have. Only deleted users' names change in it; it outlives its target."""
 
     __tablename__ = "audit"
     __table_args__ = (Index(None, "target", "id"), NEVER_REUSE_IDS)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import stat
+import zipfile
 from pathlib import Path
 
 import pytest
 from test_cli_commands import Command, command, home
-from test_cli_remote import body_of, server
+from test_cli_remote import ada, body_of, server
 from test_cli_rules import Door, db_url, door, sign_in
 
 from kernelcup.cli import wiring
 
-__all__ = ["command", "db_url", "door", "home", "server", "sign_in"]
+__all__ = ["ada", "command", "db_url", "door", "home", "server", "sign_in"]
 
 
 def test_a_user_is_made_with_a_token(door: Door) -> None:
@@ -143,3 +145,38 @@ def test_what_cannot_be_is_said(command: Command, words: tuple[str, ...], told: 
     ended = command(*words)
     assert ended.code == 3
     assert told in ended.err
+
+
+def test_an_account_is_exported_to_a_new_file_and_deleted_by_its_name(door: Door) -> None:
+    door("admin", "user", "add", "eve")
+    file = Path("eve.zip")
+    ended = door("account", "export", "eve", "--json")
+    assert ended.code == 0, ended
+    told = body_of(ended)
+    assert told == {"file": "eve.zip", "bytes": file.stat().st_size}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with zipfile.ZipFile(file) as archive:
+        assert archive.namelist() == ["account.json"]
+    again = door("account", "export", "eve")
+    assert (again.code, "eve.zip is there already; nothing was written" in again.err) == (3, True)
+    refused = door("account", "delete", "eve", "--confirm", "ada")
+    assert (refused.code, "Confirm with the user's name 'eve'; nothing was deleted." in refused.err) == (
+        3,
+        True,
+    )
+    deleted = body_of(door("account", "delete", "eve", "--confirm", "eve", "--submissions", "--json"))
+    assert deleted["deleted"] == "eve"
+    file.unlink()
+    assert door("account", "export", "eve").code == 3
+    assert not file.exists()
+    assert door("account", "export", deleted["pseudonym"]).out.startswith(f"{deleted['pseudonym']}.zip: ")
+    log = body_of(door("admin", "audit", "--action", "user.delete", "--json"))["audit"]
+    assert [each["target"] for each in log] == [f"user:{deleted['pseudonym']}"]
+
+
+def test_a_user_deletes_the_own_account_at_a_server(command: Command, ada: str) -> None:
+    assert command("account", "delete", "ada").code == 2
+    deleted = command("account", "delete", "ada", "--confirm", "ada")
+    assert deleted.out.startswith("the account is deleted; its results stay as deleted-")
+    gone = command("whoami")
+    assert (gone.code, "sign_in_needed" in gone.err) == (3, True)

@@ -282,7 +282,7 @@ def _account_role(role: Role) -> Role:
     return role
 
 
-def _check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
+def check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
     """Raise ``Conflict`` if no admin would be left to undo the change; the operator always can."""
     if access.is_operator(actor) or user.role is not Role.ADMIN or user.banned_at is not None:
         return
@@ -299,7 +299,7 @@ def _check_own(actor: Actor, user: User | None) -> None:
 
 def _give_role(session: Session, actor: Actor, user: User, role: Role, now: datetime) -> None:
     if role is not Role.ADMIN:
-        _check_not_last_admin(session, actor, user)
+        check_not_last_admin(session, actor, user)
     users.set_role(session, user.id, role)
     detail = {"before": user.role.value, "role": role.value}
     audit_log.record(session, actor, "user.role", f"user:{user.name}", detail, now)
@@ -311,7 +311,7 @@ def _set_ban(
     with db.write() as session:
         user = _found(session, name)
         if at is not None:
-            _check_not_last_admin(session, actor, user)
+            check_not_last_admin(session, actor, user)
         users.set_ban(session, user.id, at=at, reason=reason)
         detail: dict[str, Any] = {"reason": reason} if reason else {}
         audit_log.record(session, actor, action, f"user:{user.name}", detail, now)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from datetime import datetime
 
-from kernelcup.app.people.queries import users
+from kernelcup.app.people.queries import personal_data, users
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue
@@ -77,7 +77,7 @@ def check_account_name(name: str) -> str:
     normal = check_user_name(name)
     if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
         raise InvalidValue(f"User name {name!r}: it mixes letters of several alphabets, which look alike.")
-    if users.name_key(normal) in _RESERVED:
+    if users.name_key(normal) in _RESERVED or users.name_key(normal).startswith(personal_data.DELETED):
         raise InvalidValue(f"User name {name!r} is reserved; choose another.")
     return normal
 

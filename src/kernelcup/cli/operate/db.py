@@ -1,4 +1,4 @@
-"""``kernelcup db``: bring the database up to date, back it up, restore it."""
+"""``kernelcup db``: bring the database up to date, back it up, restore it, copy it to one of another kind."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import typer
 
 from kernelcup.cli import wiring
 from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.show.json_object import fields
 from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.engine.database import Database
 
-app = typer.Typer(help="Bring the database up to date, back it up, restore it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Bring the database up to date, back it up, restore it, copy it.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -153,6 +156,41 @@ def restore(
         typer.echo(f"the database is restored from {file} (revision {revision})")
 
 
+@app.command()
+def copy(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET_URL", help="postgresql://USER@HOST/NAME or sqlite:///FILE, empty."),
+    ],
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Copy the database to an empty one, from SQLite to PostgreSQL or back. Stop the service first.
+
+    Each row is compared on both sides; unless all are equal, nothing is copied. The database stays as it is.
+    """
+    from kernelcup.engine.copying import copy as copy_rows
+    from kernelcup.engine.database import Database
+    from kernelcup.tables import Base
+
+    settings = wiring.load_config(config)
+    check_is_there(settings.database_url)
+    with wiring.open_database(settings) as db, Database.open(target) as other, wiring.refusals(other):
+        check_idle(db)
+        tables = copy_rows(db, other, Base.metadata.sorted_tables)
+    files, own = sorted(map(str, settings.data_dir.glob("*"))), str(db.engine.url.database)
+    beside = [file for file in files if not file.startswith(own)]
+    if as_json:
+        typer.echo(json.dumps({"tables": list(map(fields, tables)), "beside": beside}))
+        return
+    for each in tables:
+        typer.echo(f"{each.table}: {each.rows:,} rows, sha256 {each.sha256[:16]} on both sides")
+    typer.echo(f"{sum(each.rows for each in tables):,} rows are equal; name the copy in KERNELCUP_DATABASE.")
+    typer.echo(
+        f"Not in the database, and to be copied too if the machine changes: {', '.join(beside) or 'nothing'}"
+    )
+
+
 def check_idle(db: Database) -> None:
     """Raise ``Conflict`` while a server works with the database."""
 
@@ -164,7 +202,7 @@ def check_idle(db: Database) -> None:
     alive = dispatchers.list_servers(db, datetime.now(UTC))
     if alive:
         names = ", ".join(f"{info.owner} (seen {info.seen_at:%H:%M:%S} UTC)" for info in alive)
-        error = Conflict(f"a server is running: {names}; nothing was restored")
+        error = Conflict(f"a server is running: {names}; nothing was changed")
         error.add_note(
             f"stop `kernelcup serve`; a server that crashed is forgotten after {dispatchers.ALIVE_FOR.seconds} s"
         )

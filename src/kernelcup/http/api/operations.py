@@ -9,16 +9,18 @@ from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Depends, File, Path, Query, Response, UploadFile
 from fastapi import Form as FormField
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field, Json, create_model
 
 from kernelcup.app.boards.judging import MadeBoard
 from kernelcup.app.boards.upload import load_upload
 from kernelcup.app.machines.agreement import Comparison
 from kernelcup.app.machines.reservations import Reservation
-from kernelcup.app.operation import Operation, Parameter, without_none
+from kernelcup.app.operation import Archive, Operation, Parameter, without_none
 from kernelcup.app.people.accounts import Me, User
 from kernelcup.app.people.tokens import SecretToken, Token
 from kernelcup.app.results.table import Record
@@ -200,6 +202,8 @@ def _schema(operation: Operation) -> Any:
     answer = operation.answer
     if answer is NoneType:
         return Done
+    if answer is Archive:
+        return None
     if get_origin(answer) is not list:
         return _described(answer)
     schema = _described(*get_args(answer))
@@ -217,6 +221,9 @@ def _described(answer: Any) -> Any:
 
 
 def _shown(value: Any) -> Any:
+    if isinstance(value, Archive):
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(value.name)}"}
+        return StreamingResponse(value.parts, media_type="application/zip", headers=headers)
     schema = SHOWN.get(type(value))
     return value if schema is None else schema.of(value)
 

@@ -7,12 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from kernelcup.app import personal_data
 from kernelcup.app.boards import membership
 from kernelcup.app.people import account_linking, accounts, login_links, tokens
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, InvalidValue, NotFound, SignInNeeded, UserError
+from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, Number, PlatformDep
 from kernelcup.http.pages import csrf
+from kernelcup.http.pages.admin.forms import Fields, perform
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
@@ -102,6 +105,16 @@ def set_direct_messages(db: Db, actor: ActorDep, wanted: Annotated[bool, Form()]
     """Say whether bots may write to oneself; a box that is not ticked is not sent."""
     accounts.set_direct_messages(db, actor, wanted)
     return RedirectResponse("/account", 303)
+
+
+@router.post("/account/delete")
+def delete(request: Request, actor: ActorDep, given: Provided, fields: Fields) -> Response:
+    """Delete one's own account, once its name was typed."""
+    try:
+        perform(personal_data.delete_account, fields, given, name=actor.name)
+    except PROBLEMS as error:
+        return account_page(request, actor, 400, problem=str(error))
+    return RedirectResponse("/", 303)
 
 
 @router.get("/join")

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.app import access
+from kernelcup.app import access, personal_data
 from kernelcup.app.people import accounts, tokens
 from kernelcup.domain import LARGEST_ID, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound
@@ -96,6 +96,18 @@ def ban(
 def unban(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Lift a ban."""
     return RedirectResponse(address("/admin/users", accounts.unban(db, actor, name, now=now).name), 303)
+
+
+@router.post("/users/{name}/delete")
+def delete(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, given: Provided, fields: Fields
+) -> Response:
+    """Delete a user's account, once its name was typed."""
+    try:
+        deleted = perform(personal_data.delete_account, fields, given, name=name)
+    except (InvalidValue, Conflict) as error:
+        return _one(request, db, actor, now, name, str(error))
+    return RedirectResponse(address("/admin/users", deleted.name), 303)
 
 
 @router.post("/users/{name}/tokens/{token_id}/revoke")

@@ -1,0 +1,38 @@
+"""Words of ``kernelcup account``: export a user's data, and delete the account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kernelcup.app import personal_data
+from kernelcup.cli.operations import Answer, add_commands, say
+from kernelcup.errors import Conflict
+
+
+def commands() -> dict[str, Any]:
+    """Return the commands by name."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    add_commands(group, "account", {})
+    root: Any = typer.main.get_group(group)
+    return dict(root.commands)
+
+
+def saved(answer: Answer) -> dict[str, object]:
+    """Write a zip to a new file in the current folder. Raise ``Conflict`` if there is one."""
+    file, content = Path(f"{answer.given['name']}.zip"), b"".join(answer.value.parts)
+    try:
+        file.touch(mode=0o600, exist_ok=False)
+    except FileExistsError as error:
+        raise Conflict(f"{file} is there already; nothing was written.") from error
+    return {"file": str(file), "bytes": file.write_bytes(content)}
+
+
+say(personal_data.export_account, lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)), saved)
+say(
+    personal_data.delete_account,
+    lambda answer: f"the account is deleted; its results stay as {answer.value.name}",
+    lambda answer: {"deleted": answer.given["name"], "pseudonym": answer.value.name},
+)
