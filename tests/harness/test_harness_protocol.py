@@ -20,6 +20,7 @@ from kernelcup_harness import protocol
 from kernelcup_harness.protocol import (
     CaseResult,
     Difference,
+    DuelResult,
     JobSpec,
     Limits,
     Mismatch,
@@ -52,7 +53,7 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
         str: st.text(max_size=8),
         int: st.integers(-(1 << 63), (1 << 63) - 1),
         bool: st.booleans(),
-        float: st.floats(allow_nan=False),
+        float: st.floats(allow_nan=False, allow_infinity=False),
     }
     if kind in plain:
         return plain[kind]
@@ -86,19 +87,23 @@ def test_every_report_survives_json(report: RunReport) -> None:
     assert loads(RunReport, dumps(report)) == report
 
 
-def test_numbers_that_json_does_not_know_survive() -> None:
-    timing = Timing(samples_ns=[1.0, math.inf, -math.inf, math.nan], reported={"err": math.nan})
-    line = dumps(timing)
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", '{"$float": "nan"}'])
+def test_a_time_that_is_no_number_is_refused(number: str) -> None:
+    with pytest.raises(ProtocolError, match=r"Timing\.samples_ns\.1: expected"):
+        loads(Timing, f'{{"samples_ns": [1.0, {number}]}}')
+
+
+def test_an_interval_without_a_bound_survives() -> None:
+    line = dumps(DuelResult(high=math.inf))
     json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-    again = loads(Timing, line)
-    assert again.samples_ns[:3] == [1.0, math.inf, -math.inf]
-    assert math.isnan(again.samples_ns[3])
-    assert math.isnan(again.reported["err"])
+    assert loads(DuelResult, line).high == math.inf
 
 
 def test_a_case_value_that_json_does_not_know_stays_a_number() -> None:
     spec = make_spec(tests=[{"scale": math.inf}])
     assert loads(JobSpec, dumps(spec)).tests == [{"scale": math.inf}]
+    with pytest.raises(ProtocolError, match=r"scale: expected a finite number"):
+        loads(JobSpec, dumps(spec).replace('{"$float":"inf"}', "Infinity"))
 
 
 def test_whole_numbers_are_good_where_broken_ones_are_expected() -> None:

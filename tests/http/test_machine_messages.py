@@ -128,6 +128,23 @@ def test_an_outcome_that_cannot_be_read_is_refused(lab: Lab) -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", '{"$float": "inf"}'])
+def test_figures_that_are_no_numbers_are_refused(lab: Lab, number: str) -> None:
+    job, place = lab.begun(), ["H100", "0"]
+    asked = {"session": SESSION, "places": [place], "place": place}
+    found = to_json(make_calibration()) | {"canary_ns": "?"}
+    outcome = judged(job, duration_s="?")
+    began = {"event": "stage", "stage": "test", "limit_s": "?", "cases": 1}
+    for path, body in (
+        ("calibrations", asked | {"found": found}),
+        (f"calls/{job['call']}/outcome", {"outcome": outcome}),
+        ("news", {"session": SESSION, "events": {job["call"]: [began]}, "trouble": ""}),
+    ):
+        refused = lab.send(path, json.dumps(body).replace('"?"', number).encode())
+        assert refused.json()["error"]["code"] in ("invalid_value", "invalid_request"), path
+        assert any(f"{name}: expected" in refused.text for name in ("canary_ns", "duration_s", "limit_s"))
+
+
 def test_nothing_is_stored_of_an_outcome_for_a_call_that_a_machine_does_not_have(lab: Lab) -> None:
     job = lab.begun()
     large = judged(job, message="x" * (2 << 20))
