@@ -20,7 +20,6 @@ from kernelcup_harness import protocol
 from kernelcup_harness.protocol import (
     CaseResult,
     Difference,
-    DuelResult,
     JobSpec,
     Limits,
     Mismatch,
@@ -93,16 +92,11 @@ def test_a_time_that_is_no_number_is_refused(number: str) -> None:
         loads(Timing, f'{{"samples_ns": [1.0, {number}]}}')
 
 
-def test_an_interval_without_a_bound_survives() -> None:
-    line = dumps(DuelResult(high=math.inf))
-    json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-    assert loads(DuelResult, line).high == math.inf
-
-
 def test_a_case_value_that_json_does_not_know_stays_a_number() -> None:
     spec = make_spec(tests=[{"scale": math.inf}])
+    json.loads(dumps(spec), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert loads(JobSpec, dumps(spec)).tests == [{"scale": math.inf}]
-    with pytest.raises(ProtocolError, match=r"scale: expected a finite number"):
+    with pytest.raises(ProtocolError, match=r"scale: expected a finite float"):
         loads(JobSpec, dumps(spec).replace('{"$float":"inf"}', "Infinity"))
 
 
@@ -345,8 +339,8 @@ def test_a_value_of_a_wrong_type_is_named_with_its_path(
         ({"private_files": "a.py"}, "JobSpec.private_files: expected a list, got str"),
         ({"private_files": ["a.py", 5]}, "JobSpec.private_files.1: expected str, got int"),
         ({"tests": [{}, []]}, "JobSpec.tests.1: expected an object, got list"),
-        ({"limits": {"test_s": "5"}}, "JobSpec.limits.test_s: expected float, got str"),
-        ({"limits": {"test_s": True}}, "JobSpec.limits.test_s: expected float, got bool"),
+        ({"limits": {"test_s": "5"}}, "JobSpec.limits.test_s: expected a finite float, got str"),
+        ({"limits": {"test_s": True}}, "JobSpec.limits.test_s: expected a finite float, got bool"),
         ({"limits": None}, "JobSpec.limits: expected an object, got NoneType"),
         ({"rules": {"checks": None}}, "JobSpec.rules.checks: expected int, got NoneType"),
     ],

@@ -43,8 +43,6 @@ LONGEST_PART, MOST_PARTS = 80, 20
 
 Raw = Annotated[Any, "raw"]
 """JSON that is passed on as it is: another reader checks it."""
-AnyFloat = Annotated[float, "any"]
-"""A number that may be NaN or infinite; of a plain ``float`` neither is read."""
 
 
 def to_json(value: object) -> Any:
@@ -65,12 +63,12 @@ def to_json(value: object) -> Any:
 def without_markers(value: Any) -> Any:
     """Return JSON values with NaN and infinities as floats again."""
     if isinstance(value, dict):
-        if set(value) == {"$float"}:
-            return _read_any_float(value)
+        if set(value) == {"$float"} and value["$float"] in ("inf", "-inf", "nan"):
+            return float(value["$float"])
         return {key: without_markers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [without_markers(item) for item in value]
-    return _read_float(value) if type(value) is float else value  # JSON has no such numbers, its readers do
+    return _read_float(value) if type(value) is float else value  # Python reads `NaN`, which is not JSON
 
 
 def dumps(value: object) -> str:
@@ -114,9 +112,7 @@ def _reader(kind: Any) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         (mark,) = arguments[1:]
-        if isinstance(mark, Most):
-            return mark.reader(_reader(arguments[0]))
-        return _read_any_float if kind == AnyFloat else _unread
+        return mark.reader(_reader(arguments[0])) if isinstance(mark, Most) else _unread
     if origin in (types.UnionType, typing.Union):
         return _union_reader(arguments)
     if origin is list:
@@ -216,22 +212,14 @@ def _enum_reader(kind: type[StrEnum]) -> Reader:
     return read
 
 
-def _read_any_float(value: Any) -> float:
-    if isinstance(value, dict) and value.get("$float") in ("inf", "-inf", "nan"):
-        return float(value["$float"])
-    return _read_float(value)
-
-
 def _read_float(value: Any) -> float:
     if isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
             raise _Mismatch("the number is too large for a float") from None
-    if type(value) is not float:
-        raise _Mismatch(f"expected float, got {type(value).__name__}")
-    if not math.isfinite(value):
-        raise _Mismatch("expected a finite number")
+    if type(value) is not float or not math.isfinite(value):
+        raise _Mismatch(f"expected a finite float, got {type(value).__name__}")
     return value
 
 

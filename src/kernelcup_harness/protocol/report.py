@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION
-from kernelcup_harness.protocol.codec import AnyFloat
 from kernelcup_harness.protocol.enums import (
     Backend,
     DuelVerdict,
@@ -74,9 +73,9 @@ class DuelResult:
     """Number of blocks of each pair of processes, in their order."""
     ratio: float = 1.0
     """Geometric mean of the ratios without the extremes."""
-    low: AnyFloat = 0.0
+    low: float = 0.0
     """Lower end of its interval, which misses the true ratio as often as the job's ``rival_error`` says."""
-    high: AnyFloat = 0.0
+    high: float = 0.0
     """Upper end."""
     verdict: DuelVerdict = DuelVerdict.TIED
     """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed, ``failed`` if
