@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards
+from kernelcup.app.queue import halted
 from kernelcup.app.results import reviews
 from kernelcup.app.rules import pauses
 from kernelcup.domain import Role, Scope
@@ -33,6 +34,9 @@ def show_home(request: Request, db: Db, platform: PlatformDep, actor: ActorDep, 
         boards=found[::-1],
         reviews=waiting[:MOST_REVIEWS],
         more_reviews=len(waiting) > MOST_REVIEWS,
+        halted=halted.list_halted(db, actor)
+        if Scope.ADMIN in actor.scopes and actor.role is Role.ADMIN
+        else [],
         pauses=pauses.all_pauses(db, actor),
         now=now,
         is_new=is_new,
