@@ -701,6 +701,57 @@ def test_a_terminated_harness_cleans_up(tmp_path: Path) -> None:
     assert ended.folders == []
 
 
+HANGS = """
+import signal
+def custom_kernel(data):
+    if len(data) == 2:
+        signal.pause()
+    return data * 2
+"""
+
+
+def killed(role: str, *, outer: bool) -> RunReport:
+    """Return the report of a run of which a process is killed while the submission hangs.
+
+    Args:
+        role: Which process: ``judge`` or ``contestant``.
+        outer: Kill the outer process of its sandbox, not the process itself.
+    """
+    spec = quick_spec(HANGS, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}])
+    with subprocess.Popen(command("--events"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        runner.stdin.write(dumps(spec).encode())
+        runner.stdin.close()
+        for line in runner.stdout:
+            if json.loads(line).get("event") == "case":
+                break
+        family = [pid for pid, name in roles_below(runner.pid).items() if name == role]
+        # The sandbox has two processes, and the program is the third.
+        os.kill(family[0] if outer else family[2], signal.SIGKILL)
+        return from_json(RunReport, json.loads(runner.stdout.read().splitlines()[-1])["report"])
+
+
+@pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
+@pytest.mark.parametrize(("role", "outer"), [("judge", False), ("judge", True), ("contestant", True)])
+def test_a_run_of_which_our_side_killed_a_process_is_not_the_submissions_fault(
+    role: str, outer: bool
+) -> None:
+    report = killed(role, outer=outer)
+    assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.KILLED), report.message
+
+
+@pytest.mark.skipif(not sandbox.has_own_names(), reason="no bubblewrap")
+def test_a_submissions_process_that_was_killed_may_have_done_it_itself() -> None:
+    report = killed("contestant", outer=False)
+    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.KILLED), report.message
+
+
+def test_an_own_harness_that_was_killed_may_have_done_it_itself() -> None:
+    report = run(own_spec("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")).report
+    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.KILLED), report.message
+
+
 def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
     """Without a sandbox a submission may nest folders deeper than Python recurses."""
     submission = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"

@@ -194,6 +194,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("POST", "/leaderboards/{name}/rejudge"): Route(who=Who.MANAGER, values=BOARD, json={"dry_run": True}),
     ("POST", "/jobs/{job_id}/quarantine"): Route(who=Who.MANAGER, values={"job_id": "1"}, json=REASON),
+    ("GET", "/jobs/halted"): Route(who=Who.ADMIN),
+    ("POST", "/submissions/{submission_id}/resume"): Route(who=Who.ADMIN, values=WAITING, status=404),
     ("GET", "/reviews"): Route(who=Who.CREATOR),
     ("GET", "/reviews/{review_id}"): Route(who=Who.MANAGER, values={"review_id": "1"}),
     ("POST", "/reviews/{review_id}/decision"): Route(

@@ -6,9 +6,11 @@ import json
 import os
 import random
 import typing
+from collections import Counter
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from starlette.testclient import TestClient
 
 from builders import make_board, make_calibration, make_device, make_report, make_submission
@@ -30,8 +32,16 @@ from launcher_conformance import case_event
 
 DEVICE = make_device(slots=8, launcher="agent")
 MESSAGES = int(os.environ.get("MACHINE_MESSAGES", "0"))
-"""How many the fuzzer sends; 0 for as many as the lane wants."""
+"""How many the fuzzer sends, 0 for as many as the lane wants; with ``--junit-xml`` it writes what it met."""
 SESSION = "a session of a machine"
+EACH_SESSION = 100
+"""Messages between two beginnings of the machine's session, each with two more submissions."""
+EACH_LOOK = 0.05
+"""How often the dispatcher looks after a message."""
+COUNTED = """
+SELECT j.id, count(r.id) FROM jobs j LEFT JOIN runs r ON r.job_id = j.id AND r.counted
+WHERE j.state NOT IN ('queued', 'running') GROUP BY j.id
+"""
 
 
 class Lab:
@@ -126,6 +136,23 @@ def test_an_outcome_that_cannot_be_read_is_refused(lab: Lab) -> None:
     for outcome in ({}, {"report": {}}, {"error": "SystemExit", "text": ""}, judged(job, exit_code=1 << 70)):
         refused = lab.post(f"calls/{job['call']}/outcome", outcome=outcome)
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", '{"$float": "inf"}'])
+def test_figures_that_are_no_numbers_are_refused(lab: Lab, number: str) -> None:
+    job, place = lab.begun(), ["H100", "0"]
+    asked = {"session": SESSION, "places": [place], "place": place}
+    found = to_json(make_calibration()) | {"canary_ns": "?"}
+    outcome = judged(job, duration_s="?")
+    began = {"event": "stage", "stage": "test", "limit_s": "?", "cases": 1}
+    for path, body in (
+        ("calibrations", asked | {"found": found}),
+        (f"calls/{job['call']}/outcome", {"outcome": outcome}),
+        ("news", {"session": SESSION, "events": {job["call"]: [began]}, "trouble": ""}),
+    ):
+        refused = lab.send(path, json.dumps(body).replace('"?"', number).encode())
+        assert refused.json()["error"]["code"] in ("invalid_value", "invalid_request"), path
+        assert any(f"{name}: expected" in refused.text for name in ("canary_ns", "duration_s", "limit_s"))
 
 
 def test_nothing_is_stored_of_an_outcome_for_a_call_that_a_machine_does_not_have(lab: Lab) -> None:
@@ -229,27 +256,41 @@ def messages(job: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def fuzz(lab: Lab, count: int, draw: random.Random) -> None:
-    """Send that many messages, most of them mutated, while the dispatcher works."""
-    jobs: list[dict[str, Any]] = []
+def fuzz(lab: Lab, count: int, draw: random.Random) -> int:
+    """Send that many messages, most of them mutated, while the dispatcher works; return how many were taken.
+
+    The dispatcher looks after one message or after several: a look takes ten times as long as a message.
+    """
+    valid: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    taken = 0
     for number in range(count):
-        if number % 20 == 0:
+        if number % EACH_SESSION == 0 or not valid:
             lab.post("bye", session=SESSION)
             lab.hello()
-            make_submission(lab.db, user=f"u{number}", devices=["H100"])
+            for user in (f"u{number}", f"v{number}"):
+                make_submission(lab.db, user=user, devices=["H100"])
             lab.look()
-            jobs = lab.fetch() or jobs
-        if not jobs:
-            continue
-        path, body = draw.choice(messages(draw.choice(jobs)))
+            valid = {job["call"]: messages(job) for job in lab.fetch()} or valid
+        path, body = draw.choice(valid[draw.choice(sorted(valid))]) if valid else ("ask", {})
         for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
             body = mutated(body, draw)
-        lab.send(path, json.dumps(body).encode())
-        lab.look()
+        taken += lab.send(path, json.dumps(body).encode()).status_code == 200
+        if draw.random() < EACH_LOOK:
+            lab.look()
+    lab.look()
+    return taken
 
 
 @pytest.mark.fuzz
-def test_whatever_a_machine_sends_the_dispatcher_lives_and_each_job_ends_once(lab: Lab) -> None:
-    fuzz(lab, MESSAGES or examples(480), random.Random(7))
-    assert lab.ends
+def test_whatever_a_machine_sends_the_dispatcher_lives_and_each_job_ends_once(
+    lab: Lab, record_testsuite_property
+) -> None:
+    count = MESSAGES or examples(480)
+    taken = fuzz(lab, count, random.Random(7))
+    assert taken > count / 10
+    with lab.db.read() as session:
+        counted = dict(session.execute(text(COUNTED)).all())
     assert {len(each) for each in lab.ends.values()} == {1}
+    assert counted == dict.fromkeys(lab.ends, 1)
+    record_testsuite_property("taken", taken)
+    record_testsuite_property("ends", Counter(end for each in lab.ends.values() for end in each))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections import Counter
@@ -12,15 +13,16 @@ from sqlalchemy.exc import IntegrityError
 from builders import NOW, jobs_of, make_board, make_report, make_submission
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
+from kernelcup.app.queue.halted import list_halted, resume
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.results import profile_files
 from kernelcup.app.results.queries import runs
-from kernelcup.app.submissions.submissions import show_submission
+from kernelcup.app.submissions.submissions import has_ended, show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
-from kernelcup.domain import OPERATOR, JobState
+from kernelcup.domain import OPERATOR, JobState, Submission
 from kernelcup.engine.file_store import LARGEST_IN_ROW_BYTES
-from kernelcup.errors import NotFound, StaleLease
+from kernelcup.errors import Forbidden, NotFound, StaleLease
 from kernelcup.tables import JobRow, RunRow
 from kernelcup_harness.protocol import Backend, CapturedOutput, Verdict
 
@@ -119,6 +121,13 @@ def test_of_a_large_report_whose_file_is_gone_the_beginning_is_left(db, clock, b
     assert (found.stages, found.stdout) == ([], CapturedOutput())
 
 
+def renew(db, clock, lease: Lease) -> Lease:
+    """Keep a job for another minute. Raise ``StaleLease`` if that cannot be."""
+    if not lifecycle.renew_all(db, [lease.token], lease_s=60, now=clock()):
+        raise StaleLease("it is gone")
+    return dataclasses.replace(lease, until=clock() + timedelta(seconds=60))
+
+
 def test_a_job_is_finished_once(db, clock, board) -> None:
     submit(db)
     lease = claim(db, clock)
@@ -135,7 +144,7 @@ def test_who_held_an_attempt_before_it_was_adopted_does_nothing_more_with_it(db,
         new = jobs.adopt(session, old, owner="new", until=clock() + timedelta(seconds=60))
     assert new.job.attempt == old.job.attempt
     with pytest.raises(StaleLease):
-        lifecycle.renew(db, old, lease_s=60, now=clock())
+        renew(db, clock, old)
     with pytest.raises(StaleLease):
         finish(db, clock, old)
     finish(db, clock, new)
@@ -146,7 +155,7 @@ def test_time_without_a_server_is_not_charged_to_a_job_that_went_on(db, clock, b
     submission = submit(db)
     lease = claim(db, clock, owner="old")
     clock.advance(20)
-    lease = lifecycle.renew(db, lease, lease_s=60, now=clock())
+    lease = renew(db, clock, lease)
     clock.advance(300)
     with db.write() as session:
         lease = jobs.adopt(session, lease, owner="new", until=clock() + timedelta(seconds=60))
@@ -165,7 +174,7 @@ def test_nothing_can_be_done_with_a_lease_that_is_gone(db, clock, board, act: st
     new = claim(db, clock, owner="new")
     assert new.job.attempt == 2
     acts = {
-        "renew": lambda: lifecycle.renew(db, old, lease_s=60, now=clock()),
+        "renew": lambda: renew(db, clock, old),
         "finish": lambda: finish(db, clock, old),
         "hand_back": lambda: lifecycle.hand_back(db, old, now=clock()),
         "fail_attempt": lambda: lifecycle.fail_attempt(db, old, reason="lost", now=clock()),
@@ -180,7 +189,7 @@ def test_a_lease_that_is_renewed_is_not_reclaimed(db, clock, board) -> None:
     submit(db)
     lease = claim(db, clock)
     clock.advance(59)
-    lifecycle.renew(db, lease, lease_s=60, now=clock())
+    renew(db, clock, lease)
     clock.advance(59)
     assert lifecycle.reclaim(db, now=clock()) == []
 
@@ -190,7 +199,7 @@ def test_a_job_of_a_dead_process_is_reclaimed_before_its_lease_ends(db, clock, b
     submit(db)
     dead, alive = claim(db, clock, owner="dead"), claim(db, clock, owner="alive")
     assert lifecycle.reclaim(db, now=clock(), gone=lambda owner: owner == "dead") == [dead.job.id]
-    lifecycle.renew(db, alive, lease_s=60, now=clock())
+    renew(db, clock, alive)
 
 
 def test_a_job_that_is_handed_back_keeps_its_attempt(db, clock, board) -> None:
@@ -222,15 +231,68 @@ def test_a_failed_launch_is_tried_again_until_it_is_given_up(db, clock, board) -
     assert (job.state, job.reason) == (JobState.DONE, "lost\ufffd")
 
 
-def test_a_job_that_outlives_ten_dispatchers_is_given_up(db, clock, board) -> None:
+def halted(db, clock) -> Submission:
+    """Return a submission whose dispatchers have died five times."""
     submission = submit(db)
-    for _ in range(10):
+    for _ in range(5):
         assert claim(db, clock) is not None
         clock.advance(61)
         lifecycle.reclaim(db, now=clock())
+    return submission
+
+
+def test_attempts_that_our_side_lost_do_not_count(db, clock, board) -> None:
+    submission = submit(db)
+    for _ in range(4):
+        lifecycle.lose(db, claim(db, clock), reason="killed", now=clock())
+    for _ in range(2):
+        assert lifecycle.fail_attempt(db, claim(db, clock), reason="broken", now=clock()) is None
+    run = lifecycle.fail_attempt(db, claim(db, clock), reason="broken", now=clock())
+    assert "in 3 attempts: broken" in run.report.message
+    assert (run.attempt, only_job(db, submission).lost) == (7, 4)
+
+
+def test_a_job_that_our_side_lost_five_times_waits_for_an_admin(db, clock, board) -> None:
+    submission = halted(db, clock)
     assert claim(db, clock) is None
-    (view,) = show_submission(db, submission.id).jobs
-    assert view.counted.verdict is Verdict.INTERNAL_ERROR
+    job = only_job(db, submission)
+    assert (job.state, job.lost) == (JobState.HALTED, 5)
+    assert "5 attempts" in job.reason
+    assert not has_ended(db, submission.id)
+    (row,) = list_halted(db, OPERATOR)
+    assert (row.submission, row.job, row.device, row.reason) == (submission.id, job.id, "H100", job.reason)
+    later = submit(db)
+    assert claim(db, clock).job.submission_id == later.id
+
+
+def test_a_halted_job_that_is_resumed_is_next_and_has_five_more_tries(db, clock, board) -> None:
+    submission = halted(db, clock)
+    submit(db)
+    resume(db, OPERATOR, submission.id, now=clock())
+    for _ in range(5):
+        lease = claim(db, clock)
+        assert lease.job.submission_id == submission.id
+        lifecycle.lose(db, lease, reason="killed", now=clock())
+    assert (only_job(db, submission).state, only_job(db, submission).lost) == (JobState.HALTED, 10)
+    resume(db, OPERATOR, submission.id, now=clock())
+    finish(db, clock, claim(db, clock))
+    assert (only_job(db, submission).state, count_runs(db)) == (JobState.DONE, 1)
+    with pytest.raises(NotFound):
+        resume(db, OPERATOR, submission.id, now=clock())
+
+
+def test_a_halted_job_can_be_cancelled(db, clock, board) -> None:
+    submission = halted(db, clock)
+    assert cancel_submission(db, submission.id, by=actor_of(db, "ada"), now=clock()).cancelled_jobs == 1
+    assert (has_ended(db, submission.id), list_halted(db, OPERATOR)) == (True, [])
+
+
+def test_only_admins_see_and_resume_halted_jobs(db, clock, board) -> None:
+    submission = halted(db, clock)
+    with pytest.raises(Forbidden):
+        list_halted(db, actor_of(db, "ada"))
+    with pytest.raises(Forbidden):
+        resume(db, actor_of(db, "ada"), submission.id, now=clock())
 
 
 def test_a_waiting_job_can_be_cancelled(db, clock, board) -> None:
@@ -246,7 +308,7 @@ def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
     lease = claim(db, clock)
     assert cancel_submission(db, submission.id, by=actor_of(db, "ada"), now=clock()).cancelled_jobs == 1
     with pytest.raises(StaleLease):
-        lifecycle.renew(db, lease, lease_s=60, now=clock())
+        renew(db, clock, lease)
     with pytest.raises(StaleLease):
         finish(db, clock, lease)
     assert only_job(db, submission).state is JobState.CANCELLED

@@ -27,7 +27,7 @@ from kernelcup.app.machines.machines import RAY, SILENT
 from kernelcup.app.machines.queries import machines
 from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.engine.database import Database
-from kernelcup.launchers.ray_cluster import NAME, NAMESPACE, RESOURCE
+from kernelcup.launchers.ray_cluster import NAME, NAMESPACE, RESOURCE, refusal
 
 LOOK_EVERY_S = 1.0
 WATCH_S = 5.0
@@ -181,7 +181,8 @@ def main() -> None:
                 signal.alarm(HANGS_S)
                 placer.look()
     except Exception as error:  # the server writes it to its log, and starts this process again
-        os.write(output, text_of(error).encode())
+        signal.alarm(HANGS_S)
+        os.write(output, (refusal(order["address"], os.environ) or text_of(error)).encode())
         os._exit(1)  # an orderly end would wait for the cluster
 
 

@@ -94,9 +94,11 @@ class JobState(StrEnum):
     """Its result waits for a review."""
     REJECTED = "rejected"
     """A review rejected its result."""
+    HALTED = "halted"
+    """Our side lost it several times; it waits for an admin."""
 
 
-OPEN = (JobState.QUEUED, JobState.RUNNING)
+OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.HALTED)
 """The states of jobs that have not ended."""
 
 
@@ -223,6 +225,8 @@ class Job:
     priority: Priority = Priority.RANKED
     first_attempt: int = 1
     """The attempt with which the current judging began: more than 1 after a rejudge."""
+    lost: int = 0
+    """The attempts of the current judging that our side lost; they do not count."""
     queued_at: datetime | None = None
 
 

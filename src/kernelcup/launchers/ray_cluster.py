@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 import socket
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ RESOURCE = "kernelcup"
 LABEL = "kernelcup.io/"
 NAME = f"{LABEL}name"
 CLASS = f"{LABEL}class"
+ASKED_S = 15.0
+"""How long the head is asked whether it takes a token."""
 STORE_BYTES = 80_000_000
 """Ray's object store, about the least that it takes: jobs and reports travel without it."""
 SETTINGS = {
@@ -65,6 +68,23 @@ def check_token(environ: Mapping[str, str], *, make: bool) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file.touch(mode=0o600)
     file.write_text(secrets.token_hex(32))
+
+
+def refusal(address: str, environ: Mapping[str, str]) -> str:
+    """Return that a cluster does not take this machine's token, empty if it does or does not answer.
+
+    Ray itself repeats it for half a minute, and ends with a traceback or without the reason.
+    """
+    ask = [str(Path(sys.executable).with_name("ray")), "health-check", f"--address={address}"]
+    try:
+        asked = subprocess.run(
+            ask, env=environment(environ), capture_output=True, text=True, timeout=ASKED_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    source = "RAY_AUTH_TOKEN" if environ.get("RAY_AUTH_TOKEN") else token_file(environ)
+    text = f"{source}: not the token of the cluster at {address}; copy the one of `kernelcup runner up`"
+    return text if "InvalidAuthToken" in asked.stderr else ""
 
 
 def command(

@@ -25,6 +25,7 @@ REASONS = {
     Reason.UNTIMED: "Its calls could not be timed, though others can be on this device.",
     Reason.GUARD_BAND: "The submission wrote outside an output.",
     Reason.EXITED: "The process ended before it answered.",
+    Reason.KILLED: "The process was killed, and not by the judge.",
     Reason.TIME: "The time limit was exceeded.",
     Reason.BUSY: "The time limit was exceeded, and the machine was busy.",
     Reason.PRINTED: "The submission printed too much.",

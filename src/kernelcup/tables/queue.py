@@ -50,6 +50,12 @@ class JobRow(Base):
             sqlite_where=text("state = 'quarantined'"),
             postgresql_where=text("state = 'quarantined'"),
         ),
+        Index(
+            "ix_jobs_halted",
+            "id",
+            sqlite_where=text("state = 'halted'"),
+            postgresql_where=text("state = 'halted'"),
+        ),
         NEVER_REUSE_IDS,
     )
 
@@ -67,6 +73,7 @@ class JobRow(Base):
     """Round of the queue: users take turns within a priority of a device."""
     attempt: Mapped[int] = mapped_column(default=1)
     first_attempt: Mapped[int] = mapped_column(default=1, server_default="1")
+    lost: Mapped[int] = mapped_column(default=0, server_default="0")
     lease_owner: Mapped[str | None]
     lease_token: Mapped[str | None]
     lease_until: Mapped[datetime | None]

@@ -54,7 +54,7 @@ def in_sandbox(spec: JobSpec, folder: Path, wanted: tuple[str, str]) -> Compiled
     assert child.stderr is not None
     said, log = child.stdout.finish().text, child.stderr.finish().text
     if child.killed_for:
-        return Compiled(error=f"compiling it was ended: too much {child.killed_for[0]}")
+        return Compiled(error=f"compiling it was ended for {child.killed_for[0]}")
     try:
         found: Compiled = from_json(Compiled, json.loads(said))
     except (ValueError, ProtocolError):

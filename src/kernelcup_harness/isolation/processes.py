@@ -49,6 +49,12 @@ PASSED_NAMES = (
 PASSED_PREFIXES = ("NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_")
 
 
+def is_killed(code: int | None) -> bool:
+    """Return whether an exit code, negative or above 128 for a signal, is of one that no fault of a process sends."""
+    kills = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+    return code is not None and (-code in kills or code - 128 in kills)
+
+
 def prctl(option: int, value: int) -> None:
     """Call prctl(2) and ignore a kernel that does not know the option."""
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
@@ -140,7 +146,7 @@ class Child:
 
     process: subprocess.Popen[bytes]
     killed_for: list[str] = field(default_factory=list)
-    """Reasons why the runner ended it: ``output``, ``memory``, ``time``; the first one counts."""
+    """Reasons why the runner ended it: ``output``, ``memory``, ``time``; the first one counts. Or ``outside``."""
     stdout: OutputCapture | None = None
     stderr: OutputCapture | None = None
     prepared: sandbox.SandboxedCommand | None = None
@@ -176,8 +182,14 @@ class Child:
         if self.prepared is None:
             return code
         self._leave_group()
+        if code < 0 and is_killed(code) and not self.killed_for and sandbox.has_own_names():
+            self.killed_for.append("outside")  # its outer process, which none inside can reach
         # A sandbox, like a shell, reports a signal as 128 plus its number.
         return 128 - code if 128 < code <= 128 + signal.SIGRTMAX else code
+
+    def was_killed(self, timeout_s: float = 0.0) -> bool:
+        """Return whether it was ended by a signal that neither a fault of its own nor the runner has sent."""
+        return is_killed(self.wait(timeout_s)) and self.killed_for in ([], ["outside"])
 
     def limit_output(self, *, keep: int, cap: int) -> None:
         """Set how much of its output is kept, and how much it may print."""

@@ -63,10 +63,12 @@ def to_json(value: object) -> Any:
 def without_markers(value: Any) -> Any:
     """Return JSON values with NaN and infinities as floats again."""
     if isinstance(value, dict):
-        if set(value) == {"$float"}:
-            return _read_float(value)
+        if set(value) == {"$float"} and value["$float"] in ("inf", "-inf", "nan"):
+            return float(value["$float"])
         return {key: without_markers(item) for key, item in value.items()}
-    return [without_markers(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [without_markers(item) for item in value]
+    return _read_float(value) if type(value) is float else value  # Python reads `NaN`, which is not JSON
 
 
 def dumps(value: object) -> str:
@@ -211,15 +213,13 @@ def _enum_reader(kind: type[StrEnum]) -> Reader:
 
 
 def _read_float(value: Any) -> float:
-    if isinstance(value, dict) and value.get("$float") in ("inf", "-inf", "nan"):
-        return float(value["$float"])
     if isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
             raise _Mismatch("the number is too large for a float") from None
-    if type(value) is not float:
-        raise _Mismatch(f"expected float, got {type(value).__name__}")
+    if type(value) is not float or not math.isfinite(value):
+        raise _Mismatch(f"expected a finite float, got {type(value).__name__}")
     return value
 
 

@@ -116,6 +116,8 @@ class Reason(StrEnum):
     """The task's own generator, reference or checker failed."""
     MACHINE = "machine"
     """The machine or the harness failed."""
+    KILLED = "killed"
+    """A process was killed, and not by the judge: the harness's own (``internal_error``), or the submission's."""
 
 
 class RankingBy(StrEnum):

@@ -322,11 +322,11 @@ def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) 
         return Verdict.REJECTED, Reason.CHANNEL_CLOSED, "the submission closed the harness's channel"
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     text = f"the submission's process {how}" + ("" if code < 0 else " instead of an answer")
-    return Verdict.RUNTIME_ERROR, Reason.EXITED, text
+    return Verdict.RUNTIME_ERROR, Reason.KILLED if child.was_killed() else Reason.EXITED, text
 
 
 def reasons(limits: Limits, memory_bytes: int) -> dict[str, Ending]:
-    """Return verdict, reason and text for each reason for which the runner ends a process."""
+    """Return verdict, reason and text for each reason for which a process is ended."""
     output = f"more than {limits.output_bytes} bytes were printed"
     memory = f"more than {memory_bytes} bytes of host memory were used"
     too_much = Verdict.OUTPUT_LIMIT_EXCEEDED
@@ -335,6 +335,7 @@ def reasons(limits: Limits, memory_bytes: int) -> dict[str, Ending]:
         "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY, memory),
         "results": (too_much, Reason.OWN_HARNESS, "the result text is too long"),
         "time": (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, "the time limit was exceeded"),
+        "outside": (Verdict.INTERNAL_ERROR, Reason.KILLED, "the submission's sandbox was killed"),
     }
 
 

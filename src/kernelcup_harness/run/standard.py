@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
 import time
 from collections.abc import Mapping
 from itertools import compress
@@ -110,9 +109,9 @@ class StandardRun:
                 self._follow(self._started.judge.channel)
                 self._started.wait_for_profiler(self._spec.limits.profile_s)
         except NotStarted as error:
-            self._fail(Reason.MACHINE, str(error))
+            self._fail(str(error))
         except ChannelClosed:
-            self._judge_lost()
+            self._fail(self._started.judge.how_it_ended())  # without a verdict
         finally:
             self._stop()
 
@@ -265,7 +264,7 @@ class StandardRun:
                     return
                 continue
             except BrokenProtocol as error:
-                self._fail(Reason.MACHINE, f"the judge sent {error}")
+                self._fail(f"the judge sent {error}")
                 return
             if isinstance(message, End):
                 return
@@ -297,6 +296,9 @@ class StandardRun:
             verdict, reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
             text += end.message.removeprefix(LOST) + line_of(end, child, self._spec)
             return dataclasses.replace(end, verdict=verdict, reason=reason, message=text)
+        if self._started.was_killed():
+            verdict, text = Verdict.INTERNAL_ERROR, "a process of the harness was killed"
+            return dataclasses.replace(end, verdict=verdict, reason=Reason.KILLED, message=text)
         end = self._overruns.end(end)
         if end.verdict is Verdict.TIME_LIMIT_EXCEEDED:
             child.abort()
@@ -317,17 +319,10 @@ class StandardRun:
         self._overruns.fail(self._record)
         return False
 
-    def _judge_lost(self) -> None:
-        """Record a judge that ended without a verdict as the machine's failure."""
-        child = self._started.judge.child
-        code = child.wait(2.0)
-        assert child.stderr is not None
-        tail = child.stderr.finish().text[-2000:]
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        self._fail(Reason.MACHINE, f"the judge ended with {how}: {tail}")
-
-    def _fail(self, reason: Reason, text: str) -> None:
+    def _fail(self, text: str) -> None:
         """End the run with a failure that is not the submission's fault."""
+        killed = self._workers is not None and self._workers.was_killed({JUDGE, *ROLES})
+        reason = Reason.KILLED if killed else Reason.MACHINE
         self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, reason, text)
 
     def _stop(self) -> None:

@@ -108,6 +108,7 @@ class OwnHarness:
         self._built: store.Build | None = None
         self._build_folders = job_environment.build_folders(folder / "built", boxed=boxed)
         self._has_run = False
+        self._was_killed = False
 
     def run(self) -> None:
         """Run stage after stage until one is not accepted."""
@@ -167,7 +168,8 @@ class OwnHarness:
         for invocation in invocations:
             verdict, message = self._invoke(invocation, deadline)
             if verdict is not Verdict.ACCEPTED:
-                self._record.end(verdict, reason_of(verdict), message)
+                killed = self._was_killed and verdict in (Verdict.RUNTIME_ERROR, Verdict.INTERNAL_ERROR)
+                self._record.end(verdict, Reason.KILLED if killed else reason_of(verdict), message)
                 return False
         self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
@@ -185,7 +187,7 @@ class OwnHarness:
         reading = Reading(invocation, results, self._record, child.folder)
         begun = has_begun(results)
         end = how_it_ended(child, self._spec.limits, self._memory_bytes, begun=begun)
-        code = child.wait(0.0)
+        code, self._was_killed = child.wait(0.0), child.was_killed()
         if end == EXIT_VERDICTS.get(code or 0) and code in NOT_BEGUN_EXITS:
             end = self._whose_exit(invocation, code, deadline)
         elif code == CRASHED and not begun and (missing := missing_library(child)):

@@ -261,6 +261,11 @@ class Workers:
             worker.child.wait(2.0)
             worker.channel.close()
 
+    def was_killed(self, roles: Collection[str] = MODULES) -> bool:
+        """Return whether a process of these roles was killed, by default of those that run the harness's code only."""
+        some = [each for role, each in self._by_role.items() if role in roles and not each.is_dismissed]
+        return any(each.child.was_killed() for each in some)
+
     def log(self) -> None:
         """Copy the output of the harness's own processes to standard error, for the operator's log."""
         for role in MODULES:

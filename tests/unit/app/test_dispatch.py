@@ -35,7 +35,15 @@ from kernelcup.app.submissions.queries import events as storage_events
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.domain import OPERATOR, JobState
-from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
+from kernelcup.errors import (
+    BadReport,
+    ConfigError,
+    LaunchCancelled,
+    LaunchError,
+    LaunchLost,
+    StorageUnavailable,
+    UnfitDevice,
+)
 from kernelcup.launchers.base import COMPILED, COMPILING
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup_harness.protocol import Backend, Finding, Mode, Reason, Verdict
@@ -278,6 +286,47 @@ def test_a_harness_that_could_not_judge_is_asked_once_more(stage) -> None:
     assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 2)
     (retried,) = stage.told(JobRetried)
     assert retried.reason == "BadReport: the harness could not judge"
+
+
+def test_a_run_whose_process_our_side_killed_costs_no_attempt(stage) -> None:
+    submission = stage.submit()
+    killed = make_report(verdict=Verdict.INTERNAL_ERROR, reason=Reason.KILLED, stages=[])
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="the judge died", stages=[])
+    outcomes = [
+        killed,
+        LaunchLost("its agent was killed"),
+        killed,
+        LaunchCancelled("its agent ended"),
+        broken,
+    ]
+    stage.dispatcher(FakeLauncher(*outcomes)).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 6)
+    assert stage.job(submission).lost == 4
+    assert [each.reason for each in stage.told(JobRetried)] == [
+        "LaunchLost: a process of the harness was killed",
+        "LaunchLost: its agent was killed",
+        "LaunchLost: a process of the harness was killed",
+        "LaunchCancelled: its agent ended",
+        "BadReport: the harness could not judge",
+    ]
+
+
+def test_a_job_that_our_side_kills_every_time_is_halted_and_gives_no_verdict(stage) -> None:
+    submission = stage.submit()
+    killed = make_report(verdict=Verdict.INTERNAL_ERROR, reason=Reason.KILLED, stages=[])
+    launcher = FakeLauncher(*[killed] * 6)
+    stage.dispatcher(launcher).run_until(submission.id)
+    assert (stage.job(submission).state, len(launcher.specs)) == (JobState.HALTED, 5)
+    stage.dispatcher(launcher).run_until_idle()
+    assert stage.told(JobFinished) == []
+
+
+def test_a_submission_whose_process_was_killed_is_judged_once_more(stage) -> None:
+    killed = {"verdict": Verdict.RUNTIME_ERROR, "reason": Reason.KILLED, "stages": []}
+    for times, verdict in ((1, Verdict.ACCEPTED), (2, Verdict.RUNTIME_ERROR)):
+        submission, launcher = stage.submit(), FakeLauncher(*[make_report(**killed)] * times)
+        stage.dispatcher(launcher).run_until_idle()
+        assert (stage.run(submission).verdict, len(launcher.specs)) == (verdict, 2)
 
 
 def test_what_an_audit_has_found_is_stored_and_not_tried_again(stage) -> None:
@@ -728,7 +777,7 @@ def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leas
         stage.db, owner="elsewhere:boot:ns:1:1", lease_s=60, devices=["H100"], now=began
     )
     stage.clock.advance(59)
-    lifecycle.renew(stage.db, lost, lease_s=60, now=stage.clock())  # its last sign of life
+    lifecycle.renew_all(stage.db, [lost.token], lease_s=60, now=stage.clock())  # its last sign of life
     silent_since = stage.clock()
     gate, running_again = threading.Event(), []
     launcher = FakeLauncher(gate=gate)

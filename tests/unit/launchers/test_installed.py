@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes import FakeLauncher
+from kernelcup.app.machines.agent_launcher import AgentLauncher
 from kernelcup.cli import wiring
 from kernelcup.config.settings import Config
 from kernelcup.engine.database import Database
@@ -39,6 +40,13 @@ def far_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_machine_has_a_launcher(config: Config) -> None:
     assert isinstance(wiring.make_launcher(config, "local"), LocalLauncher)
+
+
+@pytest.mark.parametrize("name", ["agent", "ray"])
+def test_the_launchers_of_agents_are_made_of_the_configuration(config: Config, name: str) -> None:
+    launcher = wiring.make_launcher(config, name)
+    assert isinstance(launcher, AgentLauncher)
+    launcher.close()
 
 
 def test_a_launcher_of_another_package_judges_its_devices(

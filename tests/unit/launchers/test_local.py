@@ -11,7 +11,7 @@ import pytest
 import kernelcup_harness
 from builders import make_device, make_report, make_spec
 from fakes import FakeGpuProbe
-from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
+from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchLost, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.launchers.gpu_health.checks import Hygiene
 from kernelcup.launchers.gpu_health.probe import MIB, GpuProcess
@@ -112,6 +112,12 @@ def test_a_harness_that_makes_no_sense_is_a_failed_launch(launch, body: str, tex
     with pytest.raises(BadReport) as caught:
         launch(body)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("body", ["os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(128 + signal.SIGTERM)"])
+def test_a_harness_that_is_killed_is_lost(launch, body: str) -> None:
+    with pytest.raises(LaunchLost, match="no report"):
+        launch(body)
 
 
 def test_a_line_without_end_is_cut_off(launch, monkeypatch) -> None:

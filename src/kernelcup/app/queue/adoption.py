@@ -22,12 +22,6 @@ def note_call(db: Database, lease: Lease, call: str, machine: str | None = None)
         jobs.note_call(session, lease, call, machine)
 
 
-def is_adopted(db: Database, lease: Lease) -> bool:
-    """Return whether an attempt that we lost goes on under another dispatcher."""
-    with db.read() as session:
-        return jobs.is_adopted(session, lease)
-
-
 def adopt(
     db: Database,
     *,

@@ -27,6 +27,7 @@ from kernelcup.app.queue.progress import (
     Progress,
     ProgressNotes,
 )
+from kernelcup.app.queue.queries import jobs
 from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.results import profile_files
 from kernelcup.app.results.duels import Rival
@@ -35,6 +36,7 @@ from kernelcup.domain import Device, Run
 from kernelcup.engine import Database
 from kernelcup.errors import (
     BadReport,
+    LaunchCancelled,
     LaunchError,
     LaunchLost,
     LaunchTimeout,
@@ -58,7 +60,7 @@ from kernelcup.launchers.base import (
     limit_s,
 )
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup_harness.protocol import JobSpec, Reason, Verdict
+from kernelcup_harness.protocol import JobSpec, Reason, RunReport, Verdict
 
 SHUTTING_DOWN = "its dispatcher was stopped"
 SHORT = "its machine is short of something"
@@ -168,8 +170,8 @@ class Attempt:
 
     def drop(self, reason: str) -> None:
         """Leave the job alone, since its lease is gone; end the call unless another dispatcher has adopted it."""
-        with suppress(StorageUnavailable):
-            if self._launcher.durable and adoption.is_adopted(self._db, self.lease):
+        with suppress(StorageUnavailable), self._db.read() as session:
+            if self._launcher.durable and jobs.is_adopted(session, self.lease):
                 self.call = ""
         self._tell(JobDropped(job=self.lease.job, reason=reason))
         self._end_call()
@@ -228,8 +230,11 @@ class Attempt:
                 return self._returned(f"{SHORT}: {error}")
             if not isinstance(error, LaunchError):
                 logger.exception("job %d: this should not happen", job.id)
-            lost = isinstance(error, LaunchLost)
-            return self._failed(f"{type(error).__name__}: {error}", lost=lost)
+            reason = f"{type(error).__name__}: {error}"
+            if not isinstance(error, LaunchLost | LaunchCancelled):
+                return self._failed(reason)
+            lifecycle.lose(self._db, self.lease, reason=reason, now=self._clock())
+            return JobRetried(job=job, reason=reason)
 
     def _returned(self, reason: str) -> Progress:
         lifecycle.hand_back(self._db, self.lease, reason=reason, now=self._clock())
@@ -269,9 +274,12 @@ class Attempt:
             check_report(self._spec, launched.report)
         else:
             check_result(self._order, launched)
+        verdict, reason = launched.report.verdict, launched.report.reason
+        lost = (verdict, reason) == (Verdict.INTERNAL_ERROR, Reason.KILLED)
+        faulty = verdict is Verdict.INTERNAL_ERROR or reason in (Reason.BUSY, Reason.KILLED)
+        is_first = lifecycle.attempts(self.lease.job) == 1 < self._max_attempts
         # Findings of a measurement must not be lost by trying again.
-        faulty = launched.report.verdict is Verdict.INTERNAL_ERROR or launched.report.reason is Reason.BUSY
-        again = faulty and not launched.report.quarantine and self._is_first()
+        again = (lost or (faulty and is_first)) and not launched.report.quarantine
         run = None if again else self._finish(launched)
         if run is not None:
             _note_calibration(self._db, run, launched, self._clock())
@@ -282,15 +290,8 @@ class Attempt:
             except StorageUnavailable as error:
                 logger.warning("job %d: cannot store that a GPU is unfit: %s", self.lease.job.id, error)
         if run is None:
-            # One of our processes died, the task is broken or the machine was busy: only a second attempt can tell.
-            # The message may be about a hidden case, and the author sees the reason of a retry.
-            where = f" in its {stage.value} stage" if (stage := launched.report.stage) is not None else ""
-            raise BadReport(f"the harness could not judge{where}")
+            raise _not_judged(launched.report, lost=lost)
         return run
-
-    def _is_first(self) -> bool:
-        job = self.lease.job
-        return job.attempt == job.first_attempt and self._max_attempts > 1
 
     def _hear(self, news: Polled) -> None:
         if news.machine and news.machine != self._machine and self._launcher.durable:
@@ -326,7 +327,7 @@ class Attempt:
         machine = "" if self._ended is None else self._ended.machine
         outages.take_out(self._db, error, device=self._device.name, now=self._clock(), machine=machine)
 
-    def _failed(self, reason: str, *, lost: bool = False) -> Progress:
+    def _failed(self, reason: str) -> Progress:
         job = self.lease.job
         run = lifecycle.fail_attempt(
             self._db,
@@ -334,7 +335,7 @@ class Attempt:
             reason=reason,
             now=self._clock(),
             backend=self._device.backend,
-            max_attempts=lifecycle.MAX_LOST_ATTEMPTS if lost else self._max_attempts,
+            max_attempts=self._max_attempts,
         )
         return JobRetried(job=job, reason=reason) if run is None else JobFinished(job=job, run=run)
 
@@ -348,6 +349,17 @@ class Attempt:
         if self._look is not None and not prepared.is_screened:
             self._opinion = SecondOpinion(self._look, prepared.code.text)
         self.limit = CallLimit(self._spec, waits=not self._launcher.durable)
+
+
+def _not_judged(report: RunReport, *, lost: bool) -> LaunchError:
+    """Return why a run is tried again: only that can tell whether the task is broken, or the machine was busy.
+
+    The author sees it. The report's message may be about a hidden case.
+    """
+    where = f" in its {report.stage.value} stage" if report.stage is not None else ""
+    if lost:
+        return LaunchLost(f"a process of the harness was killed{where}")
+    return BadReport(f"the harness could not judge{where}")
 
 
 def _note_calibration(db: Database, run: Run, launched: LaunchResult, now: datetime) -> None:

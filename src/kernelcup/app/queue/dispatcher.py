@@ -123,7 +123,7 @@ class Dispatcher:
         self._loop(lambda: not self._under_way and _is_idle(self._db, names), devices=names)
 
     def run_until(self, submission_id: int) -> None:
-        """Work until a submission has ended, including the jobs that wait before it on its devices.
+        """Work until a submission has ended or is halted, including the jobs that wait before it on its devices.
 
         If another dispatcher takes one of its jobs, wait for that one. Raise ``ConfigError`` if the submission
         needs a device that we do not have.
@@ -133,7 +133,7 @@ class Dispatcher:
         if missing:
             raise ConfigError(f"submission {submission_id} needs {', '.join(missing)}, not configured here")
         self._loop(
-            lambda: not self._under_way and has_ended(self._db, submission_id),
+            lambda: not self._under_way and has_ended(self._db, submission_id, or_halted=True),
             devices=wanted,
             up_to_submission=submission_id,
         )
@@ -213,8 +213,7 @@ class Dispatcher:
             self._calibrations.refresh()
             self._rooms.note_machines()
         self._adopt()
-        backends = {device.name: device.backend for device in self._devices.values()}
-        lifecycle.reclaim(self._db, now=self._clock(), backends=backends, owner=self._owner)
+        lifecycle.reclaim(self._db, now=self._clock(), owner=self._owner)
 
     def _check_in(self) -> None:
         dispatchers.check_in(

@@ -11,7 +11,7 @@ submissions: jobs that were accepted before are judged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 from kernelcup.app.boards.queries import boards
@@ -21,7 +21,7 @@ from kernelcup.app.queue.queries import claims, jobs
 from kernelcup.app.results import finals, subscribers
 from kernelcup.app.rules.queries import pauses
 from kernelcup.app.submissions.queries import events, screenings
-from kernelcup.domain import Job, JobKind, PauseScope, Priority, Run
+from kernelcup.domain import Job, JobKind, JobState, PauseScope, Priority, Run
 from kernelcup.engine import Database, Session
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.screen.findings import Screening
@@ -30,8 +30,8 @@ from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Verdict
 MAX_ATTEMPTS = 3
 """After this many failed launches a job is given up."""
 
-MAX_LOST_ATTEMPTS = 10
-"""A dispatcher's death is rarely the job's fault, but a job that kills each dispatcher must end too."""
+MOST_LOST = 5
+"""After this many attempts that our side lost a job waits for an admin: it may be what kills."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,12 +88,6 @@ def paused_devices(session: Session) -> dict[str, str]:
     return {pause.key: pause.reason for pause in found if pause.scope is PauseScope.DEVICE}
 
 
-def renew(db: Database, lease: jobs.Lease, *, lease_s: float, now: datetime) -> jobs.Lease:
-    """Keep a job for longer. Raise ``StaleLease`` if it was cancelled, deleted or reclaimed."""
-    with db.write() as session:
-        return jobs.renew(session, lease, until=now + timedelta(seconds=lease_s))
-
-
 def renew_all(db: Database, tokens: Collection[str], *, lease_s: float, now: datetime) -> set[str]:
     """Keep the jobs of these leases for longer; return the tokens of those that still hold."""
     with db.write() as session:
@@ -141,7 +135,20 @@ def finish(
 def hand_back(db: Database, lease: jobs.Lease, *, reason: str = "", now: datetime) -> None:
     """Return a job to the queue without counting the attempt. Raise ``StaleLease``."""
     with db.write() as session:
-        _requeue(session, lease, attempt=lease.job.attempt, reason=reason, now=now)
+        _requeue(session, lease, reason=reason, now=now)
+
+
+def lose(db: Database, lease: jobs.Lease, *, reason: str, now: datetime) -> None:
+    """Try a job again without counting the attempt, which our side has ended; after :data:`MOST_LOST` halt it.
+
+    Raise ``StaleLease`` if the job is no longer ours.
+    """
+    changes: dict[str, object] = {"attempt": lease.job.attempt + 1, "lost": lease.job.lost + 1}
+    if (lease.job.lost + 1) % MOST_LOST == 0:
+        changes["state"] = JobState.HALTED.value
+        reason = f"our side lost {MOST_LOST} attempts, so it waits for an admin; the last one: {reason}"
+    with db.write(durable=True) as session:
+        _requeue(session, lease, reason=reason, now=now, **changes)
 
 
 def fail_attempt(
@@ -162,7 +169,7 @@ def fail_attempt(
         StaleLease: The job is no longer ours.
     """
     with db.write(durable=True) as session:
-        if _attempts(lease.job) < max_attempts:
+        if attempts(lease.job) < max_attempts:
             _requeue(session, lease, attempt=lease.job.attempt + 1, reason=reason, now=now)
             return None
         report = _internal_error(session, lease, reason=reason, backend=backend)
@@ -176,12 +183,10 @@ def reclaim(
     db: Database,
     *,
     now: datetime,
-    backends: Mapping[str, Backend] | None = None,
-    max_attempts: int = MAX_LOST_ATTEMPTS,
     gone: Callable[[str], bool] = is_gone,
     owner: str = "",
 ) -> list[int]:
-    """Fail the attempts of holders that went silent or whose process has ended, and return the jobs' ids.
+    """Lose the attempts of holders that went silent or whose process has ended, and return the jobs' ids.
 
     ``owner`` is the holder who asks, and so has not ended.
     """
@@ -194,10 +199,9 @@ def reclaim(
             continue
         if lease.until >= now and not ended[lease.owner]:
             continue
-        backend = (backends or {}).get(lease.job.device, Backend.CUDA)
         reason = f"attempt {lease.job.attempt} was lost with its dispatcher"
         try:
-            fail_attempt(db, lease, reason=reason, now=now, backend=backend, max_attempts=max_attempts)
+            lose(db, lease, reason=reason, now=now)
         except StaleLease:
             continue  # it was renewed, finished or reclaimed by another in the meantime
         logger.warning("job %d reclaimed: %s", lease.job.id, reason)
@@ -233,14 +237,14 @@ def cancel_jobs(
     return len(cancelled)
 
 
-def _requeue(session: Session, lease: jobs.Lease, *, attempt: int, reason: str, now: datetime) -> None:
-    job = jobs.requeue(session, lease, attempt=attempt, reason=reason)
+def _requeue(session: Session, lease: jobs.Lease, *, reason: str, now: datetime, **changes: object) -> None:
+    job = jobs.requeue(session, lease, reason=reason, **changes)
     events.record(session, job.submission_id, "queued", {"reason": reason}, job.id, now)
 
 
-def _attempts(job: Job) -> int:
-    """Return the number of launches for the current judgement of a job, without earlier judgements."""
-    return job.attempt - job.first_attempt + 1
+def attempts(job: Job) -> int:
+    """Return the number of attempts at the current judgement of a job that count, with the present one."""
+    return job.attempt - job.first_attempt + 1 - job.lost
 
 
 def _internal_error(session: Session, lease: jobs.Lease, *, reason: str, backend: Backend) -> RunReport:
@@ -251,7 +255,7 @@ def _internal_error(session: Session, lease: jobs.Lease, *, reason: str, backend
         backend=backend,
         harness=HarnessKind.STANDARD if board is None else board.harness,
         verdict=Verdict.INTERNAL_ERROR,
-        message=f"No machine could judge this in {_attempts(lease.job)} attempts: {reason}",
+        message=f"No machine could judge this in {attempts(lease.job)} attempts: {reason}",
     )
 
 

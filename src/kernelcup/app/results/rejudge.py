@@ -34,6 +34,7 @@ AT_ONCE = 500
 _LEFT_OUT = {
     JobState.QUEUED: "not judged yet, or being judged again",
     JobState.RUNNING: "being judged now",
+    JobState.HALTED: "halted",
     JobState.CANCELLED: "cancelled",
     JobState.QUARANTINED: "quarantined",
     JobState.REJECTED: "rejected in a review",

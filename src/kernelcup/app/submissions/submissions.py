@@ -95,10 +95,11 @@ def fresh_view(db: Database, submission: Submission) -> SubmissionInfo:
     return SubmissionInfo.of(submission, [JobInfo.of(job, None) for job in found])
 
 
-def has_ended(db: Database, submission_id: int) -> bool:
+def has_ended(db: Database, submission_id: int, *, or_halted: bool = False) -> bool:
     """Return whether no job of a submission is waiting or running, even if it does not exist."""
+    states = {*OPEN} - ({JobState.HALTED} if or_halted else set())
     with db.read() as session:
-        return not any(job.state in OPEN for job in jobs.of_submission(session, submission_id))
+        return not any(job.state in states for job in jobs.of_submission(session, submission_id))
 
 
 def list_views(

@@ -104,6 +104,8 @@ def join(
     from kernelcup.launchers import ray_cluster
 
     ray_cluster.check_token(os.environ, make=False)
+    if trouble := ray_cluster.refusal(address, os.environ):
+        raise ConfigError(trouble)
     _start_ray([f"--address={address}"], name, host_class, context.args, config)
 
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernelcup.domain import Device
-from kernelcup.errors import BadReport, ConfigError, LaunchCancelled, UnfitDevice
+from kernelcup.errors import BadReport, ConfigError, LaunchCancelled, LaunchLost, UnfitDevice
 from kernelcup.launchers.base import (
     START_S,
     Event,
@@ -36,6 +36,7 @@ from kernelcup.launchers.local.harness_output import read_output
 from kernelcup.launchers.local.warm_runners import Ready
 from kernelcup.launchers.threads import RunsInThreads
 from kernelcup_harness.isolation import passed_names
+from kernelcup_harness.isolation.processes import is_killed
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,
@@ -279,7 +280,8 @@ class LocalLauncher(RunsInThreads):
         with self._ready.started(spec, environ, keep=slot.files) as child:
             found = read_output(child, until=until, cancelled=cancelled, on_event=on_event)
         if found.report is None:
-            raise BadReport(f"the harness ended with {found.code} and no report; its log: {found.log or '-'}")
+            text = f"the harness ended with {found.code} and no report; its log: {found.log or '-'}"
+            raise LaunchLost(text) if is_killed(found.code) else BadReport(text)
         if found.code != 0:
             logger.warning(
                 "%s: the harness reported and then ended with %d: %s", spec.job_id, found.code, found.log

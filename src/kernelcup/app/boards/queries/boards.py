@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelcup.app.people.queries.users import name_key
-from kernelcup.domain import SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
+from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.engine.database import upsert
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
@@ -170,7 +170,7 @@ def lock_with_jobs(session: Session, name: str) -> None:
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(LeaderboardRow.name_key == name_key(name))
-        .where(JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]))
+        .where(JobRow.state.in_(OPEN))
         .order_by(JobRow.id)
     )
     session.execute(query.with_for_update(of=JobRow))
@@ -271,7 +271,7 @@ def open_jobs(session: Session, board_id: int, devices: Sequence[str]) -> list[t
         .where(
             SubmissionRow.leaderboard_id == board_id,
             JobRow.device.in_(devices),
-            JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]),
+            JobRow.state.in_(OPEN),
         )
         .order_by(JobRow.id)
     )
@@ -283,7 +283,7 @@ def move_queued_jobs(session: Session, board_id: int, task_hash: str) -> int:
     own = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id == board_id)
     moved = session.execute(
         update(JobRow)
-        .where(JobRow.submission_id.in_(own), JobRow.state == JobState.QUEUED.value)
+        .where(JobRow.submission_id.in_(own), JobRow.state.in_([JobState.QUEUED, JobState.HALTED]))
         .where(JobRow.task_hash != task_hash)
         .values(task_hash=task_hash)
         .returning(JobRow.id)

@@ -13,7 +13,6 @@ leaderboard, the user, the bests.
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Priority
+from kernelcup.domain import OPEN, Job, JobState, Priority
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.errors import StaleLease
@@ -135,12 +134,6 @@ _OF_SUBMISSION = (
 )
 
 
-def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
-    """Extend a lease. Raise ``StaleLease`` if it is gone."""
-    _change(session, lease, lease_until=until)
-    return dataclasses.replace(lease, until=until)
-
-
 def renew_all(session: Session, tokens: Collection[str], *, until: datetime) -> set[str]:
     """Extend leases, and return the tokens of those that still hold."""
     mine = (RUNNING, JobRow.lease_token.in_(tokens))
@@ -172,16 +165,25 @@ def is_adopted(session: Session, lease: Lease) -> bool:
     return row is not None and (row.state, row.attempt) == (JobState.RUNNING.value, lease.job.attempt)
 
 
-def requeue(session: Session, lease: Lease, *, attempt: int, reason: str) -> Job:
-    """Return a job to the queue. Raise ``StaleLease`` if it is not ours.
+def requeue(session: Session, lease: Lease, *, reason: str, **changes: object) -> Job:
+    """Return a job to the queue, or to the state in ``changes``. Raise ``StaleLease`` if it is not ours.
 
     It becomes the first of the jobs that wait now. Keeping its older turn would lower the turns of new jobs too.
     """
-    job = lease.job
+    waiting = {**_waiting_first(session, lease.job), **changes, "started_at": None, "reason": reason}
+    return _job(_change(session, lease, **waiting, **_NO_LEASE))
+
+
+def resume(session: Session, job: Job) -> None:
+    """Return a halted job to the queue, as its first."""
+    values = _waiting_first(session, job)
+    session.execute(update(JobRow).where(JobRow.id == job.id).values(**values), execution_options=NO_SYNC)
+
+
+def _waiting_first(session: Session, job: Job) -> dict[str, object]:
     turn = lowest_turn(session, device=job.device, priority=job.priority)
-    queued = {"state": JobState.QUEUED.value, "attempt": attempt, "reason": reason, "started_at": None}
     later = case((JobRow.turn < turn, turn), else_=JobRow.turn)
-    return _job(_change(session, lease, turn=later, **queued, **_NO_LEASE))
+    return {"state": JobState.QUEUED.value, "turn": later}
 
 
 def complete(
@@ -200,7 +202,7 @@ def cancel(session: Session, job_id: int, *, now: datetime, reason: str) -> bool
     was_judged = JobRow.first_attempt > 1
     cancelled = session.execute(
         update(JobRow)
-        .where(JobRow.id == job_id, JobRow.state.in_(_OPEN))
+        .where(JobRow.id == job_id, JobRow.state.in_(OPEN))
         .values(
             state=case((was_judged, JobState.DONE.value), else_=JobState.CANCELLED.value),
             finished_at=case((was_judged, JobRow.finished_at), else_=now),
@@ -281,7 +283,6 @@ def of_submissions(session: Session, submission_ids: Sequence[int]) -> dict[int,
     return found
 
 
-_OPEN = (JobState.QUEUED.value, JobState.RUNNING.value)
 _NO_LEASE = {"lease_owner": None, "lease_token": None, "lease_until": None, "call": None, "machine": None}
 NO_SYNC = {"synchronize_session": False, "populate_existing": True}
 

@@ -75,6 +75,7 @@ def requeue(
             state=JobState.QUEUED.value,
             attempt=JobRow.attempt + 1,
             first_attempt=JobRow.attempt + 1,
+            lost=0,
             priority=Priority.REJUDGE,
             turn=bindparam("its_turn"),
             task_hash=task_hash,

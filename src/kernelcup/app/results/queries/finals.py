@@ -11,7 +11,7 @@ from sqlalchemy import Select, and_, func, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.app.results.queries.ruling import CURRENT
-from kernelcup.domain import JobState, Meeting
+from kernelcup.domain import OPEN, JobState, Meeting
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import FinalDuelRow, FinalRow, JobRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import DuelResult, Mode, Verdict, from_json, to_json
@@ -169,7 +169,7 @@ def count_unjudged(session: Session, *, board_id: int, device: str) -> int:
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .where(SubmissionRow.leaderboard_id == board_id, JobRow.device == device)
         .where(JobRow.mode == Mode.LEADERBOARD.value)
-        .where(JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]))
+        .where(JobRow.state.in_(OPEN))
     )
     return session.execute(query).scalar_one()
 

@@ -24,7 +24,7 @@ from kernelcup.app.rules.queries.gpu_uses import (
     first_runs,
     lasted_s,
 )
-from kernelcup.domain import JobState, ModeGroup, Priority, Submission
+from kernelcup.domain import OPEN, JobState, ModeGroup, Priority, Submission
 from kernelcup.domain.answers import Limit, Quantity
 from kernelcup.engine.rows import made_of
 from kernelcup.tables import (
@@ -160,8 +160,7 @@ def gpu_uses(
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .where(*_of_limit(session, limit, user_id, since - LONGEST_WAIT))
     )
-    open_states = (JobState.QUEUED.value, JobState.RUNNING.value)
-    jobs = jobs.where(or_(JobRow.state.in_(open_states), JobRow.finished_at > since))
+    jobs = jobs.where(or_(JobRow.state.in_(OPEN), JobRow.finished_at > since))
     if limit.device is not None:
         jobs = jobs.where(func.lower(JobRow.device) == limit.device.lower())
     rows = session.execute(jobs).all()
@@ -170,7 +169,7 @@ def gpu_uses(
     for row in rows:
         if row.id in runs:  # judged; a pending rejudge does not count, since the user did not ask for it
             use = runs[row.id]
-        elif row.state in open_states and row.priority != Priority.REJUDGE:
+        elif row.state in OPEN and row.priority != Priority.REJUDGE:
             pace_s = paces.get((row.device, row.mode), UNKNOWN_PACE_S)
             use = Use(at=now, amount=pace_s, cost=pace_s / 3600 * price(row.device))
         elif row.state == JobState.CANCELLED.value and row.started_at is not None:

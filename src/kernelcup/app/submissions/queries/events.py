@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import bindparam, exists, func, insert, literal, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import JobState
+from kernelcup.domain import OPEN
 from kernelcup.tables import EventRow, JobRow, SubmissionRow, table_of
 
 
@@ -111,7 +111,7 @@ _BY_ID = _ANY.where(_TABLE.c.id.in_(bindparam("ids", expanding=True)))
 _OF_ONE = _OF_ALL.where(_TABLE.c.submission_id == bindparam("submission_id"))
 _OPEN = exists().where(
     JobRow.submission_id == SubmissionRow.id,
-    JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]),
+    JobRow.state.in_(OPEN),
 )
 _END = insert(_TABLE).from_select(
     ["submission_id", "at", "kind", "data"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kernelcup.domain import JobState, Run, Standing
+from kernelcup.domain import OPEN, JobState, Run, Standing
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.progress import Step
@@ -142,7 +142,7 @@ def job_page(
 
 
 def _next(job: JobInfo) -> str:
-    if job.state in (JobState.QUEUED, JobState.RUNNING):
+    if job.state in OPEN:
         return report_words.WAITS_NEXT
     if job.state is JobState.CANCELLED:
         return "Nothing was judged. Send it again when you like."

@@ -46,6 +46,7 @@ WAITS_NEXT = "You may close this page; the result stays here."
 STATES = {
     JobState.QUEUED: "waits",
     JobState.RUNNING: "runs",
+    JobState.HALTED: "waits for an admin",
     JobState.CANCELLED: "cancelled",
     JobState.QUARANTINED: "under review",
     JobState.REJECTED: "rejected",
