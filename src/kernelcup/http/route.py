@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 from fastapi import Request, Response
@@ -15,17 +15,19 @@ from fastapi.routing import APIRoute
 from kernelcup.domain import Actor, Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
-from kernelcup.http.capacity import Room
+from kernelcup.http.capacity import PLACE, SLOW_S, Room, metered
 from kernelcup.http.dependencies import ends_view, get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.state import Platform
-from kernelcup.http.throttle import watcher_of
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
 """Paths whose work has its own threads, or waits for a name server before it writes."""
 
 HEAVY = (".csv", ".zip", ".png")
 """Ends of the paths whose answers take long: whole rankings, archives, drawings."""
+
+NEWEST = 0.1
+"""The weight of the newest read in the processor time that a route's reads take on average."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -38,16 +40,23 @@ class ViewRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         """Return the handler, which ends the transaction before the answer is sent."""
+        self.used_s = 2 * SLOW_S if self.path.endswith(HEAVY) else 0.0
         if not inspect.iscoroutinefunction(self.endpoint):
-            self.dependant.call = ends_view(self.endpoint)
+            self.dependant.call = metered(ends_view(self.endpoint))
         return super().get_route_handler()
 
-    def view(self, request: Request) -> AbstractContextManager[object]:
-        """Have reads of this request be one transaction, if it only reads."""
-        is_short = not request.scope["path"].endswith(HEAVY)
-        reads = request.method in SAFE_METHODS and not inspect.iscoroutinefunction(self.endpoint)
+    async def read(self, request: Request, handler: Handler) -> Response:
+        """Serve a read, in one transaction; one of a slow kind waits for a place among these."""
         platform: Platform = request.app.state.platform
-        return platform.db.view() if reads and is_short else nullcontext()
+        place = PLACE.get()
+        if self.used_s > SLOW_S:
+            await place.take(platform.room.slow_readers)
+        is_long = request.scope["path"].endswith(HEAVY) or inspect.iscoroutinefunction(self.endpoint)
+        try:
+            with nullcontext() if is_long else platform.db.view():
+                return await handler(request)
+        finally:
+            self.used_s += (place.used_s - self.used_s) * NEWEST
 
 
 class ApiRoute(ViewRoute):
@@ -58,22 +67,21 @@ class ApiRoute(ViewRoute):
         handler = super().get_route_handler()
         known = query_keys(self.dependant)
 
+        async def checked(request: Request) -> Response:
+            if not request.query_params.keys() <= known:
+                await get_actor(request)
+                refuse_unknown(request, known)
+            return await handler(request)
+
         async def answer(request: Request) -> Response:
-            platform: Platform = request.app.state.platform
             if request.method in SAFE_METHODS:
-                async with platform.room.readers.enter():
-                    with self.view(request):
-                        if not request.query_params.keys() <= known:
-                            await get_actor(request)
-                            refuse_unknown(request, known)
-                        return await handler(request)
-            async with platform.room.readers.enter():
-                actor = await get_actor(request)
+                return await self.read(request, checked)
+            actor = await get_actor(request)
             if actor.role is Role.NOBODY:
                 raise SignInNeeded("Sign in first: this needs an account.")
             refuse_unknown(request, known)
             allow_body(request.scope)
-            return await change(platform.room, actor, request, handler)
+            return await change(request, actor, handler)
 
         return answer
 
@@ -94,21 +102,11 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
         )
 
 
-async def read_page(room: Room, request: Request, handler: Handler) -> Response:
-    """Serve a page or a file once there is room for it."""
-    async with room.readers.enter():
-        actor = await get_actor(request)
-        if not request.scope["path"].endswith(HEAVY):
-            return await handler(request)
-    async with room.heavy_reader(watcher_of(request, actor)):
-        return await handler(request)
-
-
-async def change(room: Room, actor: Actor, request: Request, handler: Handler) -> Response:
+async def change(request: Request, actor: Actor, handler: Handler) -> Response:
     """Serve a request that changes something, once it is fully read and there is room for it."""
+    room: Room = request.app.state.platform.room
     with room.person(actor):
         await request.body()  # a slow sender must not block other writers
-        if request.scope["path"].endswith(LONG):
-            return await handler(request)
-        async with room.writers.enter():
-            return await handler(request)
+        if not request.scope["path"].endswith(LONG):
+            await PLACE.get().take(room.writers)
+        return await handler(request)

@@ -22,7 +22,6 @@ from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, i
 from kernelcup.http.middleware import Refused, allow_body
 from kernelcup.http.popcorn.auth import needed_by
 from kernelcup.http.route import ViewRoute, change
-from kernelcup.http.state import Platform
 
 BUG = "This is a bug in KernelCup, not yours; please report it with the request's id"
 
@@ -41,15 +40,13 @@ class PopcornRoute(ViewRoute):
 
         async def answer(request: Request) -> Response:
             try:
-                platform: Platform = request.app.state.platform
-                if know is None or request.method in SAFE_METHODS:
-                    async with platform.room.readers.enter():
-                        with self.view(request):
-                            return await handler(request)
-                async with platform.room.readers.enter():
-                    actor = await run_in_threadpool(know, request)
+                if request.method in SAFE_METHODS:
+                    return await self.read(request, handler)
+                if know is None:
+                    return await handler(request)
+                actor = await run_in_threadpool(know, request)
                 allow_body(request.scope)
-                return await change(platform.room, actor, request, handler)
+                return await change(request, actor, handler)
             except Exception as error:  # every kind of error gets the same shape
                 return as_response(request, error)
 
