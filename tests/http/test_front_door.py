@@ -183,6 +183,19 @@ def test_streams_beyond_the_limit_and_hang_ups_log_no_traceback(serve, db, caplo
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
+def test_an_address_with_too_much_unread_loses_its_oldest_connection(serve) -> None:
+    body = assets()["swagger/swagger-ui-bundle.js"].body
+    url = serve(most_unsent=2 * len(body))
+    request = ask(LARGE, "Connection: close\r\n")
+    with ExitStack() as held:
+        other = held.enter_context(connect(url, request, address=OTHER, buffer=4096))
+        clients = [held.enter_context(connect(url, request, buffer=4096)) for _ in range(4)]
+        for client in (other, *clients):
+            assert client.recv(1)
+        lengths = [len(rest(client)) for client in (other, *clients)]
+    assert max(lengths[1:3]) < len(body) < min(lengths[0], *lengths[3:])
+
+
 def test_a_body_that_does_not_come_takes_no_place(serve, platform) -> None:
     platform.room = Room(readers=1)
     url = serve()
