@@ -233,6 +233,8 @@ class Room:
         self.slow_readers = Gate(SLOW_READERS, SLOW_READERS // 2, usage)
         self.cache = Cache()
         self.limiter = FixedWindowRateLimiter(MemoryStorage())
+        self.parsers = CapacityLimiter(2)
+        """Threads that read large JSON."""
         self._of: Counter[int] = Counter()
         self._syncs: Counter[int] = Counter()
         self._lock = threading.Lock()

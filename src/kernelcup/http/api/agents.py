@@ -22,6 +22,7 @@ from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.http.middleware import API, allow_body
+from kernelcup.http.route import Sent
 from kernelcup.http.state import Platform
 from kernelcup.launchers.base import Event
 from kernelcup.launchers.bundle import kept_bundle
@@ -50,7 +51,7 @@ class AgentRoute(APIRoute):
             request.state.machine = found
             most = LARGEST_REPORT_BYTES if "call" in request.path_params else LARGEST_NEWS_BYTES
             allow_body(request.scope, most_bytes=most, whole_s=REPORT_S)
-            return await handler(request)
+            return await handler(Sent(request.scope, request.receive))
 
         return answer
 
