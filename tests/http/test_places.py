@@ -81,13 +81,15 @@ def during(gate: Gate, act: Callable[[], Coroutine[Any, Any, None]], holder: str
 
 def test_who_waits_too_long_for_its_own_address_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "PATIENCE_S", 0.01)
-    gate = Gate(1, 1, Usage())
+    gate = Gate(2, 1, Usage())
 
     async def wait() -> None:
         with pytest.raises(RateLimited, match="Your address"):
             await gate.enter(A)
+        await gate.enter(B)
         with pytest.raises(Overloaded):
-            await gate.enter(B)
+            await gate.enter(C)
+        gate.leave(B)
 
     during(gate, wait)
 

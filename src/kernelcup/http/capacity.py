@@ -25,9 +25,9 @@ WRITERS = 7
 """Requests that may change something at once. They wait for the database, which has one writer at a time; the
 others go on reading meanwhile."""
 
-READERS = 8
+READERS = 10
 """Requests at once that read, or whose sender is looked up."""
-READERS_OF_ONE = 3
+READERS_OF_ONE = 4
 """Of these, from one address. More would not be faster: Python runs one thread at a time."""
 
 SLOW_READERS = 2
@@ -104,7 +104,7 @@ class Gate:
         """Take a place, if need be after other requests of the address, or before them.
 
         Raises:
-            RateLimited: It takes too long, and the address has other requests.
+            RateLimited: It takes too long, and the address holds as many as it may.
             Overloaded: It takes too long.
         """
         if self._is_free(address):
@@ -114,7 +114,7 @@ class Gate:
             async with asyncio.timeout(PATIENCE_S):
                 await self._turn(address, is_first=is_first)
         except TimeoutError:
-            if self.held[address] or self._lines.get(address):
+            if self.held[address] >= self._most_of_one < self._places:
                 text = "Your address has too many requests at once; nothing was done."
                 raise RateLimited(text, retry_after_s=RETRY_S) from None
             text = "The server is overloaded now; nothing was done."

@@ -106,12 +106,7 @@ class Surroundings:
             if message["type"] == "http.response.start":
                 place.leave()
                 status, started = message["status"], True
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = request_id
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if "/api/" in scope["path"] or "/auth/" in scope["path"]:
-                    headers.setdefault("Cache-Control", "no-store")
+                _add_headers(scope, message)
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
@@ -240,6 +235,15 @@ class _Body:
     def _refused(self, status: int, code: str, text: str) -> Refused:
         self.refusal = Refused(status, code, text)
         return self.refusal
+
+
+def _add_headers(scope: Scope, message: Message) -> None:
+    headers = MutableHeaders(scope=message)
+    headers["X-Request-Id"] = scope["state"]["request_id"]
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+    if "/api/" in scope["path"] or "/auth/" in scope["path"]:
+        headers.setdefault("Cache-Control", "no-store")
 
 
 async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:

@@ -16,7 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from kernelcup.domain import Actor, Role
+from kernelcup.domain import Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.capacity import PLACE, SLOW_S, Room, metered
@@ -87,6 +87,20 @@ class ViewRoute(APIRoute):
         finally:
             self.used_s += (place.used_s - self.used_s) * NEWEST
 
+    async def change(self, request: Request, handler: Handler) -> Response:
+        """Serve a change by a person with an account, once it is fully read and has a place among these."""
+        room: Room = request.app.state.platform.room
+        actor = await get_actor(request)
+        if actor.role is Role.NOBODY:
+            raise SignInNeeded("Sign in first: this needs an account.")
+        allow_body(request.scope)
+        sent = Sent(request.scope, request.receive)
+        with room.person(actor):
+            await sent.body()  # a slow sender must not block other writers
+            if not request.scope["path"].endswith(LONG):
+                await PLACE.get().take(room.writers)
+            return await handler(sent)
+
 
 class ApiRoute(ViewRoute):
     """A route whose changes need an account; it does not read bodies of anonymous requests."""
@@ -103,14 +117,8 @@ class ApiRoute(ViewRoute):
             return await handler(request)
 
         async def answer(request: Request) -> Response:
-            if request.method in SAFE_METHODS:
-                return await self.read(request, checked)
-            actor = await get_actor(request)
-            if actor.role is Role.NOBODY:
-                raise SignInNeeded("Sign in first: this needs an account.")
-            refuse_unknown(request, known)
-            allow_body(request.scope)
-            return await change(Sent(request.scope, request.receive), actor, handler)
+            serve = self.read if request.method in SAFE_METHODS else self.change
+            return await serve(request, checked)
 
         return answer
 
@@ -129,13 +137,3 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
         raise RequestValidationError(
             [{"type": "unknown", "loc": ("query", key), "msg": f"is unknown; {allowed}"} for key in unknown]
         )
-
-
-async def change(request: Request, actor: Actor, handler: Handler) -> Response:
-    """Serve a request that changes something, once it is fully read and there is room for it."""
-    room: Room = request.app.state.platform.room
-    with room.person(actor):
-        await request.body()  # a slow sender must not block other writers
-        if not request.scope["path"].endswith(LONG):
-            await PLACE.get().take(room.writers)
-        return await handler(request)
