@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import pytest
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.testclient import TestClient
 
 from builders import SUBMISSION, make_board
 from kernelcup.http import route
+from kernelcup.http.api import agents
+from kernelcup.http.capacity import Room
+from kernelcup_harness.protocol import ProtocolError
 
 SUBMISSIONS = "/api/v1/submissions"
 
@@ -59,6 +67,34 @@ def test_a_large_body_is_read_in_another_thread(client, person, monkeypatch: pyt
         client.post(SUBMISSIONS, json={"code": "x" * size}, headers=person("ada").headers)
         assert len(threads) == read
     assert loop not in threads
+
+
+def test_what_a_machine_sends_is_checked_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def check(body: dict[str, Any]) -> None:
+        threads.append(threading.current_thread())
+        if not body:
+            raise ProtocolError("outcome: expected a report")
+
+    monkeypatch.setattr(agents, "read", check)
+    app = FastAPI()
+    app.state.platform = SimpleNamespace(room=Room())
+
+    @app.post("/report")
+    async def report(body: Annotated[agents.ReportIn, Depends(agents.beside(agents.ReportIn))]) -> str:
+        threads.append(threading.current_thread())
+        return body.outcome["text"]
+
+    @app.exception_handler(RequestValidationError)
+    async def refused(_: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse(error.errors()[0]["loc"], status_code=422)
+
+    with TestClient(app) as client:
+        assert client.post("/report", json={"outcome": {"text": "ended"}}).json() == "ended"
+        assert threads[0] is not threads[1]
+        answer = client.post("/report", json={"outcome": {}})
+        assert (answer.status_code, answer.json()) == (422, ["body", "outcome"])
 
 
 def test_a_large_body_means_the_same() -> None:
