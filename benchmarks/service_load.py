@@ -82,7 +82,7 @@ def make_tokens(db: Database) -> list[str]:
     return [
         create_token(
             db, OPERATOR, name="load", scopes=scopes, entry=HERE, now=now, for_user=f"user-{number + 10}"
-        )[1]
+        ).secret
         for number in range(USERS)
     ]
 

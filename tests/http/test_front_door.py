@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from builders import make_board
+from kernelcup.http import capacity
+from kernelcup.http.capacity import Room
 from kernelcup.http.door import Door
 from kernelcup.http.pages.assets import assets
 from kernelcup.http.server import WebServer, listen, url_of
@@ -179,3 +181,36 @@ def test_streams_beyond_the_limit_and_hang_ups_log_no_traceback(serve, db, caplo
                 break
             time.sleep(0.02)
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+def test_an_address_with_too_much_unread_loses_its_oldest_connection(serve) -> None:
+    body = assets()["swagger/swagger-ui-bundle.js"].body
+    url = serve(most_unsent=2 * len(body))
+    request = ask(LARGE, "Connection: close\r\n")
+    with ExitStack() as held:
+        other = held.enter_context(connect(url, request, address=OTHER, buffer=4096))
+        clients = [held.enter_context(connect(url, request, buffer=4096)) for _ in range(4)]
+        for client in (other, *clients):
+            assert client.recv(1)
+        lengths = [len(rest(client)) for client in (other, *clients)]
+    assert max(lengths[1:3]) < len(body) < min(lengths[0], *lengths[3:])
+
+
+def test_a_body_that_does_not_come_takes_no_place(serve, platform) -> None:
+    platform.room = Room(readers=1)
+    url = serve()
+    head = b"POST /api/v1/auth/device HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+    with connect(url, head), connect(url, head, address=OTHER):
+        assert is_served(url, "/")
+
+
+def test_one_address_that_loops_on_reads_waits_and_the_others_do_not(serve, db, monkeypatch) -> None:
+    monkeypatch.setattr(capacity, "PATIENCE_S", 0.05)
+    make_board(db)
+    url = serve()
+    with ExitStack() as held:
+        clients = [held.enter_context(connect(url, ask("/b/double") * 20)) for _ in range(40)]
+        for _ in range(5):
+            assert is_served(url, "/b/double")
+        answers = [client.recv(65536) for client in clients]
+    assert {answer.split()[1] for answer in answers} <= {b"200", b"429"}

@@ -20,6 +20,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.machines import dispatchers, machines
 from kernelcup.app.news.queries import webhooks
 from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.http import capacity
 from kernelcup.http.capacity import Room
 from kernelcup.http.pages.boards import live
 from kernelcup.http.server import WebServer, listen, url_of
@@ -66,10 +67,12 @@ def test_the_stream_of_a_ranking_ends_when_its_reader_loses_the_right(
         assert all(line.startswith(("id: ", "event: ", "data: ", ":")) or not line for line in lines)
 
 
-def test_answers_503_are_counted_by_cause(client, platform) -> None:
-    platform.room = Room(readers=0, most_waiting=0)
-    for path in ("/api/v1/leaderboards", "/leaderboards"):
-        assert client.get(path).status_code == 503
+def test_answers_503_are_counted_by_cause(client, platform, monkeypatch) -> None:
+    monkeypatch.setattr(capacity, "PATIENCE_S", 0.01)
+    with monkeypatch.context() as full:
+        full.setattr(platform, "room", Room(readers=0))
+        for path in ("/api/v1/leaderboards", "/leaderboards"):
+            assert client.get(path).status_code == 503
     assert figure(client.get("/metrics").text, 'kernelcup_unavailable_total{cause="overloaded"}') == 2
 
 
@@ -152,13 +155,15 @@ def expressions() -> list[str]:
 
 
 def test_alerts_and_dashboard_name_only_metrics_and_labels_that_are_served(
-    client, db, clock, platform
+    client, db, clock, platform, monkeypatch
 ) -> None:
     make_board(db)
     Judging(db, clock).submit()
     client.get("/metrics")
-    platform.room = Room(readers=0, most_waiting=0)
-    client.get("/api/v1/leaderboards")
+    monkeypatch.setattr(capacity, "PATIENCE_S", 0.01)
+    with monkeypatch.context() as full:
+        full.setattr(platform, "room", Room(readers=0))
+        client.get("/api/v1/leaderboards")
     text = client.get("/metrics").text
     served: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(text):

@@ -1,15 +1,22 @@
-"""Limits on concurrent and waiting requests; further requests are refused at once."""
+"""Places for requests; who waits for one is served before those whose address used more of the processor."""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import math
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
-import anyio
+from anyio import CapacityLimiter, to_thread
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
 
 from kernelcup.domain import Actor
 from kernelcup.errors import Overloaded, RateLimited
@@ -19,21 +26,27 @@ WRITERS = 7
 others go on reading meanwhile."""
 
 READERS = 10
-"""Requests that read at once."""
+"""Requests at once that read, or whose sender is looked up."""
+READERS_OF_ONE = 4
+"""Of these, from one address. More would not be faster: Python runs one thread at a time."""
 
-HEAVY_READERS = 2
-"""Reads of a whole table at once. They take none of the places of other reads."""
+SLOW_READERS = 2
+"""Reads at once that take more than this of the processor, on average of their kind. They take none of the places
+of other reads, and an address has one of them."""
+SLOW_S = 0.2
 
 THREADS = 12
 """Threads that serve requests. More only wait for each other: Python runs one at a time."""
 
-MOST_WAITING = 100
 PATIENCE_S = 5.0
 RETRY_S = 2
 MOST_OF_ONE = 32
 """Requests that change something, of one person at once."""
-MOST_HEAVY_OF_ONE = 2
-"""Heavy reads of one person, or of one address, at once."""
+
+HALF_S = 10.0
+"""Processor time that was used so long ago counts half."""
+MOST_ADDRESSES = 10_000
+"""Addresses whose use is known: those of the last requests."""
 
 CACHED_BYTES = 64 << 20
 CACHED_S = 60.0
@@ -42,34 +55,143 @@ CACHED_S = 60.0
 MOST_SYNCS = 2
 SYNC_RETRY_S = 30
 
-Key = TypeVar("Key", int, str)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def network_of(host: str) -> str:
+    """Return an IPv4 address as it is, and the network prefix of an IPv6 address."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+
+
+class Usage:
+    """The processor seconds that each address used lately."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[float, float]] = {}
+
+    def of(self, address: str) -> float:
+        """Return an address's seconds; older ones count less."""
+        seconds, at = self._of.get(address, (0.0, 0.0))
+        return seconds * math.exp2((at - time.monotonic()) / HALF_S)
+
+    def add(self, address: str, seconds: float) -> None:
+        """Note a use."""
+        seconds += self.of(address)
+        self._of.pop(address, None)  # the newest stands last
+        self._of[address] = seconds, time.monotonic()
+        if len(self._of) > MOST_ADDRESSES:
+            del self._of[next(iter(self._of))]
 
 
 class Gate:
-    """A number of places, and of requests that wait for one. For the thread of the event loop only."""
+    """A number of places, some of them for one address. For the thread of the event loop only."""
 
-    def __init__(self, places: int, most_waiting: int) -> None:
-        self._places = anyio.Semaphore(places)
-        self._most_waiting = most_waiting
-        self._waiting = 0
+    def __init__(self, places: int, most_of_one: int, usage: Usage) -> None:
+        self.usage = usage
+        self.held: Counter[str] = Counter()
+        self._places = places
+        self._most_of_one = most_of_one
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}
 
-    @asynccontextmanager
-    async def enter(self) -> AsyncIterator[None]:
-        """Wait for a place. Raise ``Overloaded`` if that takes too long, or if too many wait already."""
-        if self._waiting >= self._most_waiting:
-            raise _overloaded()
-        self._waiting += 1
+    async def enter(self, address: str, *, is_first: bool = False) -> None:
+        """Take a place, if need be after other requests of the address, or before them.
+
+        Raises:
+            RateLimited: It takes too long, and the address holds as many as it may.
+            Overloaded: It takes too long.
+        """
+        if self._is_free(address):
+            self.held[address] += 1
+            return
         try:
-            with anyio.fail_after(PATIENCE_S):
-                await self._places.acquire()
+            async with asyncio.timeout(PATIENCE_S):
+                await self._turn(address, is_first=is_first)
         except TimeoutError:
-            raise _overloaded() from None
-        finally:
-            self._waiting -= 1
+            if self.held[address] >= self._most_of_one < self._places:
+                text = "Your address has too many requests at once; nothing was done."
+                raise RateLimited(text, retry_after_s=RETRY_S) from None
+            text = "The server is overloaded now; nothing was done."
+            raise Overloaded(text, retry_after_s=RETRY_S) from None
+
+    def leave(self, address: str) -> None:
+        """Give a place to the next request: of the addresses that may have more, of the one that used least."""
+        self.held[address] -= 1
+        self.held += Counter()  # without those that hold none
+        while waiting := [key for key, line in self._lines.items() if line and self._is_free(key)]:
+            key = min(waiting, key=self.usage.of)
+            turn = self._lines[key].popleft()
+            if not turn.done():
+                self.held[key] += 1
+                turn.set_result(None)
+        self._lines = {key: line for key, line in self._lines.items() if line}
+
+    async def _turn(self, address: str, *, is_first: bool) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        line = self._lines.setdefault(address, deque())
+        line.insert(0 if is_first else len(line), turn)
         try:
-            yield
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.leave(address)  # it came at the same moment
+            elif turn in line:
+                line.remove(turn)
+            raise
+
+    def _is_free(self, address: str) -> bool:
+        return self.held.total() < self._places and self.held[address] < self._most_of_one
+
+
+class Place:
+    """The place of a request, until its answer begins or its body is read."""
+
+    def __init__(self, address: str) -> None:
+        self.used_s = 0.0
+        """The processor time of its functions, since it has this place."""
+        self._address = address
+        self._gate: Gate | None = None
+        self._begun_s = 0.0
+
+    async def take(self, gate: Gate, *, is_first: bool = False) -> None:
+        """Take a place, instead of the one that it has."""
+        self.leave()
+        await gate.enter(self._address, is_first=is_first)
+        self._gate, self._begun_s, self.used_s = gate, time.thread_time(), 0.0
+
+    def leave(self) -> None:
+        """Give the place back, if it has one. Its address used this, and a part of the loop's processor time."""
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            part_s = (time.thread_time() - self._begun_s) / gate.held.total()
+            gate.usage.add(self._address, self.used_s + part_s)
+            # The loop looks at its sockets before it goes on with the next ones.
+            asyncio.get_running_loop().call_soon(gate.leave, self._address)
+
+
+PLACE: ContextVar[Place] = ContextVar("PLACE")
+"""Of the request that is served."""
+
+
+def metered(function: Callable[P, R]) -> Callable[P, R]:
+    """Have the processor time of a function counted for its request."""
+
+    @wraps(function)
+    def call(*args: P.args, **names: P.kwargs) -> R:
+        begun = time.thread_time()
+        try:
+            return function(*args, **names)
         finally:
-            self._places.release()
+            if (place := PLACE.get(None)) is not None:
+                place.used_s += time.thread_time() - begun
+
+    return call
 
 
 class Cache:
@@ -104,53 +226,40 @@ class Cache:
 class Room:
     """The places of one process. All but ``person`` and the cache is for the thread of its event loop."""
 
-    def __init__(
-        self,
-        *,
-        writers: int = WRITERS,
-        readers: int = READERS,
-        heavy_readers: int = HEAVY_READERS,
-        most_waiting: int = MOST_WAITING,
-    ) -> None:
-        self.writers = Gate(writers, most_waiting)
-        self.readers = Gate(readers, most_waiting)
+    def __init__(self, *, writers: int = WRITERS, readers: int = READERS) -> None:
+        usage = Usage()
+        self.writers = Gate(writers, writers, usage)
+        self.readers = Gate(readers, READERS_OF_ONE, usage)
+        self.slow_readers = Gate(SLOW_READERS, SLOW_READERS // 2, usage)
         self.cache = Cache()
-        self._heavy_readers = Gate(heavy_readers, most_waiting)
+        self.limiter = FixedWindowRateLimiter(MemoryStorage())
+        self.parsers = CapacityLimiter(2)
+        """Threads that read large JSON."""
         self._of: Counter[int] = Counter()
-        self._heavy_of: Counter[str] = Counter()
         self._syncs: Counter[int] = Counter()
         self._lock = threading.Lock()
-
-    @asynccontextmanager
-    async def heavy_reader(self, reader: str) -> AsyncIterator[None]:
-        """Wait for a place for a heavy read.
-
-        Raises:
-            RateLimited: This reader has the maximum number of heavy reads under way.
-            Overloaded: It takes too long, or too many wait already.
-        """
-        with self._counted(self._heavy_of, reader, MOST_HEAVY_OF_ONE):
-            async with self._heavy_readers.enter():
-                yield
 
     @contextmanager
     def person(self, actor: Actor) -> Iterator[None]:
         """Count a person's pending requests. Raise ``RateLimited`` if there are too many."""
-        with self._counted(self._of, actor.user_id or 0, MOST_OF_ONE):
+        with self._counted(self._of, actor, MOST_OF_ONE):
             yield
 
-    @contextmanager
-    def sync(self, actor: Actor) -> Iterator[None]:
-        """Let a person sync one repository at a time, and few people at once."""
-        with self._lock:
-            busy = self._syncs.total()
-        if busy >= MOST_SYNCS:
+    async def aside(self, actor: Actor, work: Callable[[], R]) -> R:
+        """Do what may take minutes in a thread of its own: one of a person, and few at once.
+
+        Raises:
+            RateLimited: This person has one under way.
+            Overloaded: Others have.
+        """
+        if self._syncs.total() >= MOST_SYNCS:
             raise Overloaded("Other requests that take long are under way now.", retry_after_s=SYNC_RETRY_S)
-        with self._counted(self._syncs, actor.user_id or 0, 1):
-            yield
+        with self._counted(self._syncs, actor, 1):
+            return await to_thread.run_sync(work, limiter=CapacityLimiter(1))
 
     @contextmanager
-    def _counted(self, counts: Counter[Key], key: Key, most: int) -> Iterator[None]:
+    def _counted(self, counts: Counter[int], actor: Actor, most: int) -> Iterator[None]:
+        key = actor.user_id or 0
         with self._lock:
             if counts[key] >= most:
                 text = f"You have {most} of these requests under way; wait for one to end."
@@ -163,7 +272,3 @@ class Room:
                 counts[key] -= 1
                 if not counts[key]:
                     del counts[key]
-
-
-def _overloaded() -> Overloaded:
-    return Overloaded("The server is overloaded now; nothing was done.", retry_after_s=RETRY_S)

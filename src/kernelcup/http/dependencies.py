@@ -14,6 +14,7 @@ from kernelcup.app.access import Entry
 from kernelcup.domain import LARGEST_ID, Actor
 from kernelcup.engine.database import Database
 from kernelcup.http import auth
+from kernelcup.http.capacity import metered
 from kernelcup.http.state import Platform
 
 
@@ -53,6 +54,7 @@ async def get_actor(connection: HTTPConnection) -> Actor:
     return actor
 
 
+@metered
 def _resolve(connection: HTTPConnection) -> None:
     platform: Platform = connection.app.state.platform
     connection.state.actor = auth.resolve(connection, platform.db, platform.clock())

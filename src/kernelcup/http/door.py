@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from kernelcup.http.throttle import network_of
+from kernelcup.http.capacity import network_of
+from kernelcup.http.middleware import HEALTH_PATHS
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -21,7 +22,6 @@ HEALTH_OF_ONE = 4
 """Of these, from one address."""
 HEALTH_HEAD_S = 1.0
 """How long a client may take that is let in for a health check only."""
-HEALTH_PATHS = (b"/livez", b"/healthz", b"/readyz")
 HEAD_S = 10.0
 """How long a client may take from its connection, or its first byte, to the end of the request's head."""
 MOST_HEAD_BYTES = 64 << 10
@@ -29,6 +29,8 @@ MOST_HEADERS = 100
 SEND_S = 10.0
 """How long a client may take to read an answer, or a piece of a stream, and so much longer as it is long:"""
 SLOWEST_BYTES_A_SECOND = 32 << 10
+MOST_UNSENT_BYTES = 64 << 20
+"""Of all answers that are not sent yet; of one address a quarter, beyond which it loses its oldest connection."""
 
 
 def _refusal(status: str, text: str, headers: str = "") -> bytes:
@@ -79,10 +81,20 @@ class Places:
             address = max(self._doors, key=self.of, default=address)
         doors = self._doors.get(address, {})
         idle = next((door for door in doors if door.is_idle), None)
-        idle = idle or next((door for door in doors if door.is_unread), None)
+        idle = idle or next((door for door in doors if door.unsent), None)
         if idle is not None:
             idle.give_way()
         return idle is not None
+
+    def shorten(self, address: str, most_unsent: int) -> None:
+        """End an address's oldest connections that are not read, while it has more bytes that are not sent."""
+        unread = [door for door in self._doors.get(address, ()) if door.unsent]
+        unsent = sum(door.unsent for door in unread)
+        for door in unread:
+            if unsent <= most_unsent:
+                break
+            unsent -= door.unsent
+            door.give_way()
 
 
 class Door(HttpToolsProtocol):
@@ -100,12 +112,14 @@ class Door(HttpToolsProtocol):
     health_head_s = HEALTH_HEAD_S
     send_s = SEND_S
     slowest = SLOWEST_BYTES_A_SECOND
+    most_unsent = MOST_UNSENT_BYTES // 4
+    """Bytes to one address, unless it is a proxy's."""
     places: Places
     health_places: Places
     count_refusal: Callable[[], None] | None = None
     is_for_health = False
-    is_unread = False
-    """Whether the client does not read what is sent."""
+    unsent = 0
+    """Bytes that wait for the client to read what was sent before."""
     address = ""
     _is_refused = False
     _is_too_large = False
@@ -173,7 +187,7 @@ class Door(HttpToolsProtocol):
         if self._is_refused or self._is_too_large:
             return
         self._stop_waiting()
-        if self.is_for_health and self.url.partition(b"?")[0] not in HEALTH_PATHS:
+        if self.is_for_health and self.url.partition(b"?")[0].decode("latin-1") not in HEALTH_PATHS:
             self._turn_away(REFUSAL)
             return
         super().on_headers_complete()
@@ -195,9 +209,10 @@ class Door(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Wait for the client to read what is sent, as long as its size allows."""
         super().pause_writing()
-        self.is_unread = True
-        seconds = self.send_s + self.transport.get_write_buffer_size() / self.slowest
-        self._sending = self.loop.call_later(seconds, self.give_way)
+        size = self.transport.get_write_buffer_size()
+        self._sending = self.loop.call_later(self.send_s + size / self.slowest, self.give_way)
+        self.unsent = size
+        self.places.shorten(self.address, self.most_unsent)
 
     def resume_writing(self) -> None:
         """Note that all was sent."""
@@ -244,7 +259,7 @@ class Door(HttpToolsProtocol):
             self._head = None
 
     def _stop_sending(self) -> None:
-        self.is_unread = False
+        self.unsent = 0
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
@@ -273,4 +288,6 @@ def door(files: int, *, behind_proxy: bool) -> type[Door]:
     Half of the files are for the database, jobs and the log.
     """
     most = min(MOST_CONNECTIONS, max(files // 2, 1))
-    return type("Door", (Door,), {"most": most, "most_of_one": most if behind_proxy else max(most // 4, 1)})
+    parts = 1 if behind_proxy else 4
+    of_one = {"most_of_one": max(most // parts, 1), "most_unsent": MOST_UNSENT_BYTES // parts}
+    return type("Door", (Door,), {"most": most, **of_one})

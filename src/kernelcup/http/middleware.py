@@ -1,4 +1,4 @@
-"""Middleware around every request: an id, a log line, metrics, a size limit, headers."""
+"""Middleware around every request: an id, a place, a log line, metrics, a size limit, headers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import logging
 import re
 import time
 import uuid
-from dataclasses import dataclass
 
 import structlog
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kernelcup.errors import Overloaded, RateLimited
+from kernelcup.http.capacity import PLACE, RETRY_S, Place, Room, network_of
 from kernelcup.http.metrics import Metrics
 from kernelcup.next_steps import NEXT_STEPS
 
@@ -35,6 +36,9 @@ UNKNOWN_BODY_S = 10.0
 """How long it may take before authentication."""
 
 API = "/api/v1"
+
+HEALTH_PATHS = ("/livez", "/healthz", "/readyz")
+"""Served before other requests of their address."""
 
 HELD = f"{API}/agent/ask"
 """Its answer waits for a job, so the time that it takes says nothing about the server."""
@@ -89,30 +93,42 @@ class Surroundings:
         scope.setdefault("state", {})["request_id"] = request_id
         begun = time.perf_counter()
         status, started = 500, False
+        room: Room = scope["app"].state.platform.room
+        place = Place(network_of(scope["client"][0]) if scope.get("client") else "unknown")
+        PLACE.set(place)
+
+        async def listen() -> Message:
+            place.leave()  # what comes next may take its time
+            return await receive()
 
         async def tell(message: Message) -> None:
             nonlocal status, started
             if message["type"] == "http.response.start":
+                place.leave()
                 status, started = message["status"], True
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = request_id
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if "/api/" in scope["path"] or "/auth/" in scope["path"]:
-                    headers.setdefault("Cache-Control", "no-store")
+                _add_headers(scope, message)
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
-                await self._app(scope, receive, tell)
+                await place.take(room.readers, is_first=scope["path"] in HEALTH_PATHS)
+                await self._app(scope, listen, tell)
+            except RateLimited as error:  # there was no place
+                status = 503 if isinstance(error, Overloaded) else 429
+                await self._refuse(scope, tell, Refused(status, error.code, str(error)))
             except asyncio.CancelledError:
                 # The server stops and waits no longer. Without an answer the client would be told 500.
                 if started:
                     raise
-                self._metrics.unavailable(STOPPING.code)
-                await _refuse(scope, tell, STOPPING)
+                await self._refuse(scope, tell, STOPPING)
             finally:
+                place.leave()
                 self._done(scope, status, time.perf_counter() - begun)
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: Refused) -> None:
+        if refusal.status == 503:
+            self._metrics.unavailable(refusal.code)
+        await _refuse(scope, send, refusal)
 
     def _done(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
@@ -147,14 +163,14 @@ class BodyLimit:
         unknown_s: float = UNKNOWN_BODY_S,
     ) -> None:
         self._app = app
-        self._limits = _Limits(silence_s=silence_s, whole_s=whole_s, unknown_s=unknown_s)
+        self.silence_s, self.whole_s, self.unknown_s = silence_s, whole_s, unknown_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(scope, receive, self._limits)
+        body = _Body(scope, receive, self)
         started = False
 
         async def watched(message: Message) -> None:
@@ -173,19 +189,10 @@ class BodyLimit:
             await _refuse(scope, send, body.refusal)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Limits:
-    """How long a body may take."""
-
-    silence_s: float
-    whole_s: float
-    unknown_s: float
-
-
 class _Body:
     """The body of one request as it is read."""
 
-    def __init__(self, scope: Scope, receive: Receive, limits: _Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, limits: BodyLimit) -> None:
         self.refusal: Refused | None = None
         self._scope = scope
         self._receive = receive
@@ -230,6 +237,15 @@ class _Body:
         return self.refusal
 
 
+def _add_headers(scope: Scope, message: Message) -> None:
+    headers = MutableHeaders(scope=message)
+    headers["X-Request-Id"] = scope["state"]["request_id"]
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+    if "/api/" in scope["path"] or "/auth/" in scope["path"]:
+        headers.setdefault("Cache-Control", "no-store")
+
+
 async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
     from starlette.responses import JSONResponse
 
@@ -245,7 +261,10 @@ async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
 
     # The rest of the body would keep the connection.
     headers = {"Connection": "close"}
-    await JSONResponse({"error": told}, status_code=refusal.status, headers=headers)(scope, nothing, send)
+    if refusal.status in (429, 503):
+        headers["Retry-After"] = str(RETRY_S)
+    body = {"error": told, "detail": str(refusal)}  # which the existing client reads
+    await JSONResponse(body, status_code=refusal.status, headers=headers)(scope, nothing, send)
 
 
 def _route(scope: Scope) -> str:

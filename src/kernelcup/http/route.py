@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Collection, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from functools import partial
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
+from anyio import to_thread
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from kernelcup.domain import Actor, Role
+from kernelcup.domain import Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
-from kernelcup.http.capacity import Room
+from kernelcup.http.capacity import PLACE, SLOW_S, Room, metered
 from kernelcup.http.dependencies import ends_view, get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.state import Platform
-from kernelcup.http.throttle import watcher_of
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
 """Paths whose work has its own threads, or waits for a name server before it writes."""
@@ -27,7 +30,35 @@ LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
 HEAVY = (".csv", ".zip", ".png")
 """Ends of the paths whose answers take long: whole rankings, archives, drawings."""
 
+LARGE_JSON_BYTES = 64 << 10
+
+NEWEST = 0.1
+"""The weight of the newest read in the processor time that a route's reads take on average."""
+
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Sent(Request):
+    """A request whose JSON is read beside the loop if it is large.
+
+    Python's scanner in C holds up all threads until it has read everything: 0.2 s for 4 MiB of brackets.
+    """
+
+    async def json(self) -> Any:
+        """Return the body's content."""
+        body, room = await self.body(), self.app.state.platform.room
+        if len(body) <= LARGE_JSON_BYTES:
+            return await super().json()
+        read = partial(json.loads, body, cls=Patient)
+        return await to_thread.run_sync(read, limiter=room.parsers)
+
+
+class Patient(json.JSONDecoder):
+    """Lets other threads run between values."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.scan_once = py_make_scanner(self)
 
 
 class ViewRoute(APIRoute):
@@ -38,16 +69,37 @@ class ViewRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         """Return the handler, which ends the transaction before the answer is sent."""
+        self.used_s = 2 * SLOW_S if self.path.endswith(HEAVY) else 0.0
         if not inspect.iscoroutinefunction(self.endpoint):
-            self.dependant.call = ends_view(self.endpoint)
+            self.dependant.call = metered(ends_view(self.endpoint))
         return super().get_route_handler()
 
-    def view(self, request: Request) -> AbstractContextManager[object]:
-        """Have reads of this request be one transaction, if it only reads."""
-        is_short = not request.scope["path"].endswith(HEAVY)
-        reads = request.method in SAFE_METHODS and not inspect.iscoroutinefunction(self.endpoint)
+    async def read(self, request: Request, handler: Handler) -> Response:
+        """Serve a read, in one transaction; one of a slow kind waits for a place among these."""
         platform: Platform = request.app.state.platform
-        return platform.db.view() if reads and is_short else nullcontext()
+        place = PLACE.get()
+        if self.used_s > SLOW_S:
+            await place.take(platform.room.slow_readers)
+        is_long = request.scope["path"].endswith(HEAVY) or inspect.iscoroutinefunction(self.endpoint)
+        try:
+            with nullcontext() if is_long else platform.db.view():
+                return await handler(request)
+        finally:
+            self.used_s += (place.used_s - self.used_s) * NEWEST
+
+    async def change(self, request: Request, handler: Handler) -> Response:
+        """Serve a change by a person with an account, once it is fully read and has a place among these."""
+        room: Room = request.app.state.platform.room
+        actor = await get_actor(request)
+        if actor.role is Role.NOBODY:
+            raise SignInNeeded("Sign in first: this needs an account.")
+        allow_body(request.scope)
+        sent = Sent(request.scope, request.receive)
+        with room.person(actor):
+            await sent.body()  # a slow sender must not block other writers
+            if not request.scope["path"].endswith(LONG):
+                await PLACE.get().take(room.writers)
+            return await handler(sent)
 
 
 class ApiRoute(ViewRoute):
@@ -58,22 +110,15 @@ class ApiRoute(ViewRoute):
         handler = super().get_route_handler()
         known = query_keys(self.dependant)
 
+        async def checked(request: Request) -> Response:
+            if not request.query_params.keys() <= known:
+                await get_actor(request)
+                refuse_unknown(request, known)
+            return await handler(request)
+
         async def answer(request: Request) -> Response:
-            platform: Platform = request.app.state.platform
-            if request.method in SAFE_METHODS:
-                async with platform.room.readers.enter():
-                    with self.view(request):
-                        if not request.query_params.keys() <= known:
-                            await get_actor(request)
-                            refuse_unknown(request, known)
-                        return await handler(request)
-            async with platform.room.readers.enter():
-                actor = await get_actor(request)
-            if actor.role is Role.NOBODY:
-                raise SignInNeeded("Sign in first: this needs an account.")
-            refuse_unknown(request, known)
-            allow_body(request.scope)
-            return await change(platform.room, actor, request, handler)
+            serve = self.read if request.method in SAFE_METHODS else self.change
+            return await serve(request, checked)
 
         return answer
 
@@ -92,23 +137,3 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
         raise RequestValidationError(
             [{"type": "unknown", "loc": ("query", key), "msg": f"is unknown; {allowed}"} for key in unknown]
         )
-
-
-async def read_page(room: Room, request: Request, handler: Handler) -> Response:
-    """Serve a page or a file once there is room for it."""
-    async with room.readers.enter():
-        actor = await get_actor(request)
-        if not request.scope["path"].endswith(HEAVY):
-            return await handler(request)
-    async with room.heavy_reader(watcher_of(request, actor)):
-        return await handler(request)
-
-
-async def change(room: Room, actor: Actor, request: Request, handler: Handler) -> Response:
-    """Serve a request that changes something, once it is fully read and there is room for it."""
-    with room.person(actor):
-        await request.body()  # a slow sender must not block other writers
-        if request.scope["path"].endswith(LONG):
-            return await handler(request)
-        async with room.writers.enter():
-            return await handler(request)

@@ -26,6 +26,9 @@ GRACE_S = 5
 """How long pending requests may take when the service stops; streams are cut."""
 
 BACKLOG = 2048
+SEND_BUFFER_BYTES = 256 << 10
+"""Of an answer, what the system takes at once. It would take megabytes of each, which costs the loop seconds if
+many ask and do not read."""
 
 MOST_FILES = 65_536
 
@@ -46,6 +49,7 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind, proto)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         if shared:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind(address)

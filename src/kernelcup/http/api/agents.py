@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Request, Response
+from anyio import to_thread
+from fastapi import APIRouter, Body, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.responses import FileResponse
 
 from kernelcup.app.machines import agents
@@ -22,6 +24,7 @@ from kernelcup.http.auth import bearer
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events.asking import LONGEST_WAIT_S
 from kernelcup.http.middleware import API, allow_body
+from kernelcup.http.route import Sent
 from kernelcup.http.state import Platform
 from kernelcup.launchers.base import Event
 from kernelcup.launchers.bundle import kept_bundle
@@ -34,6 +37,7 @@ REPORT_S = agents.UPLOAD_WITHIN.total_seconds()
 LARGEST_NEWS_BYTES = 16 << 20
 """Of what is no report."""
 
+F = TypeVar("F", bound=BaseModel)
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -50,7 +54,7 @@ class AgentRoute(APIRoute):
             request.state.machine = found
             most = LARGEST_REPORT_BYTES if "call" in request.path_params else LARGEST_NEWS_BYTES
             allow_body(request.scope, most_bytes=most, whole_s=REPORT_S)
-            return await handler(request)
+            return await handler(Sent(request.scope, request.receive))
 
         return answer
 
@@ -141,6 +145,20 @@ class ReportIn(Form):
     events: Events = Field(default_factory=list, description="Its last ones.")
 
 
+def beside(form: type[F]) -> Callable[..., Awaitable[F]]:
+    """Return what reads a form beside the loop: one as large as a machine may send takes many seconds."""
+
+    async def read(request: Request, body: Annotated[dict[str, Any], Body()]) -> F:
+        try:
+            limiter = request.app.state.platform.room.parsers
+            return await to_thread.run_sync(form.model_validate, body, limiter=limiter)
+        except ValidationError as error:
+            places = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+            raise RequestValidationError(places) from error
+
+    return read
+
+
 class UploadsIn(Form):
     """Files of a report that an agent wants to send beside it."""
 
@@ -176,7 +194,9 @@ async def ask(body: AskIn, machine: MachineDep, platform: PlatformDep) -> Errand
 
 
 @router.post("/news")
-def news(body: NewsIn, machine: MachineDep, db: Db, now: Now) -> dict[str, str]:
+def news(
+    body: Annotated[NewsIn, Depends(beside(NewsIn))], machine: MachineDep, db: Db, now: Now
+) -> dict[str, str]:
     """Send events of jobs, and why the machine takes none."""
     agents.take_news(db, machine, agent=body.session, events=body.events, trouble=body.trouble, now=now)
     return {"machine": machine.name}
@@ -238,7 +258,9 @@ async def upload(
 
 
 @router.post("/calls/{call}/outcome")
-def report(call: str, body: ReportIn, machine: MachineDep, db: Db) -> dict[str, bool]:
+def report(
+    call: str, body: Annotated[ReportIn, Depends(beside(ReportIn))], machine: MachineDep, db: Db
+) -> dict[str, bool]:
     """Send the outcome of a call; learn whether it was taken: a late or second one is not."""
     return {"taken": agents.take_report(db, machine, call, body.outcome, body.events)}
 

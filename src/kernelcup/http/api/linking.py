@@ -14,11 +14,11 @@ from kernelcup.http import auth
 from kernelcup.http.api.forms import Done, Form
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.throttle import throttled_by
+from kernelcup.http.throttle import throttled
 
 router = APIRouter(tags=["account"], route_class=ApiRoute)
 
-slowly = throttled_by("link", 5, auth.named_identity)
+slowly = throttled("link", 5, auth.named_identity)
 """Tries per minute and Discord account, so that codes cannot be guessed."""
 
 

@@ -42,7 +42,6 @@ from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, Reservati
 from kernelcup.http.api.result_forms import RecordOut, StandingOut, SubmissionOut, TableOut
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.syncing import aside
 from kernelcup.reporting.results import SubmissionInfo
 
 SHOWN: Mapping[Any, Any] = {
@@ -128,7 +127,7 @@ def _route(operation: Operation) -> Any:
 
     async def apart(**values: Any) -> Any:
         given = values["provided"]
-        return await aside(given["room"], given["actor"], partial(route, **values))
+        return await given["room"].aside(given["actor"], partial(route, **values))
 
     door: Any = apart if operation.is_aside else route
     signature = [_in_address(parameter) for parameter in outside]

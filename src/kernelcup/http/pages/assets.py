@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 
 from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from kernelcup.errors import NotFound
@@ -27,8 +28,6 @@ class Asset:
     media_type: str
     digest: str
     body: bytes
-    compressed: bytes | None
-    """None where compressing gains nothing."""
 
 
 def asset_url(name: str) -> str:
@@ -55,10 +54,14 @@ def _asset(name: str, body: bytes) -> Asset:
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     if kind == "text/javascript" or kind.startswith("text/"):
         kind = f"{kind}; charset=utf-8"
-    compressed = gzip.compress(body, 9, mtime=0) if kind.startswith(TEXT) else None
-    return Asset(
-        media_type=kind, digest=hashlib.sha256(body).hexdigest()[:12], body=body, compressed=compressed
-    )
+    return Asset(media_type=kind, digest=hashlib.sha256(body).hexdigest()[:12], body=body)
+
+
+@cache
+def compressed(name: str) -> bytes | None:
+    """Return a file as gzip, None where that gains nothing."""
+    asset = assets()[name]
+    return gzip.compress(asset.body, mtime=0) if asset.media_type.startswith(TEXT) else None
 
 
 @router.api_route("/static/{digest}/{name:path}", methods=["GET", "HEAD"])
@@ -71,9 +74,10 @@ async def show_asset(digest: str, name: str, request: Request) -> Response:
         "Cache-Control": FOREVER if digest == asset.digest else "no-cache",
         "Vary": "Accept-Encoding",
     }
-    if asset.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+    is_packed = "gzip" in request.headers.get("accept-encoding", "")
+    if is_packed and (packed := await run_in_threadpool(compressed, name)) is not None:
         headers["Content-Encoding"] = "gzip"
-        return Response(asset.compressed, media_type=asset.media_type, headers=headers)
+        return Response(packed, media_type=asset.media_type, headers=headers)
     return Response(asset.body, media_type=asset.media_type, headers=headers)
 
 

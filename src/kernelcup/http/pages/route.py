@@ -8,14 +8,9 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
-from kernelcup.domain import Role
-from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
-from kernelcup.http.dependencies import get_actor
-from kernelcup.http.middleware import allow_body
 from kernelcup.http.pages import csrf
-from kernelcup.http.route import Handler, ViewRoute, change, read_page
-from kernelcup.http.state import Platform
+from kernelcup.http.route import Handler, ViewRoute
 
 
 async def refuse_nul_in_form(request: Request) -> None:
@@ -49,15 +44,7 @@ class PageRoute(ViewRoute):
                 await request.close()  # files that were sent lie on disk
 
         async def answer(request: Request) -> Response:
-            platform: Platform = request.app.state.platform
-            if request.method in SAFE_METHODS:
-                with self.view(request):
-                    return await read_page(platform.room, request, handler)
-            async with platform.room.readers.enter():
-                actor = await get_actor(request)
-            if actor.role is Role.NOBODY:
-                raise SignInNeeded("Sign in first: this needs an account.")
-            allow_body(request.scope)
-            return await change(platform.room, actor, request, checked)
+            is_read = request.method in SAFE_METHODS
+            return await (self.read(request, handler) if is_read else self.change(request, checked))
 
         return answer

@@ -19,10 +19,9 @@ from starlette.types import Receive, Scope, Send
 from kernelcup.errors import KernelCupError, Overloaded, is_shortage
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, invalid_text, status_of
-from kernelcup.http.middleware import Refused, allow_body
+from kernelcup.http.middleware import Refused
 from kernelcup.http.popcorn.auth import needed_by
-from kernelcup.http.route import ViewRoute, change
-from kernelcup.http.state import Platform
+from kernelcup.http.route import ViewRoute
 
 BUG = "This is a bug in KernelCup, not yours; please report it with the request's id"
 
@@ -41,15 +40,12 @@ class PopcornRoute(ViewRoute):
 
         async def answer(request: Request) -> Response:
             try:
-                platform: Platform = request.app.state.platform
-                if know is None or request.method in SAFE_METHODS:
-                    async with platform.room.readers.enter():
-                        with self.view(request):
-                            return await handler(request)
-                async with platform.room.readers.enter():
-                    actor = await run_in_threadpool(know, request)
-                allow_body(request.scope)
-                return await change(platform.room, actor, request, handler)
+                if request.method in SAFE_METHODS:
+                    return await self.read(request, handler)
+                if know is None:
+                    return await handler(request)
+                await run_in_threadpool(know, request)
+                return await self.change(request, handler)
             except Exception as error:  # every kind of error gets the same shape
                 return as_response(request, error)
 

@@ -23,7 +23,6 @@ from kernelcup.http.dependencies import Now, PlatformDep
 from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.state import Platform
-from kernelcup.http.syncing import aside
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import HarnessKind
 
@@ -83,7 +82,7 @@ async def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now
         ),
         now=now,
     )
-    found = await aside(platform.room, admin, work)
+    found = await platform.room.aside(admin, work)
     return {
         "status": "ok",
         "created": list(found.created),

@@ -37,7 +37,6 @@ from kernelcup.http.pages.admin.manage import done_page
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
-from kernelcup.http.syncing import aside
 from kernelcup.tasks.shipped import load_shipped, title_of
 from kernelcup_harness.protocol import HarnessKind
 
@@ -111,7 +110,7 @@ async def sync(
                 options=_options(platform, sent, preview=text_of(fields, "action") != "sync", now=now),
                 now=now,
             )
-            found = await aside(platform.room, actor, work)
+            found = await platform.room.aside(actor, work)
     except (InvalidTask, InvalidValue, NotFound) as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
         told = "" if problems else str(error)
