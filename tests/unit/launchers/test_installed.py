@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from fakes import FakeLauncher
+from kernelcup.app.machines import ray_launcher
+from kernelcup.app.machines.agent_launcher import AgentLauncher
 from kernelcup.cli import wiring
 from kernelcup.config.settings import Config
 from kernelcup.engine.database import Database
@@ -39,6 +41,16 @@ def far_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_machine_has_a_launcher(config: Config) -> None:
     assert isinstance(wiring.make_launcher(config, "local"), LocalLauncher)
+
+
+@pytest.mark.parametrize("name", ["agent", "ray"])
+def test_machines_elsewhere_have_a_launcher_with_the_servers_database(
+    name: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_launcher, "find_spec", lambda name: name)  # Ray itself is an extra
+    launcher = wiring.make_launcher(config, name)
+    assert isinstance(launcher, AgentLauncher)
+    assert str(launcher._db.engine.url) == config.database_url
 
 
 def test_a_launcher_of_another_package_judges_its_devices(

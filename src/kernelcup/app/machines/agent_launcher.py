@@ -15,7 +15,8 @@ from kernelcup.app.machines.queries import calls, machines
 from kernelcup.app.machines.queries.calls import AgentCall, CallState
 from kernelcup.app.machines.queries.machines import Machine
 from kernelcup.domain import Device
-from kernelcup.engine import Database, Session, blobs
+from kernelcup.engine import Session, blobs
+from kernelcup.engine.database import Database
 from kernelcup.errors import LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import LauncherSettings, LaunchResult, MachineReading, Order, Polled, limit_s

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from kernelcup.app.machines.agent_launcher import AgentLauncher
 from kernelcup.app.machines.machines import RAY
 from kernelcup.domain import Device
-from kernelcup.engine import Database, blobs
+from kernelcup.engine import blobs
+from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError
 from kernelcup.launchers import ray_cluster
 from kernelcup.launchers.base import LauncherSettings, MachineReading
