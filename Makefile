@@ -20,7 +20,7 @@ help:
 	@echo "make test    all tests, of whole jobs, the browser and PostgreSQL a sample each"
 	@echo "make test-jobs  the rest of them, known cheats and their honest twins included"
 	@echo "make quick   unit tests of what changed since main, for at most 60 s"
-	@echo "make container  tests of the sandbox and attacks on it, as where bubblewrap gets no namespaces"
+	@echo "make container  tests of the sandbox and attacks on it, as where bubblewrap gets no namespaces; a service from deploy/"
 	@echo "make fleet   the launcher for Ray on a cluster of four nodes on this machine, that for Modal with its client (250 MB more)"
 	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB); CUDA C++ with NVIDIA's compiler"
 	@echo "make check   ruff, mypy, import-linter, documentation"
@@ -44,8 +44,8 @@ COMPILED := $(BIN)/python -m compileall -q -x /solutions/ src packages
 # A third of the time of a test is waiting for processes, databases and browsers.
 WORKERS := $(shell echo $$(($$(nproc) + 1)))
 
-# Both lanes together have all tests but the fleet's; `tests/lanes.py` says which test is in which.
-LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --lane
+# Both lanes together have all tests but the fleet's and those of deploy/; `tests/lanes.py` says which test is in which.
+LANE = scripts/with-postgres $(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore tests/fleet --ignore tests/deploy --lane
 
 test: $(VENV)/dev sandbox-package system-packages
 	$(COMPILED)
@@ -65,10 +65,12 @@ CONTAINER += tests/harness/test_harness_ahead.py tests/harness/test_harness_runs
 IN_CONTAINER := (test_harness_sandbox or test_harness_escapes or test_harness_own or killed or daemon
 IN_CONTAINER += or is_ended_takes or t03 or t81 or t83 or t86 or v15) and not says_what
 
-container: export PATH := $(CURDIR)/tests/data/no_namespaces:$(PATH)
-container: $(VENV)/dev
+# The files of deploy/ are carried out in roots of Debian's packages, with the network's packages and real namespaces.
+container: $(VENV)/dev sandbox-package
 	$(COMPILED)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(CONTAINER) -k "$(IN_CONTAINER)"
+	PATH=$(CURDIR)/tests/data/no_namespaces:$$PATH $(BIN)/pytest -n $(WORKERS) --dist worksteal $(CONTAINER) -k "$(IN_CONTAINER)"
+	@scripts/system-packages mmdebstrap:mmdebstrap ip:iproute2 setpriv:util-linux
+	$(BIN)/pytest tests/deploy
 
 # A real Ray cluster on this machine: 240 MB of packages, and seconds for the start of each node.
 fleet: $(VENV)/fleet

@@ -25,6 +25,7 @@ from kernelcup.launchers.base import MachineReading
 from kernelcup_harness.protocol import Backend
 
 START_S = 120.0
+UNITS = Path(__file__).parents[2] / "deploy/systemd"
 KERNELCUP = Path(sys.executable).with_name("kernelcup")
 QUICK = {
     # A lost node, and a lost head, are noticed within seconds rather than a minute.
@@ -128,10 +129,12 @@ class RayCluster:
         )
         devices = devices or '[[devices]]\nname = "none"\nbackend = "emulated"\nlauncher = "ray"\n'
         (home / "kernelcup.toml").write_text("[local]\nwarm = 1\n" + devices)
-        options: tuple[str, ...] = ("join", self.address)
+        _, *words = command_of("kernelcup-ray-node.service")
+        words = [self.address if word.endswith(":6379") else word for word in words]
         if name == self.head:
-            options = ("up", f"--port={self.port}", f"--temp-dir={self.folder / 's'}")
-        command = [str(KERNELCUP), "runner", *options, f"--name={known_as or name}"]
+            _, *words = command_of("kernelcup-ray-head.service")
+            words += [f"--port={self.port}", f"--temp-dir={self.folder / 's'}"]
+        command = [str(KERNELCUP), *words, f"--name={known_as or name}"]
         with (home / "log").open("ab") as log:
             offset = log.tell()
             process = subprocess.Popen(command, env=self._environ(home), stdout=log, stderr=log)
@@ -230,6 +233,13 @@ class RayCluster:
 
     def _logs(self) -> str:
         return "\n".join(each.log.read_text(errors="replace")[-2000:] for each in self.nodes.values())
+
+
+def command_of(unit: str) -> list[str]:
+    """Return what a systemd unit starts."""
+    lines = (UNITS / unit).read_text().splitlines()
+    (words,) = (line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart="))
+    return words.split()
 
 
 def free_port() -> int:

@@ -14,11 +14,14 @@ from typer.testing import CliRunner
 from kernelcup.cli.app import app
 from kernelcup.errors import ConfigError
 
-FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "agent"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "how-to" / "agent"
+UNIT = ROOT / "deploy" / "systemd" / "kernelcup-agent.service"
+FILES = [*sorted(FOLDER.iterdir()), UNIT]
 COMMAND = re.compile(r"kernelcup\"? runner agent (https://\S+)")
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
 def test_a_file_starts_the_agent_with_a_command_that_exists(file: Path) -> None:
     (address,) = COMMAND.findall(file.read_text())
     done = CliRunner().invoke(app, ["runner", "agent", address.strip('"')], env={"KERNELCUP_AGENT_TOKEN": ""})
@@ -36,13 +39,13 @@ def test_an_agent_with_the_servers_devices_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_file_holds_a_token() -> None:
-    assert not any("kc_" in each.read_text() for each in FOLDER.iterdir())
+    assert not any("kc_" in each.read_text() for each in FILES)
 
 
 def test_the_systemd_unit_has_its_sections() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str
-    unit.read(FOLDER / "kernelcup-agent.service")
+    unit.read(UNIT)
     assert unit.sections() == ["Unit", "Service", "Install"]
     assert unit["Service"]["Restart"] == "always"
     assert unit["Service"]["Delegate"] == "yes"

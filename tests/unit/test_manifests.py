@@ -18,7 +18,9 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
 KEYS: dict[str, str] = YAML(typ="safe").load(ROOT / "tests/data/manifest_keys.yml")
-FILES = {each.name: each for name in ("agent", "ray") for each in (ROOT / "docs/how-to" / name).iterdir()}
+FOLDERS = ("docs/how-to/agent", "docs/how-to/ray", "deploy/systemd")
+FILES = {each.name: each for name in FOLDERS for each in (ROOT / name).iterdir()}
+UNITS = sorted(name for name in FILES if name.endswith((".service", ".timer")))
 DOCUMENTS = {
     "kernelcup-agent.yaml": ["DaemonSet"],
     "kernelcup-agent.dstack.yml": ["DstackTask"],
@@ -76,7 +78,7 @@ def test_a_manifest_has_the_keys_and_types_of_its_schema(name: str) -> None:
 
 
 def test_every_file_is_checked() -> None:
-    assert {name for name in FILES if not name.endswith((".service", ".sbatch"))} == set(DOCUMENTS)
+    assert {name for name in FILES if not name.endswith(".sbatch")} - set(UNITS) == set(DOCUMENTS)
 
 
 def test_a_wrong_key_or_type_is_noticed() -> None:
@@ -114,15 +116,17 @@ def test_sbatch_knows_the_options_of_the_slurm_script() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-@pytest.mark.parametrize("name", sorted(name for name in FILES if name.endswith(".service")))
+@pytest.mark.parametrize("name", UNITS)
 def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
-    text, replaced = re.subn(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", FILES[name].read_text())
-    assert replaced == 1
-    assert verify(tmp_path / name, text) == ""
-    assert "Unknown key" in verify(tmp_path / name, text.replace("Delegate=", "Delegates="))
+    for unit in UNITS:  # a timer needs its service
+        text, replaced = re.subn(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", FILES[unit].read_text())
+        assert replaced == unit.endswith(".service")
+        (tmp_path / unit).write_text(text)
+    assert verify(tmp_path / name) == ""
+    (tmp_path / name).write_text(re.sub(r"(?m)^(User|Persistent)=", r"\1s=", (tmp_path / name).read_text()))
+    assert "Unknown key" in verify(tmp_path / name)
 
 
-def verify(unit: Path, text: str) -> str:
-    unit.write_text(text)
+def verify(unit: Path) -> str:
     command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr

@@ -18,6 +18,7 @@ from kernelcup.config.settings import Config
 from kernelcup.launchers import ray_cluster
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "ray"
+UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 
 
 def yaml(name: str) -> list[Any]:
@@ -41,7 +42,7 @@ def worker() -> Any:
 def test_a_systemd_unit_has_its_sections_and_a_command_that_exists(name: str) -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read(FOLDER / name)
+    unit.read(UNITS / name)
     assert unit.sections() == ["Unit", "Service", "Install"]
     assert unit["Service"]["Restart"] == "always"
     assert unit["Service"]["Delegate"] == "yes"
@@ -50,7 +51,7 @@ def test_a_systemd_unit_has_its_sections_and_a_command_that_exists(name: str) ->
 
 
 def test_no_file_holds_a_token() -> None:
-    for file in FOLDER.iterdir():
+    for file in (*FOLDER.iterdir(), *UNITS.iterdir()):
         assert not re.search(r"\b[0-9a-f]{32,}\b|RAY_AUTH_TOKEN: *[^n\s]", file.read_text()), file
 
 

@@ -56,6 +56,8 @@ def test_until_it_is_built_its_texts_are_shown_and_every_link_in_them_has_its_ta
         for link in LINK.findall(text) if page.endswith(".html") else ():
             target, _, anchor = urljoin(page, unescape(link)).partition("#")
             assert not anchor or f'id="{anchor}"' in texts[target], (page, link)
+    assert "proxy_pass" in texts["/docs/deploy/nginx.conf"]
+    assert client.get("/docs/deploy/%2e%2e/pyproject.toml").status_code == 404
 
 
 def test_a_page_may_run_its_own_scripts_and_no_others(client, built) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes import FakeLauncher
+from kernelcup.app.machines import ray_launcher
 from kernelcup.app.machines.agent_launcher import AgentLauncher
 from kernelcup.cli import wiring
 from kernelcup.config.settings import Config
@@ -43,9 +44,13 @@ def test_this_machine_has_a_launcher(config: Config) -> None:
 
 
 @pytest.mark.parametrize("name", ["agent", "ray"])
-def test_the_launchers_of_agents_are_made_of_the_configuration(config: Config, name: str) -> None:
+def test_machines_elsewhere_have_a_launcher_with_the_servers_database(
+    name: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_launcher, "find_spec", lambda name: name)  # Ray itself is an extra
     launcher = wiring.make_launcher(config, name)
     assert isinstance(launcher, AgentLauncher)
+    assert str(launcher._db.engine.url) == config.database_url
     launcher.close()
 
 

@@ -50,10 +50,13 @@ def show_document(path: str, request: Request, platform: PlatformDep) -> Respons
     """Send a file of the built documentation, or a page made of its text."""
     folder = platform.documents
     texts = folder.with_name("docs")
-    file = _file_below(folder if (folder / "index.html").is_file() else texts, path)
+    is_built = (folder / "index.html").is_file()
+    file = _file_below(folder if is_built else texts, path)
+    if file is None and not is_built and path.startswith("deploy/"):  # where `make docs` puts them too
+        file = _file_below(texts.with_name("deploy"), path.removeprefix("deploy/"))
     text = _file_below(texts, path.removesuffix("html") + "md") if file is None else None
     if text is not None:
-        page = document(text.read_text(encoding="utf-8"))
+        page = document(text.read_text(encoding="utf-8").replace("](../../deploy/", "](../deploy/"))
         return render(request, "docs_page.html", page=page, security=API_SECURITY)
     if file is None:
         raise NotFound(f"The documentation has no page {path[:200]!r}.")
