@@ -70,11 +70,7 @@ def delete_account(
     confirm: Annotated[str, Given(options=("--confirm",), help="The user's name again, as confirmation.")],
     with_submissions: Annotated[
         bool,
-        Given(
-            key="submissions",
-            options=("--submissions",),
-            help="Also delete or withdraw all submissions, as their author could.",
-        ),
+        Given(key="submissions", options=("--submissions",), help="Delete or withdraw submissions, too."),
     ] = False,
     entry: Entry,
     now: datetime,
