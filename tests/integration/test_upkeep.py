@@ -28,7 +28,7 @@ from kernelcup.app.news.newsroom import LOOKED_EVERY, Newsroom
 from kernelcup.app.people.audit_log import entries
 from kernelcup.app.upkeep import ALERT
 from kernelcup.domain import OPERATOR
-from kernelcup.domain.answers import CheckResult
+from kernelcup.domain.answers import CheckResult, check
 from kernelcup.engine import Database
 from kernelcup.errors import Forbidden, UnfitDevice
 from kernelcup.launchers.base import MachineReading
@@ -316,7 +316,7 @@ def test_a_certificate_is_shown_as_it_was_told(db, tmp_path) -> None:
         found = upkeep.checks(db, OPERATOR, now=now, server=url, home=tmp_path)
         return [check for check in found if check.kind == "certificate"]
 
-    bad = upkeep.check("certificate:cup.example.org", False, "valid for 3 days", "renew it")
+    bad = check("certificate:cup.example.org", False, "valid for 3 days", "renew it")
     assert shown(NOW) == []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(upkeep, "certificate", lambda _url, _now: [bad])

@@ -26,7 +26,7 @@ from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import old_data
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.domain.answers import AuditEntry, CheckResult
+from kernelcup.domain.answers import AuditEntry, CheckResult, check
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, StorageUnavailable
 
@@ -43,11 +43,6 @@ AT_ONCE = 500
 ITSELF = Actor(user_id=None, name="kernelcup", role=Role.NOBODY, scopes=frozenset())
 
 logger = logging.getLogger(__name__)
-
-
-def check(name: str, good: bool, text: str, how: str = "") -> CheckResult:
-    """Return the result of a check; the text of a problem says ``how`` to solve it."""
-    return CheckResult(name, *(("ok", text) if good else ("broken", f"{text} ({how})")), needed=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
