@@ -75,6 +75,13 @@ def test_a_machine_that_is_silent_or_troubled_is_a_problem(db, look) -> None:
     assert [is_good(found[f"machine:lab-{number}"]) for number in (1, 2, 3)] == [False, True, False]
 
 
+def test_what_a_machine_says_is_one_short_line(db, look) -> None:
+    see(db, NOW, "lent", trouble="hot\nmachine:other: up\x1b[2J " + "x" * 5000)
+    text = look(NOW)["machine:lent"].text
+    assert text.startswith("out of service: hot machine:other: up\\x1b[2J xxx")
+    assert (text.isprintable(), len(text) < 500) == (True, True)
+
+
 def test_a_machine_that_drains_or_never_came_is_no_problem(db, look) -> None:
     see(db, NOW, "lab-1")
     machines.change(db, "lab-1", is_draining=True, now=NOW)
@@ -225,6 +232,7 @@ class Chat:
     def post(self, url, addresses, headers, body) -> int:
         message = json.loads(body)
         assert message["content"] == message["text"]
+        assert message["allowed_mentions"] == {"parse": []}
         if self.status == 204:
             self.got += message["text"].splitlines()
         return self.status
