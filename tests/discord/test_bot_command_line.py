@@ -96,4 +96,4 @@ async def test_a_closed_bot_handles_no_events_and_is_closed_once(stage: Stage) -
 async def test_the_doctor_looks_at_discord(stage: Stage) -> None:
     with stage.discord.patched():
         found = await asyncio.to_thread(command.look, settings(stage))
-    assert [each.good for each in found] == [True, True, True]
+    assert [each.state for each in found] == ["ok", "ok", "ok"]

@@ -117,7 +117,7 @@ async def test_of_several_guilds_only_those_that_are_named_are_trusted(stage: St
 async def looked(stage: Stage, **changes: object) -> dict[str, tuple[bool, str]]:
     with stage.discord.patched():
         found = [each async for each in self_check.look(replace(stage.bot_config, **changes))]  # type: ignore[arg-type]
-    return {each.name: (each.good, each.text) for each in found}
+    return {each.name: (each.state == "ok", each.text) for each in found}
 
 
 async def test_the_doctor_finds_nothing_wrong(stage: Stage) -> None:

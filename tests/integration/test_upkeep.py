@@ -28,7 +28,7 @@ from kernelcup.app.news.newsroom import LOOKED_EVERY, Newsroom
 from kernelcup.app.people.audit_log import entries
 from kernelcup.app.upkeep import ALERT
 from kernelcup.domain import OPERATOR
-from kernelcup.domain.answers import CheckResult
+from kernelcup.domain.answers import CheckResult, check
 from kernelcup.engine import Database
 from kernelcup.errors import Forbidden, UnfitDevice
 from kernelcup.launchers.base import MachineReading
@@ -73,6 +73,13 @@ def test_a_machine_that_is_silent_or_troubled_is_a_problem(db, look) -> None:
         == f"out of service: no GPU answers, last seen 2026-06-01 13:00 UTC ({how} lab-3)"
     )
     assert [is_good(found[f"machine:lab-{number}"]) for number in (1, 2, 3)] == [False, True, False]
+
+
+def test_what_a_machine_says_is_one_short_line(db, look) -> None:
+    see(db, NOW, "lent", trouble="hot\nmachine:other: up\x1b[2J " + "x" * 5000)
+    text = look(NOW)["machine:lent"].text
+    assert text.startswith("out of service: hot machine:other: up\\x1b[2J xxx")
+    assert (text.isprintable(), len(text) < 500) == (True, True)
 
 
 def test_a_machine_that_drains_or_never_came_is_no_problem(db, look) -> None:
@@ -225,6 +232,7 @@ class Chat:
     def post(self, url, addresses, headers, body) -> int:
         message = json.loads(body)
         assert message["content"] == message["text"]
+        assert message["allowed_mentions"] == {"parse": []}
         if self.status == 204:
             self.got += message["text"].splitlines()
         return self.status
@@ -316,7 +324,7 @@ def test_a_certificate_is_shown_as_it_was_told(db, tmp_path) -> None:
         found = upkeep.checks(db, OPERATOR, now=now, server=url, home=tmp_path)
         return [check for check in found if check.kind == "certificate"]
 
-    bad = upkeep.check("certificate:cup.example.org", False, "valid for 3 days", "renew it")
+    bad = check("certificate:cup.example.org", False, "valid for 3 days", "renew it")
     assert shown(NOW) == []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(upkeep, "certificate", lambda _url, _now: [bad])

@@ -25,8 +25,9 @@ from kernelcup.app.machines.queries import machines
 from kernelcup.app.operation import Given, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results.queries import old_data
+from kernelcup.clean_text import plain
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.domain.answers import AuditEntry, CheckResult
+from kernelcup.domain.answers import AuditEntry, CheckResult, check
 from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue, StorageUnavailable
 
@@ -35,6 +36,7 @@ BACKED_UP, ALERT = "db.backup", "service.alert"
 BACKUP_AGE = timedelta(days=2)
 TOLD_EVERY = timedelta(days=1)
 """How often admins are told of a problem that lasts."""
+LONGEST_LINE = 300
 TLS_S = 5.0
 YOUNGEST = timedelta(days=30)
 """Status and alerts read events and the log that far back."""
@@ -43,11 +45,6 @@ AT_ONCE = 500
 ITSELF = Actor(user_id=None, name="kernelcup", role=Role.NOBODY, scopes=frozenset())
 
 logger = logging.getLogger(__name__)
-
-
-def check(name: str, good: bool, text: str, how: str = "") -> CheckResult:
-    """Return the result of a check; the text of a problem says ``how`` to solve it."""
-    return CheckResult(name, *(("ok", text) if good else ("broken", f"{text} ({how})")), needed=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,17 +127,22 @@ def clean_up(
 
 def look(db: Database, now: datetime, home: Path) -> list[CheckResult]:
     """Check all that needs no network."""
-    out = outage_text(outages(db, now=now))
+    out = _line(outage_text(outages(db, now=now)))
     how = "they return once they are clean; kernelcup admin device-up NAME brings them back now"
     with db.read() as session:
         known = [each for each in machines.every(session) if each.seen_at and not each.is_draining]
     found = [_backup(db, now), disk(home), check("gpus", not out, out or "each is in service", how)]
     for each in known:
-        state = state_of(each, now)
-        text = f"{state}{each.trouble and ': '}{each.trouble}, last seen {each.seen_at:%Y-%m-%d %H:%M} UTC"
+        state, trouble = state_of(each, now), _line(each.trouble)
+        text = f"{state}{trouble and ': '}{trouble}, last seen {each.seen_at:%Y-%m-%d %H:%M} UTC"
         how = f"start what judges there, or: kernelcup admin machines drain {each.name}"
         found.append(check(f"machine:{each.name}", state is MachineState.UP, text, how))
     return found
+
+
+def _line(text: str) -> str:
+    # A lent machine may say anything.
+    return plain(" ".join(text.split()))[:LONGEST_LINE]
 
 
 def _backup(db: Database, now: datetime) -> CheckResult:

@@ -29,6 +29,13 @@ class CheckResult:
         return self.name.partition(":")[0]
 
 
+def check(name: str, good: bool, text: str, how: str = "") -> CheckResult:
+    """Return the result of a check, with how to solve a problem."""
+    return CheckResult(
+        name, "ok" if good else "broken", f"{text} ({how})" if how and not good else text, True
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
     """A user's account at a sign-in provider."""

@@ -89,7 +89,9 @@ class Postman:
             addresses = check_address(url, own_networks=self.own_networks, resolve=self.resolve)
         except InvalidValue:
             raise DeliveryFailed("KERNELCUP_ALERTS is no https address that may be reached") from None
-        body = json.dumps({"content": text[:LONGEST_TEXT], "text": text}).encode()
+        # A machine with the name @everyone wakes nobody in Discord.
+        message = {"content": text[:LONGEST_TEXT], "text": text, "allowed_mentions": {"parse": list[str]()}}
+        body = json.dumps(message).encode()
         status = self.sender.post(url, addresses, {"Content-Type": "application/json"}, body)
         if not 200 <= status < 300:
             raise DeliveryFailed(f"KERNELCUP_ALERTS: it answered {status}")

@@ -20,8 +20,8 @@ from kernelcup.errors import ConfigError, InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
-    from kernelcup.bot.self_check import Looked
     from kernelcup.config.settings import Config
+    from kernelcup.domain.answers import CheckResult
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def make_bot(settings: Config, *, api_url: str | None = None) -> KernelCupBot:
     return KernelCupBot(config)
 
 
-def look(settings: Config) -> list[Looked]:
+def look(settings: Config) -> list[CheckResult]:
     """Return whether the bot could work. Raise ``ConfigError`` where something is missing."""
     from kernelcup.bot.context import BotConfig
 
@@ -71,7 +71,7 @@ def look(settings: Config) -> list[Looked]:
     with discord_imported():
         from kernelcup.bot import self_check
 
-    async def all_of_it() -> list[Looked]:
+    async def all_of_it() -> list[CheckResult]:
         return [each async for each in self_check.look(config)]
 
     return asyncio.run(all_of_it())

@@ -24,7 +24,7 @@ from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.clocks import clock_words
 from kernelcup.domain import TrustRule
-from kernelcup.domain.answers import CheckResult
+from kernelcup.domain.answers import CheckResult, check
 from kernelcup.errors import ConfigError, Forbidden, KernelCupError, LaunchError, ScopeMissing, SignInNeeded
 from kernelcup_harness.protocol import Backend, TrustLevel
 
@@ -121,12 +121,9 @@ def look_at_runner() -> Iterator[CheckResult]:
 def look_at_discord(config: Path | None) -> Iterator[CheckResult]:
     """Check the bot's tokens, its guilds, and its permissions there."""
     try:
-        found = look(wiring.load_config(config))
+        yield from look(wiring.load_config(config))
     except ConfigError as error:
         yield CheckResult("config", "broken", str(error), needed=True)
-        return
-    for each in found:
-        yield CheckResult(each.name, "ok" if each.good else "broken", each.text, needed=True)
 
 
 def look_at_service(url: str) -> Iterator[CheckResult]:
@@ -157,7 +154,6 @@ def answers(client: Client, token: str | None) -> Iterator[CheckResult]:
 
     from kernelcup import __version__
     from kernelcup.app.status import LOOKS_BACK
-    from kernelcup.app.upkeep import check
 
     began = datetime.now(UTC)
     there = datetime.fromisoformat(client.request("GET", "/status")["since"]) + LOOKS_BACK

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -117,7 +116,7 @@ class Service:
         raise_file_limit()
         if self._with_http or self._as_json:
             logs.set_up(as_json=self._as_json)
-        told = step_logger(as_json=self._as_json)
+        told = partial(log, as_json=self._as_json)
         with contextlib.ExitStack() as parts:
             dispatcher = None
             if judge:
@@ -316,27 +315,19 @@ def offer_sign_in(settings: Config, db: Database, url: str) -> None:
     typer.echo(f"sign in as admin, once, within 15 minutes: {link.url}")
 
 
-def step_logger(*, as_json: bool) -> Callable[[Progress], None]:
-    """Return the logger for the steps of a job: lines for people, or structured records."""
-    return log_structured if as_json else log
-
-
-def log_structured(progress: Progress) -> None:
-    """Log one record for each step of a job."""
-    import structlog
-
+def log(progress: Progress, *, as_json: bool = False) -> None:
+    """Print one line for each step of a job, or log a structured record."""
     if (told := step_text(progress)) is None:
         return
     job = getattr(progress, "job", None)
-    facts = {} if job is None else {"job": job.id, "attempt": job.attempt, "submission": job.submission_id}
-    structlog.get_logger("kernelcup.jobs").info(told, **facts)
+    if as_json:
+        import structlog
 
-
-def log(progress: Progress) -> None:
-    """Print one line for each step of a job."""
-    if (told := step_text(progress)) is None:
+        facts = (
+            {} if job is None else {"job": job.id, "attempt": job.attempt, "submission": job.submission_id}
+        )
+        structlog.get_logger("kernelcup.jobs").info(told, **facts)
         return
-    job = getattr(progress, "job", None)
     if job is not None:
         where = f"submission {job.submission_id}, {job.device}, {job.mode.value}"
         told = f"job {job.id}.{job.attempt} ({where}): {told}"
