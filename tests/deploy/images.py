@@ -28,6 +28,13 @@ fi
 exec setpriv --reuid=postgres --regid=postgres --init-groups postgres -c listen_addresses='*'
 """
 """What https://hub.docker.com/_/postgres says of its image."""
+OTHERS = [
+    ("FROM", "debian:bookworm-slim"),
+    (
+        "RUN",
+        "apt-get update && apt-get install -y --no-install-recommends caddy nginx-light openssl postgresql-15",
+    ),
+]
 CADDY = ("caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile")
 """The command of the image at https://hub.docker.com/_/caddy."""
 
@@ -35,26 +42,26 @@ CADDY = ("caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddy
 def make_images(folder: Path) -> dict[str, Image]:
     """Make all images; two at a time, since most of it waits for packages."""
     names = ["deploy/server.Dockerfile", "deploy/agent.Dockerfile"]
-    debian, services = folder / "debian.tar", folder / "services"
+    debian = folder / "debian.tar"
     bootstrap(debian)
+
+    def build(name: str) -> Build:
+        bases, arguments = {"debian:bookworm-slim": debian}, {"TORCH_INDEX": torch_index()}
+        return Build(folder=folder / name, context=ROOT, bases=bases, arguments=arguments)
+
     builds = [steps_of(ROOT / name, folder) for name in names]
     # As a builder does it that has made the first steps before.
     common = [step for step, other in takewhile(lambda pair: pair[0] == pair[1], zip(*builds, strict=False))]
     with ThreadPoolExecutor(2) as pool:
-        others = pool.submit(bootstrap, services, "caddy", "nginx-light", "openssl", "postgresql-15")
-        first = Build(
-            folder=folder / "first",
-            context=ROOT,
-            bases={"debian:bookworm-slim": debian},
-            arguments={"TORCH_INDEX": torch_index()},
-        )
+        others = pool.submit(build("others").carry_out, OTHERS)
+        first = build("first")
         first.carry_out(common)
         made = [
             pool.submit(first.copy(folder / Path(name).stem).carry_out, steps[len(common) :])
             for name, steps in zip(names, builds, strict=True)
         ]
         found = {name: each.result() for name, each in zip(names, made, strict=True)}
-        others.result()
+        services = others.result().root
     programs = f"/usr/lib/postgresql/15/bin:{PATH}"
     data = "/var/lib/postgresql/data"
     found["postgres:15-bookworm"] = Image(

@@ -119,10 +119,20 @@ def start(
     return Container(process=process, inside=inside, image=image, init=init, log=log)
 
 
-def bootstrap(target: Path, *packages: str) -> None:
-    """Make a folder, or an archive, with Debian's smallest system and some packages."""
-    names = [f"--include={','.join(packages)}"] if packages else []
-    run(["mmdebstrap", "--variant=minbase", "--quiet", *names, "bookworm", str(target), MIRROR])
+def bootstrap(archive: Path) -> None:
+    """Make an archive of Debian's smallest system, which starts no service of a package, as its image does not."""
+    script = r'printf "#!/bin/sh\nexit 101\n" | install -m 755 /dev/stdin "$1/usr/sbin/policy-rc.d"'
+    run(
+        [
+            "mmdebstrap",
+            "--variant=minbase",
+            "--quiet",
+            f"--customize-hook={script}",
+            "bookworm",
+            str(archive),
+            MIRROR,
+        ]
+    )
 
 
 @dataclass(kw_only=True)

@@ -23,7 +23,7 @@ PROXY = "10.41.0.2"
 CLIENT = "10.41.0.1"
 CERTIFICATE = "/etc/ssl/cup.pem"
 TRUST = {"SSL_CERT_FILE": CERTIFICATE}
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 # Prints a submission's events as they come.
 FOLLOW = """
@@ -215,12 +215,14 @@ def test_the_units_make_a_service_behind_nginx_whose_backup_is_restored_elsewher
     network.add("server", PROXY)
     image = images["deploy/agent.Dockerfile"]
 
-    def host(name: str, where: str) -> Host:
+    def host(name: str, where: str, image: Image, extra: Mapping[str, str]) -> Host:
         (tmp_path / name / "state").mkdir(parents=True)
         namespace = network.namespace(where)
-        return Host(image=image, folder=tmp_path / name, network=namespace, hosts=hosts, extra=TRUST)
+        return Host(image=image, folder=tmp_path / name, network=namespace, hosts=hosts, extra=extra)
 
-    server, machine, elsewhere = host("server", "server"), host("machine", "host"), host("elsewhere", "host")
+    server = host("server", "server", images["deploy/server.Dockerfile"], {})
+    machine = host("machine", "host", image, TRUST)
+    elsewhere = host("elsewhere", "host", server.image, {})
     settings = (
         (edited / "kernelcup.toml").read_text().replace(PROXY, "127.0.0.1").replace("0.0.0.0", "127.0.0.1")
     )
