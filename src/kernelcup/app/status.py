@@ -21,6 +21,7 @@ from kernelcup.domain.answers import DeviceFault, Reservation
 from kernelcup.engine import Database
 
 LOOKS_BACK = timedelta(days=14)
+SLOW = "its reference kernel was not as fast as usual"
 
 
 class IncidentKind(StrEnum):
@@ -109,7 +110,8 @@ def read_status(db: Database, known_devices: Sequence[Device], now: datetime) ->
         reserved = reservations.since(session, now)
         slots = {each.name: each.slots for each in machines.every(session)}
     service = next((each for each in stopped if each.scope is PauseScope.SERVICE), None)
-    found = [*_maintenance(steps), *_drifts(measured), *_outages(out)]
+    found = [*_maintenance(steps), *_drifts(measured)]
+    found += [_lasting(IncidentKind.OUTAGE, each.device, each.since, None, each.reason) for each in out]
     return Status(
         paused=None if service is None else service.reason,
         devices=tuple(
@@ -155,33 +157,27 @@ def _state(
 def _maintenance(steps: Sequence[status.Step]) -> Iterator[Incident]:
     """Pair the beginnings and ends of pauses; a repair by an operator has no duration."""
     begun: dict[str, status.Step] = {}
+    ended: list[tuple[status.Step, datetime | None]] = []
     for step in steps:
-        device = step.target.partition(":")[2]
         if step.action == "device.up":
-            yield Incident(
-                kind=IncidentKind.REPAIRED,
-                device=device,
-                since=step.at,
-                until=None,
-                open=False,
-                reason="back in service",
-            )
+            repaired = _lasting(IncidentKind.REPAIRED, _device(step), step.at, None, "back in service")
+            yield dataclasses.replace(repaired, open=False)
         elif step.action.endswith(".pause"):
             begun.setdefault(step.target.lower(), step)
         elif (start := begun.pop(step.target.lower(), None)) is not None:
-            yield _pause(start, step.at)
-    yield from (_pause(start, None) for start in begun.values())
+            ended.append((start, step.at))
+    for start, until in [*ended, *((start, None) for start in begun.values())]:
+        yield _lasting(IncidentKind.MAINTENANCE, _device(start), start.at, until, start.reason)
 
 
-def _pause(start: status.Step, until: datetime | None) -> Incident:
-    return Incident(
-        kind=IncidentKind.MAINTENANCE,
-        device=start.target.partition(":")[2],
-        since=start.at,
-        until=until,
-        open=until is None,
-        reason=start.reason,
-    )
+def _device(step: status.Step) -> str:
+    return step.target.partition(":")[2]
+
+
+def _lasting(
+    kind: IncidentKind, device: str, since: datetime, until: datetime | None, reason: str
+) -> Incident:
+    return Incident(kind=kind, device=device, since=since, until=until, open=until is None, reason=reason)
 
 
 def _drifts(measured: Sequence[status.Measured]) -> Iterator[Incident]:
@@ -191,29 +187,5 @@ def _drifts(measured: Sequence[status.Measured]) -> Iterator[Incident]:
         if not each.good:
             begun.setdefault(each.device, each.at)
         elif each.device in begun:
-            yield _drift(each.device, begun.pop(each.device), each.at)
-    for device, at in begun.items():
-        yield _drift(device, at, None)
-
-
-def _drift(device: str, since: datetime, until: datetime | None) -> Incident:
-    return Incident(
-        kind=IncidentKind.DRIFT,
-        device=device,
-        since=since,
-        until=until,
-        open=until is None,
-        reason="its reference kernel was not as fast as usual",
-    )
-
-
-def _outages(out: Sequence[DeviceFault]) -> Iterator[Incident]:
-    for fault in out:
-        yield Incident(
-            kind=IncidentKind.OUTAGE,
-            device=fault.device,
-            since=fault.since,
-            until=None,
-            open=True,
-            reason=fault.reason,
-        )
+            yield _lasting(IncidentKind.DRIFT, each.device, begun.pop(each.device), each.at, SLOW)
+    yield from (_lasting(IncidentKind.DRIFT, device, at, None, SLOW) for device, at in begun.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kernelcup.config.settings import Config
     from kernelcup.domain.answers import DeviceFault
     from kernelcup.engine.database import Database
+
+FACTS = ("name", "backend", "launcher", "slots")
 
 
 @with_backend
@@ -53,16 +55,16 @@ def list_here(db: Database, settings: Config, history: int, *, as_json: bool) ->
         (latest, calibrations.history(db, latest, limit=history) if history else [])
         for latest in calibrations.newest(db)
     ]
-    rows = [(device, free_slots(settings, device, out)) for device in settings.devices]
+    rows = [json_object(each, *FACTS, free=free_slots(settings, each, out)) for each in settings.devices]
     if as_json:
         body = {
-            "devices": [device_object(device, free) for device, free in rows],
+            "devices": rows,
             "out_of_service": [fields(fault) for fault in out],
             "calibrations": [calibration.as_object(latest, past) for latest, past in known],
         }
         typer.echo(json.dumps(body))
         return
-    show(rows, out)
+    show("Devices of this machine", ["free"], rows, out)
     calibration.show(known)
     if history and not known:
         typer.echo("No device has been calibrated yet; `kernelcup serve` calibrates when it starts.")
@@ -78,16 +80,16 @@ def list_there(backend: Backend, history: int, *, as_json: bool) -> None:
             f"--history: {backend.server} does not publish calibrations; on its machine: kernelcup devices "
             "--local --history N"
         )
-    facts, counts = ("name", "backend", "launcher", "slots"), ("queued", "running")
+    counts = ("queued", "running")
     queues = {each.device: json_object(each, *counts) for each in backend.call(estimates.queue_status)}
-    known = [json_object(each, *facts) for each in backend.call(status.list_devices)]
+    known = [json_object(each, *FACTS) for each in backend.call(status.list_devices)]
     rows = [each | queues.get(each["name"], dict.fromkeys(counts, 0)) for each in known]
     out = outages_there(backend)
     if as_json:
         faults = None if out is None else [fields(fault) for fault in out]
         typer.echo(json.dumps({"server": backend.server, "devices": rows, "out_of_service": faults}))
         return
-    show_there(str(backend.server), rows, out or [])
+    show(f"Devices of {backend.server}", counts, rows, out or [])
 
 
 def outages_there(backend: Backend) -> list[DeviceFault] | None:
@@ -100,29 +102,17 @@ def outages_there(backend: Backend) -> list[DeviceFault] | None:
         return None
 
 
-def show_there(server: str, rows: Sequence[dict[str, Any]], out: Sequence[DeviceFault]) -> None:
-    """Print a server's devices for people."""
-    from kernelcup.cli.show import tables, terminal
-
-    console = terminal.console()
-    columns = ("device", "backend", "launcher", "slots", "queued", "running")
-    table = tables.new_table(*columns, right=columns[3:])
-    for row in rows:
-        table.add_row(*(tables.cell(value) for value in row.values()))
-    tables.print_table(console, f"Devices of {server}", table, drop=("launcher", "backend"))
-    show_outages(out)
-
-
-def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) -> None:
+def show(
+    title: str, counts: Sequence[str], rows: Sequence[Mapping[str, Any]], out: Sequence[DeviceFault]
+) -> None:
     """Print tables for people."""
     from kernelcup.cli.show import tables, terminal
 
-    console = terminal.console()
-    table = tables.new_table("device", "backend", "launcher", "slots", "free", right=("slots", "free"))
-    for device, free in rows:
-        cells = (device.name, device.backend.value, device.launcher, device.slots)
-        table.add_row(*map(tables.cell, (*cells, "-" if free is None else free)))
-    tables.print_table(console, "Devices of this machine", table, drop=("launcher", "backend"))
+    columns = ("device", *FACTS[1:], *counts)
+    table = tables.new_table(*columns, right=columns[3:])
+    for row in rows:
+        table.add_row(*(tables.cell("-" if value is None else value) for value in row.values()))
+    tables.print_table(terminal.console(), title, table, drop=("launcher", "backend"))
     show_outages(out)
 
 
@@ -150,14 +140,3 @@ def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> 
     slots = Slots(settings.runtime_dir, settings.slot_gpus)
     slots.leave_out(frozenset(fault.gpu for fault in out if fault.machine == socket.gethostname()))
     return slots.free(device)
-
-
-def device_object(device: Device, free: int | None) -> dict[str, Any]:
-    """Return a device as the object that ``--json`` prints."""
-    return {
-        "name": device.name,
-        "backend": device.backend.value,
-        "launcher": device.launcher,
-        "slots": device.slots,
-        "free": free,
-    }

@@ -120,19 +120,8 @@ def _tell(value: bool | None, yes: str, no: str, unknown: str) -> str:
     return unknown if value is None else yes if value else no
 
 
-def _change(
-    backend: Backend,
-    name: str,
-    text: str,
-    *,
-    as_json: bool,
-    is_own: bool | None = None,
-    is_draining: bool | None = None,
-    price_per_hour: float | None = None,
-) -> None:
-    wanted: dict[str, Any] = {"is_own": is_own, "is_draining": is_draining, "price_per_hour": price_per_hour}
-    backend.call(machines.change, name=name, **wanted)
-    change = {key: value for key, value in wanted.items() if value is not None}
+def _change(backend: Backend, name: str, text: str, *, as_json: bool, **change: Any) -> None:
+    backend.call(machines.change, name=name, **change)
     typer.echo(json.dumps({"name": name, **change}) if as_json else plain(f"{name} {text}"))
 
 
