@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
-
 from kernelcup.app import access
 from kernelcup.app.boards.queries import boards, task_versions
 from kernelcup.app.operation import SubmissionId, operation
@@ -20,7 +18,6 @@ from kernelcup.app.submissions.submissions import find_visible
 from kernelcup.domain import ASIDE, OPERATOR, Actor, JobState, Leaderboard, Role, Ruling, Scope, Submission
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Forbidden, NotFound
-from kernelcup.tables import JobRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,10 +66,11 @@ def cancel_submission(db: Database, submission_id: SubmissionId, *, by: Actor, n
 def list_halted(db: Database, actor: Actor) -> list[HaltedJob]:
     """List the jobs that our side lost five times, and that wait for `admin resume` or `cancel`. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
-    columns = (JobRow.submission_id.label("submission"), JobRow.id.label("job"), JobRow.device, JobRow.reason)
-    query = select(*columns).where(jobs.in_state(JobState.HALTED)).order_by(JobRow.id)
     with db.read() as session:
-        return [HaltedJob(**row._mapping) for row in session.execute(query)]
+        return [
+            HaltedJob(submission=each.submission_id, job=each.id, device=each.device, reason=each.reason)
+            for each in jobs.halted(session)
+        ]
 
 
 @operation("POST", "/submissions/{submission_id}/resume", "admin resume", subject="submissions")
