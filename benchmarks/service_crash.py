@@ -1,13 +1,13 @@
-"""Usage: service_crash.py sqlite|postgresql [--kills 200]
+"""Usage: service_crash.py sqlite|postgresql [--kills 200] [--pause 2]
 
 Kills parts of a running service with SIGKILL at random moments while clients submit: HTTP servers,
-dispatchers with a quick made-up machine, dispatchers with the real harness, and the harness's own
-processes. Everything that dies is started again; PostgreSQL itself is killed four times. At the end it
-counts: every accepted submission has one row, each of its jobs one run that counts, and the standings are
-what the runs say.
+dispatchers with a quick made-up machine, dispatchers with the real harness, an agent, the harness's own
+processes below both, and PostgreSQL itself. Everything that dies is started again. At the end it counts: every
+accepted submission has one row, each of its jobs one run that counts, the standings are what the runs say, and
+since every submission is right, none has another verdict than accepted and no job waits for an admin.
 
 Prints its figures beside the stored ones, and writes benchmarks/results/service-crash-DATABASE.json. Exit code 1
-where something was lost or doubled.
+where something was lost or doubled, or cost a participant an attempt.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from results import ROOT, machine_facts, publish
 
 from builders import make_board, make_task
 from kernelcup.app.access import HERE
+from kernelcup.app.machines import machines
 from kernelcup.app.people.accounts import make_user
 from kernelcup.app.people.tokens import create_token
 from kernelcup.domain import OPERATOR, Role, Scope
@@ -47,8 +48,13 @@ USERS = 8
 CLIENTS = 4
 FAST = "fast"
 REAL = "cpu"
+LENT = "lent"
 CODE = "def custom_kernel(data):\n    # {number}\n    return data * 2\n"
-PARTS = ("http", "http", "dispatcher", "dispatcher", "dispatcher", "real", "harness")
+PARTS = ("http", "dispatcher", "dispatcher", "real", "agent", "harness", "harness", "harness")
+AT_WORK = ("real", "agent")
+"""Of these a process is killed, or one below it, while it judges or calibrates."""
+EACH = 12
+"""Of so many submissions of a client one goes to the real harness, and one to the agent."""
 LONGEST_WAIT_S = 600
 
 
@@ -89,36 +95,37 @@ def main() -> None:
     parser.add_argument("database", choices=["sqlite", "postgresql"])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pause", type=float, default=2.0, help="Most seconds between two kills.")
     given = parser.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory(prefix="kernelcup-crash-") as folder:
         url = database_url(given.database, Path(folder))
         with Database.open(url) as db:
-            tokens = prepare(db)
-        result = asyncio.run(storm(url, tokens, given, Path(folder), chance))
+            tokens, agent = prepare(db)
+        result = asyncio.run(storm(url, tokens, agent, given, Path(folder), chance))
         with Database.open(url) as db:
             result |= count(db, result.pop("answered"))
     result |= {"database": given.database} | machine_facts()
-    result["fine"] = not any(result[name] for name in ("lost", "doubled", "unjudged", "wrong_bests"))
+    bad = ("lost", "doubled", "unjudged", "wrong_bests", "not_accepted", "halted")
+    result["fine"] = not any(result[name] for name in bad)
     publish(f"service-crash-{given.database}.json", result)
     sys.exit(0 if result["fine"] else 1)
 
 
-def prepare(db: Database) -> list[str]:
-    """Make a board and people; return their tokens."""
+def prepare(db: Database) -> tuple[list[str], str]:
+    """Make a board and people; return their tokens, and that of a machine's agent."""
     migrate.upgrade(db)
     now = datetime.now(UTC)
     task = make_task(sources={"reference.py": REFERENCE})
-    make_board(db, name="double", task=task, devices=[FAST, REAL], now=now)
+    make_board(db, name="double", task=task, devices=[FAST, REAL, LENT], now=now)
     scopes = frozenset({Scope.READ, Scope.SUBMIT})
     for number in range(USERS):
         make_user(db, OPERATOR, f"user-{number}", role=Role.PARTICIPANT, now=now)
-    return [
-        create_token(
-            db, OPERATOR, name="crash", scopes=scopes, entry=HERE, now=now, for_user=f"user-{number}"
-        )[1]
-        for number in range(USERS)
+    given = {"name": "crash", "scopes": scopes, "entry": HERE, "now": now}
+    tokens = [
+        create_token(db, OPERATOR, **given, for_user=f"user-{number}").secret for number in range(USERS)
     ]
+    return tokens, machines.add_agent(db, "lab", now=now).token
 
 
 REFERENCE = """\
@@ -138,10 +145,12 @@ def check_implementation(data: torch.Tensor, output: torch.Tensor) -> str:
 """
 
 
-def start_parts(url: str, folder: Path, port: int) -> dict[str, Part]:
-    """Start a server, a dispatcher for the made-up device, and one with the real harness."""
-    config = folder / "kernelcup.toml"
-    config.write_text(f'[[devices]]\nname = "{REAL}"\nbackend = "cpu"\n')
+def start_parts(url: str, agent: str, folder: Path, port: int) -> dict[str, Part]:
+    """Start a server, a dispatcher for the made-up device, one with the real harness, and an agent."""
+    config, lent = folder / "kernelcup.toml", folder / "lent.toml"
+    device = '[[devices]]\nname = "{}"\nbackend = "cpu"\n'
+    config.write_text(device.format(REAL) + device.format(LENT) + 'launcher = "agent"\n')
+    lent.write_text(device.format(LENT))
     environ = {
         **os.environ,
         "KERNELCUP_DATABASE": url,
@@ -150,21 +159,30 @@ def start_parts(url: str, folder: Path, port: int) -> dict[str, Part]:
         "KERNELCUP_CONFIG": str(config),
         "KERNELCUP_SECRET": "x" * 64,
     }
+    apart = {
+        **os.environ,
+        "KERNELCUP_HOME": str(folder / "lent"),
+        "KERNELCUP_RUNTIME": str(folder / "lent-run"),
+        "KERNELCUP_CONFIG": str(lent),
+        "KERNELCUP_AGENT_TOKEN": agent,
+    }
     serve = [sys.executable, "-m", "kernelcup", "serve"]
+    runner = [sys.executable, "-m", "kernelcup", "runner", "agent", f"http://127.0.0.1:{port}"]
     fast = [sys.executable, str(ROOT / "benchmarks/fast_dispatcher.py"), url, FAST]
     return {
         "http": Part([*serve, "--no-judge", "--port", str(port)], environ, folder / "http.log"),
         "dispatcher": Part(fast, environ, folder / "dispatcher.log"),
         "real": Part([*serve, "--no-http"], environ, folder / "real.log"),
+        "agent": Part(runner, apart, folder / "agent.log"),
     }
 
 
 async def storm(
-    url: str, tokens: list[str], given: argparse.Namespace, folder: Path, chance: random.Random
+    url: str, tokens: list[str], agent: str, given: argparse.Namespace, folder: Path, chance: random.Random
 ) -> dict[str, Any]:
     """Submit and kill; return what was answered and what was done."""
     port = free_port()
-    parts = start_parts(url, folder, port)
+    parts = start_parts(url, agent, folder, port)
     stop = asyncio.Event()
     answered: dict[str, int] = {}
     refused: dict[str, int] = {}
@@ -175,7 +193,7 @@ async def storm(
     ]
     begun = time.monotonic()
     try:
-        kills = await kill_all(parts, base, given.kills, chance, restarter(given.database))
+        kills = await kill_all(parts, base, given, chance, restarter(given.database))
         stop.set()
         await asyncio.gather(*clients)
         drained = await drain(url, parts)
@@ -212,7 +230,7 @@ async def answers(base: str) -> bool:
 async def kill_all(
     parts: dict[str, Part],
     base: str,
-    count: int,
+    given: argparse.Namespace,
     chance: random.Random,
     restart: Callable[[], None] | None,
 ) -> dict[str, int]:
@@ -220,18 +238,20 @@ async def kill_all(
     kills: dict[str, int] = {}
     while not await answers(base):  # noqa: ASYNC110
         await asyncio.sleep(0.2)
-    while sum(kills.values()) < count:
-        await asyncio.sleep(chance.uniform(0.0, 2.0))
+    while sum(kills.values()) < given.kills:
+        await asyncio.sleep(chance.uniform(0.0, given.pause))
         kind = chance.choice(PARTS)
         if kind == "http" and not await answers(base):
             continue  # it is being started: a server that is never up has nothing to lose
+        if kind in AT_WORK and not descendants(parts[kind].process.pid):
+            continue  # it judges nothing now
         if kind == "harness":
-            if not kill_harness(parts["real"].process.pid, chance):
+            if not kill_harness(parts[chance.choice(AT_WORK)].process.pid, chance):
                 continue
         else:
             parts[kind].kill()
         kills[kind] = kills.get(kind, 0) + 1
-        if restart is not None and sum(kills.values()) % 50 == 0:
+        if restart is not None and sum(kills.values()) % 15 == 0:
             restart()
             kills["database"] = kills.get("database", 0) + 1
         await asyncio.sleep(chance.uniform(0.0, 0.3))
@@ -241,7 +261,7 @@ async def kill_all(
 
 
 def kill_harness(dispatcher: int, chance: random.Random) -> bool:
-    """Kill one of a dispatcher's descendants; return whether there was one."""
+    """Kill one of the descendants of a dispatcher or an agent; return whether there was one."""
     found = descendants(dispatcher)
     if not found:
         return False
@@ -276,7 +296,7 @@ async def client(
     while not stop.is_set():
         key = f"crash-{number}-{count}"
         connection.token = tokens[(number + count * CLIENTS) % len(tokens)]
-        devices = [REAL] if count % 25 == 0 else [FAST]
+        devices = [{0: REAL, EACH // 2: LENT}.get(count % EACH, FAST)]
         body = {"leaderboard": "double", "devices": devices, "code": CODE.format(number=key)}
         answered[key] = await ask(connection, key, body, refused)
         count += 1
@@ -332,7 +352,8 @@ def count(db: Database, answered: dict[str, int]) -> dict[str, Any]:
         verdicts = dict(
             session.execute(text("SELECT verdict, count(*) FROM runs WHERE counted GROUP BY verdict")).all()
         )
-        attempts = session.scalar(text("SELECT max(attempt) FROM jobs"))
+        attempts, lost = session.execute(text("SELECT max(attempt), sum(lost) FROM jobs")).one()
+        again = session.scalar(text("SELECT count(*) FROM jobs WHERE attempt - first_attempt > lost"))
         wrong = session.scalar(text(WRONG_BESTS))
     stored = {key: number for number, key in rows}
     return {
@@ -344,7 +365,11 @@ def count(db: Database, answered: dict[str, int]) -> dict[str, Any]:
         "wrong_bests": wrong,
         "job_states": states,
         "verdicts": verdicts,
+        "not_accepted": sum(found for verdict, found in verdicts.items() if verdict != "accepted"),
+        "halted": states.get("halted", 0),
         "most_attempts": attempts,
+        "lost_attempts": lost,
+        "tried_again": again,
     }
 
 
@@ -354,7 +379,8 @@ SELECT count(*) FROM (
   FROM runs r JOIN jobs j ON j.id = r.job_id JOIN submissions s ON s.id = j.submission_id
   WHERE r.counted AND r.score_s IS NOT NULL GROUP BY s.leaderboard_id, j.device, s.user_id
 ) AS found LEFT JOIN bests b ON b.leaderboard_id = found.leaderboard_id AND b.device = found.device
-  AND b.user_id = found.user_id WHERE b.score_s IS NULL OR b.score_s <> found.score_s
+  AND b.user_id = found.user_id LEFT JOIN runs w ON w.id = b.run_id
+  WHERE w.score_s IS NULL OR w.score_s <> found.score_s
 """
 
 

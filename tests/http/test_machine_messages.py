@@ -40,7 +40,7 @@ EACH_LOOK = 0.05
 """How often the dispatcher looks after a message."""
 COUNTED = """
 SELECT j.id, count(r.id) FROM jobs j LEFT JOIN runs r ON r.job_id = j.id AND r.counted
-WHERE j.state NOT IN ('queued', 'running') GROUP BY j.id
+WHERE j.state NOT IN ('queued', 'running', 'halted') GROUP BY j.id
 """
 
 

@@ -13,13 +13,12 @@ from sqlalchemy.exc import IntegrityError
 from builders import NOW, jobs_of, make_board, make_report, make_submission
 from kernelcup.app.people.user_names import actor_of
 from kernelcup.app.queue import lifecycle
-from kernelcup.app.queue.halted import list_halted, resume
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.queue.queries.jobs import Lease
 from kernelcup.app.results import profile_files
 from kernelcup.app.results.queries import runs
 from kernelcup.app.submissions.submissions import has_ended, show_submission
-from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission
+from kernelcup.app.submissions.withdrawal import cancel_submission, delete_submission, list_halted, resume
 from kernelcup.domain import OPERATOR, JobState, Submission
 from kernelcup.engine.file_store import LARGEST_IN_ROW_BYTES
 from kernelcup.errors import Forbidden, NotFound, StaleLease

@@ -168,6 +168,19 @@ def test_an_admin_sees_at_once_what_is_out_of_order(client, people, signed_in, d
     assert "lab: down" not in client.get("/admin").text
 
 
+def test_admins_see_the_jobs_that_our_side_lost_too_often(client, people, signed_in, db) -> None:
+    submission = make_submission(db, board="double", user="ada")
+    for _ in range(lifecycle.MOST_LOST):
+        lease = lifecycle.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+        assert lease is not None
+        lifecycle.lose(db, lease, reason="its agent was killed", now=NOW)
+    for name, is_told in (("root", True), ("grace", False)):
+        client.cookies.update(signed_in(people[name]))
+        assert ("its agent was killed" in client.get("/admin").text) == is_told
+    client.cookies.update(signed_in(people["root"]))
+    assert "waits for an admin" in client.get(f"/s/{submission.id}").text
+
+
 def test_scripts_in_names_reasons_and_evidence_are_text(client, people, signed_in) -> None:
     client.cookies.update(signed_in(people["root"]))
     told = "".join(client.get(path).text for path in PAGES)

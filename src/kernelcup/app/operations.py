@@ -10,7 +10,7 @@ from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
-from kernelcup.app.queue import estimates, halted, shown
+from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews, table
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.submissions import handout, withdrawal
@@ -44,7 +44,6 @@ MODULES = (
     freezes,
     rejudge,
     reviews,
-    halted,
     stats,
     upkeep,
     problem_sync,

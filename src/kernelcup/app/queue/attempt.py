@@ -352,10 +352,7 @@ class Attempt:
 
 
 def _not_judged(report: RunReport, *, lost: bool) -> LaunchError:
-    """Return why a run is tried again: only that can tell whether the task is broken, or the machine was busy.
-
-    The author sees it. The report's message may be about a hidden case.
-    """
+    """Return why a run is tried again, for its author: the report's message may be about a hidden case."""
     where = f" in its {report.stage.value} stage" if report.stage is not None else ""
     if lost:
         return LaunchLost(f"a process of the harness was killed{where}")

@@ -1,4 +1,4 @@
-"""Cancel and delete submissions."""
+"""Cancel, resume and delete submissions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries import docket, frozen_standings, ruling, runs
 from kernelcup.app.rules.queries import limits
-from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.app.submissions.submissions import find_visible
-from kernelcup.domain import ASIDE, OPERATOR, Actor, Leaderboard, Ruling, Scope, Submission
+from kernelcup.domain import ASIDE, OPERATOR, Actor, JobState, Leaderboard, Role, Ruling, Scope, Submission
 from kernelcup.engine import Database, Session
-from kernelcup.errors import Forbidden
+from kernelcup.errors import Forbidden, NotFound
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +37,16 @@ class Deleted:
     """Whether it stays in a table that is finished or frozen: with its place and time, its code for managers only."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HaltedJob:
+    """A job that waits for an admin."""
+
+    submission: int
+    job: int
+    device: str
+    reason: str
+
+
 @operation("POST", "/submissions/{submission_id}/cancel", subject="submissions", personal=True)
 def cancel_submission(db: Database, submission_id: SubmissionId, *, by: Actor, now: datetime) -> Cancelled:
     """Cancel the unfinished jobs of a submission; running jobs are stopped within seconds."""
@@ -50,6 +60,37 @@ def cancel_submission(db: Database, submission_id: SubmissionId, *, by: Actor, n
             detail = {"user": submission.user, "jobs": count}
             audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
         return Cancelled(submission=submission_id, cancelled_jobs=count)
+
+
+@operation("GET", "/jobs/halted", "admin halted", subject="submissions")
+def list_halted(db: Database, actor: Actor) -> list[HaltedJob]:
+    """List the jobs that our side lost five times, and that wait for `admin resume` or `cancel`. For admins."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    with db.read() as session:
+        return [
+            HaltedJob(submission=each.submission_id, job=each.id, device=each.device, reason=each.reason)
+            for each in jobs.halted(session)
+        ]
+
+
+@operation("POST", "/submissions/{submission_id}/resume", "admin resume", subject="submissions")
+def resume(db: Database, actor: Actor, submission_id: SubmissionId, *, now: datetime) -> list[HaltedJob]:
+    """Return the halted jobs of a submission to the queue, where they are next. For admins.
+
+    Raises:
+        NotFound: It has none.
+    """
+    found = [each for each in list_halted(db, actor) if each.submission == submission_id]
+    if not found:
+        raise NotFound(f"Submission {submission_id} has no halted job.")
+    with db.write(durable=True) as session:
+        for job in jobs.lock(session, [each.job for each in found]):
+            if job.state is JobState.HALTED:
+                jobs.resume(session, job)
+                events.record(session, submission_id, "queued", {"reason": "resumed"}, job.id, now)
+        detail = {"jobs": [each.job for each in found]}
+        audit_log.record(session, actor, "submission.resume", f"submission:{submission_id}", detail, now)
+    return found
 
 
 @operation("DELETE", "/submissions/{submission_id}", subject="submissions", personal=True)

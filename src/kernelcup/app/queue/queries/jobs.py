@@ -180,6 +180,12 @@ def resume(session: Session, job: Job) -> None:
     session.execute(update(JobRow).where(JobRow.id == job.id).values(**values), execution_options=NO_SYNC)
 
 
+def halted(session: Session) -> list[Job]:
+    """Return the jobs that wait for an admin."""
+    query = select(JobRow).where(in_state(JobState.HALTED)).order_by(JobRow.id)
+    return [_job(row) for row in session.scalars(query)]
+
+
 def _waiting_first(session: Session, job: Job) -> dict[str, object]:
     turn = lowest_turn(session, device=job.device, priority=job.priority)
     later = case((JobRow.turn < turn, turn), else_=JobRow.turn)

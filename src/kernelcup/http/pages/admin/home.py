@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request, Response
 
 from kernelcup.app import access
 from kernelcup.app.boards import boards
-from kernelcup.app.queue import halted
 from kernelcup.app.results import reviews
 from kernelcup.app.rules import pauses
+from kernelcup.app.submissions import withdrawal
 from kernelcup.domain import Role, Scope
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.admin.new_boards import shipped_choices
@@ -35,7 +35,7 @@ def show_home(request: Request, db: Db, platform: PlatformDep, actor: ActorDep, 
         boards=found[::-1],
         reviews=waiting[:MOST_REVIEWS],
         more_reviews=len(waiting) > MOST_REVIEWS,
-        halted=halted.list_halted(db, actor) if is_admin else [],
+        halted=withdrawal.list_halted(db, actor) if is_admin else [],
         pauses=pauses.list_pauses(db, actor),
         problems=[each for each in platform.checks() if each.state != "ok"] if is_admin else [],
         now=now,
