@@ -224,7 +224,7 @@ class Cache:
 
 
 class Room:
-    """The places of one process. All but ``person`` and the cache is for the thread of its event loop."""
+    """The places of one process. All but the cache is for the thread of its event loop."""
 
     def __init__(self, *, writers: int = WRITERS, readers: int = READERS) -> None:
         usage = Usage()
@@ -237,7 +237,6 @@ class Room:
         """Threads that read large JSON."""
         self._of: Counter[int] = Counter()
         self._syncs: Counter[int] = Counter()
-        self._lock = threading.Lock()
 
     @contextmanager
     def person(self, actor: Actor) -> Iterator[None]:
@@ -260,15 +259,13 @@ class Room:
     @contextmanager
     def _counted(self, counts: Counter[int], actor: Actor, most: int) -> Iterator[None]:
         key = actor.user_id or 0
-        with self._lock:
-            if counts[key] >= most:
-                text = f"You have {most} of these requests under way; wait for one to end."
-                raise RateLimited(text, retry_after_s=RETRY_S)
-            counts[key] += 1
+        if counts[key] >= most:
+            text = f"You have {most} of these requests under way; wait for one to end."
+            raise RateLimited(text, retry_after_s=RETRY_S)
+        counts[key] += 1
         try:
             yield
         finally:
-            with self._lock:
-                counts[key] -= 1
-                if not counts[key]:
-                    del counts[key]
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
