@@ -373,14 +373,14 @@ def count(db: Database, answered: dict[str, int]) -> dict[str, Any]:
     }
 
 
+# Times on processors do not rank: the first of equals is the earliest.
 WRONG_BESTS = """
 SELECT count(*) FROM (
-  SELECT s.leaderboard_id, j.device, s.user_id, min(r.score_s) AS score_s
+  SELECT s.leaderboard_id, j.device, s.user_id, min(s.id) AS first
   FROM runs r JOIN jobs j ON j.id = r.job_id JOIN submissions s ON s.id = j.submission_id
   WHERE r.counted AND r.score_s IS NOT NULL GROUP BY s.leaderboard_id, j.device, s.user_id
 ) AS found LEFT JOIN bests b ON b.leaderboard_id = found.leaderboard_id AND b.device = found.device
-  AND b.user_id = found.user_id LEFT JOIN runs w ON w.id = b.run_id
-  WHERE w.score_s IS NULL OR w.score_s <> found.score_s
+  AND b.user_id = found.user_id WHERE b.submission_id IS NULL OR b.submission_id <> found.first
 """
 
 
