@@ -14,21 +14,11 @@ from typing import Any
 from roots import Container, Image, enclosed, run, start
 from ruamel.yaml import YAML
 
-KNOWN = {
-    *(
-        "build",
-        "image",
-        "command",
-        "environment",
-        "volumes",
-        "networks",
-        "ports",
-        "healthcheck",
-        "depends_on",
-    ),
-    *("init", "restart", "stop_grace_period", "security_opt", "gpus", "shm_size"),
-}
-"""Of a service. The last three change nothing here: no filter refuses system calls, no GPU is there."""
+KNOWN = frozenset(
+    "build image command environment volumes networks ports healthcheck depends_on init restart "
+    "stop_grace_period security_opt gpus shm_size".split()
+)
+"""Of a service. Nothing ends by itself here, and no filter refuses system calls; no GPU is there."""
 UNCONFINED = ["seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"]
 READY_S = 90.0
 
@@ -207,7 +197,8 @@ class Project:
             assert build.keys() == {"context", "dockerfile"}
             assert build["context"] == ".."
         image = self.images[build["dockerfile"] if build else service["image"]]
-        return replace(image, environ={**image.environ, **self.extra, **service.get("environment", {})})
+        environ = {**image.environ, **self.extra, **service.get("environment", {})}
+        return replace(image, environ=environ, is_confined="security_opt" not in service)
 
     def _namespace(self, service: str) -> str:
         # Without a network of the file's a service has one of its own, from where it reaches the host's ports.

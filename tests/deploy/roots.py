@@ -23,6 +23,7 @@ BUILDER = {
     str(Path.home() / ".config/pip"): "/root/.config/pip",
 }
 """What tells this machine where packages are, of which a builder gets what there is."""
+UNCOVER = ("sh", "-c", 'umount $(grep -o " /proc/[^ ]*" /proc/mounts) && exec "$@"', "sh")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -35,6 +36,8 @@ class Image:
     workdir: str = "/"
     user: str = "root"
     command: tuple[str, ...] = ()
+    is_confined: bool = True
+    """Whether parts of /proc are covered, as Docker and bubblewrap do it: nothing may mount another one then."""
 
 
 @dataclass(kw_only=True)
@@ -91,7 +94,7 @@ def enclosed(
     own = [part for folder in ("/dev/shm", "/run", "/tmp") for part in ("--perms", "1777", "--tmpfs", folder)]
     return [
         *("bwrap", "--cap-add", "ALL", "--die-with-parent", "--unshare-pid", "--unshare-ipc", *options),
-        *("--bind", str(image.root), "/", *system, *own, *mounts),
+        *("--bind", str(image.root), "/", *system, *own, *mounts, *([] if image.is_confined else UNCOVER)),
         *as_user(image, words),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,6 +166,8 @@ def test_the_compose_files_make_a_service_whose_backup_is_restored_elsewhere(
 
     with composed(project("here")) as service:
         service.up()
+        published = {name: each["ports"] for name, each in service.services.items() if "ports" in each}
+        assert published == {"proxy": ["80:80", "443:443", "443:443/udp"]}
         link = service.exec("server", *"kernelcup admin user link".split())
         assert "https://cup.localhost/auth/link/" in link
         secret = service.exec("server", *"kernelcup admin machines add lab-7 --own".split()).strip()
@@ -182,6 +185,8 @@ def test_the_compose_files_make_a_service_whose_backup_is_restored_elsewhere(
         entrant = participant(service, token)
         with composed(machine):
             ranked = entrant.submit(tmp_path / "events", machine.up)
+            doctor = machine.exec("agent", "kernelcup", "doctor", "--runner")
+            assert re.search("ok +sandbox +bubblewrap", doctor), doctor
         # Caddy passes a body on while it arrives, and the server has hung up before its end.
         entrant.check_proxy(service.log("server"), too_large=("413", "502"))
 

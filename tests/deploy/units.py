@@ -66,7 +66,9 @@ class Host:
             else:
                 assert key in OF_SYSTEMD | {"User", "ExecStart", "StateDirectoryMode"}, (unit.name, key)
         (words,) = (value for key, value in found if key == "ExecStart")
-        return replace(self.image, user=dict(found)["User"], environ=environ, workdir="/"), shlex.split(words)
+        return replace(
+            self.image, user=dict(found)["User"], environ=environ, workdir="/", is_confined=False
+        ), shlex.split(words)
 
     def _secrets(self, value: str) -> dict[str, str]:
         """Return what a file in ``/etc/kernelcup`` says, which lies in the machine's folder here."""
