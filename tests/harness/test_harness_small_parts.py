@@ -417,6 +417,7 @@ def test_every_reason_has_a_verdict() -> None:
         "results": Verdict.OUTPUT_LIMIT_EXCEEDED,
         "memory": Verdict.MEMORY_LIMIT_EXCEEDED,
         "time": Verdict.TIME_LIMIT_EXCEEDED,
+        "outside": Verdict.INTERNAL_ERROR,
     }
 
 

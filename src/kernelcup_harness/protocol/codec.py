@@ -38,6 +38,14 @@ class Most:
         return read
 
 
+class OrInfinite:
+    """Lets a number be infinite: ``Annotated[float, OrInfinite()]``."""
+
+    def reader(self, inner: Reader) -> Reader:
+        """Return a reader that also takes infinity, as :func:`to_json` writes it."""
+        return lambda value: math.inf if value == {"$float": "inf"} else inner(value)
+
+
 LONGEST_PART, MOST_PARTS = 80, 20
 """Of the path to a faulty value, in an error."""
 
@@ -112,7 +120,7 @@ def _reader(kind: Any) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         (mark,) = arguments[1:]
-        return mark.reader(_reader(arguments[0])) if isinstance(mark, Most) else _unread
+        return mark.reader(_reader(arguments[0])) if isinstance(mark, Most | OrInfinite) else _unread
     if origin in (types.UnionType, typing.Union):
         return _union_reader(arguments)
     if origin is list:

@@ -9,6 +9,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from kernelcup.http.auth import SAFE_METHODS
+from kernelcup.http.dependencies import get_actor
 from kernelcup.http.pages import csrf
 from kernelcup.http.route import Handler, ViewRoute
 
@@ -43,8 +44,12 @@ class PageRoute(ViewRoute):
             finally:
                 await request.close()  # files that were sent lie on disk
 
+        async def seen(request: Request) -> Response:
+            await get_actor(request)  # each page names who is signed in
+            return await handler(request)
+
         async def answer(request: Request) -> Response:
             is_read = request.method in SAFE_METHODS
-            return await (self.read(request, handler) if is_read else self.change(request, checked))
+            return await (self.read(request, seen) if is_read else self.change(request, checked))
 
         return answer
