@@ -38,19 +38,12 @@ class Most:
         return read
 
 
-class OrInfinite:
-    """Lets a number be infinite: ``Annotated[float, OrInfinite()]``."""
-
-    def reader(self, inner: Reader) -> Reader:
-        """Return a reader that also takes infinity, as :func:`to_json` writes it."""
-        return lambda value: math.inf if value == {"$float": "inf"} else inner(value)
-
-
 LONGEST_PART, MOST_PARTS = 80, 20
 """Of the path to a faulty value, in an error."""
 
 Raw = Annotated[Any, "raw"]
 """JSON that is passed on as it is: another reader checks it."""
+OrInfinite = Annotated[float, "or infinite"]
 
 
 def to_json(value: object) -> Any:
@@ -120,7 +113,9 @@ def _reader(kind: Any) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         (mark,) = arguments[1:]
-        return mark.reader(_reader(arguments[0])) if isinstance(mark, Most | OrInfinite) else _unread
+        if kind is OrInfinite:
+            return lambda value: math.inf if value == {"$float": "inf"} else _read_float(value)
+        return mark.reader(_reader(arguments[0])) if isinstance(mark, Most) else _unread
     if origin in (types.UnionType, typing.Union):
         return _union_reader(arguments)
     if origin is list:
@@ -221,11 +216,8 @@ def _enum_reader(kind: type[StrEnum]) -> Reader:
 
 
 def _read_float(value: Any) -> float:
-    if isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise _Mismatch("the number is too large for a float") from None
+    if type(value) is int and abs(value) < 1 << 1023:
+        return float(value)
     if type(value) is not float or not math.isfinite(value):
         raise _Mismatch(f"expected a finite float, got {type(value).__name__}")
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION
 from kernelcup_harness.protocol.codec import OrInfinite
@@ -76,7 +76,7 @@ class DuelResult:
     """Geometric mean of the ratios without the extremes."""
     low: float = 0.0
     """Lower end of its interval, which misses the true ratio as often as the job's ``rival_error`` says."""
-    high: Annotated[float, OrInfinite()] = 0.0
+    high: OrInfinite = 0.0
     """Upper end; infinite where too few pairs say nothing."""
     verdict: DuelVerdict = DuelVerdict.TIED
     """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed, ``failed`` if
