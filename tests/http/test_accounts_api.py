@@ -117,10 +117,10 @@ def test_a_taken_name_leaves_the_role(client, person, db) -> None:
 
 @pytest.mark.parametrize("name", ["ada", "zoë"])
 def test_one_exports_oneself_and_an_admin_everybody(client, person, name, db) -> None:
-    somebody = person(name)
+    user = person(name)
     make_board(db)
     make_submission(db, user=name)
-    for who in (somebody, person("root", Role.ADMIN)):
+    for who in (user, person("root", Role.ADMIN)):
         answer = client.get(f"/api/v1/users/{name}/export", headers=who.headers)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
         assert answer.headers["content-disposition"] == f"attachment; filename*=UTF-8''{quote(name)}.zip"

@@ -62,7 +62,7 @@ def judging(db: Database, clock: FakeClock) -> Judging:
 
 
 def come(judging: Judging, name: str = NAME, role: Role = Role.PARTICIPANT) -> Actor:
-    """Sign somebody in for the first time."""
+    """Sign a person in for the first time."""
     judging.clock.advance(1)
     sign_in(judging.db, provider="github", subject=name[:6], login=name, now=judging.clock())
     if role is not Role.PARTICIPANT:
@@ -279,7 +279,7 @@ def test_who_may_delete_an_account(judging: Judging) -> None:
         (reader, NAME, {}, ScopeMissing),
         (zaphod, NAME, {"entry": Entry(by="acting")}, ScopeMissing),
         (zaphod, NAME, {"confirm": "zaphod"}, InvalidValue),
-        (OPERATOR, "nobody-here", {}, NotFound),
+        (OPERATOR, "unknown", {}, NotFound),
     ):
         with pytest.raises(error):
             delete(judging, actor, name, **options)
@@ -360,5 +360,5 @@ def test_others_data_is_exported_by_admins_only(judging: Judging) -> None:
     with pytest.raises(Forbidden):
         export_account(judging.db, come(judging, "ada-l"), NAME)
     with pytest.raises(NotFound):
-        export_account(judging.db, OPERATOR, "nobody-here")
+        export_account(judging.db, OPERATOR, "unknown")
     assert set(unpacked(judging, come(judging, "root-2", Role.ADMIN))) == {"account.json"}

@@ -89,7 +89,7 @@ class Postman:
             addresses = check_address(url, own_networks=self.own_networks, resolve=self.resolve)
         except InvalidValue:
             raise DeliveryFailed("KERNELCUP_ALERTS is no https address that may be reached") from None
-        # A machine with the name @everyone wakes nobody in Discord.
+        # A machine with the name @everyone may not notify all members on Discord.
         message = {"content": text[:LONGEST_TEXT], "text": text, "allowed_mentions": {"parse": list[str]()}}
         body = json.dumps(message).encode()
         status = self.sender.post(url, addresses, {"Content-Type": "application/json"}, body)
