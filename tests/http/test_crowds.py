@@ -341,8 +341,9 @@ def test_heavy_reads_delay_no_other_read_and_are_refused_in_time(
         heavy = [pool.submit(download, each.headers) for each in readers]
         assert hanging.begun.acquire(timeout=60)
         try:
-            for path in ("/", "/b/double", "/api/v1/leaderboards", "/api/v1/submissions") * 3:
-                assert httpx.get(f"{server_url}{path}", timeout=60).status_code == 200
+            with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=60) as other:
+                for path in ("/", "/b/double", "/api/v1/leaderboards", "/api/v1/submissions") * 3:
+                    assert other.get(f"{server_url}{path}").status_code == 200
             first = list(islice(as_completed(heavy, timeout=60), 10))
             assert [each.result() for each in first] == [429] * 10
         finally:
@@ -375,6 +376,33 @@ def test_an_address_waits_for_its_own_heavy_read_and_others_do_not(
         assert [each.result().status_code for each in heavy] == [200, 200]
     assert download("127.0.0.2", "H100").text == "rank,user\n"
     assert hanging.made == 2  # the last one came out of the cache
+
+
+def test_what_reads_take_is_measured_by_each_service_for_itself(
+    client, db, platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernelcup.http.capacity import Gate, Room
+
+    entered: list[Gate] = []
+    enter = Gate.enter
+
+    async def noted(gate: Gate, address: str, **settings: bool) -> None:
+        entered.append(gate)
+        await enter(gate, address, **settings)
+
+    monkeypatch.setattr(Gate, "enter", noted)
+    make_board(db)
+
+    def is_slow() -> bool:
+        entered.clear()
+        assert client.get("/b/double/standings.csv").status_code == 200
+        return platform.room.slow_readers in entered
+
+    quick = [is_slow() for _ in range(20)]
+    assert quick[0]
+    assert not quick[-1]
+    platform.room = Room()
+    assert is_slow()
 
 
 def test_cached_answers_have_a_number_of_bytes() -> None:

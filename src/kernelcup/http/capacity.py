@@ -231,6 +231,8 @@ class Room:
         self.writers = Gate(writers, writers, usage)
         self.readers = Gate(readers, READERS_OF_ONE, usage)
         self.slow_readers = Gate(SLOW_READERS, SLOW_READERS // 2, usage)
+        self.taken_s: dict[Hashable, float] = {}
+        """The processor time that reads take on average, by the function of their route."""
         self.cache = Cache()
         self.limiter = FixedWindowRateLimiter(MemoryStorage())
         self.parsers = CapacityLimiter(2)

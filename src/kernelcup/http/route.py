@@ -69,7 +69,6 @@ class ViewRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         """Return the handler, which ends the transaction before the answer is sent."""
-        self.used_s = 2 * SLOW_S if self.path.endswith(HEAVY) else 0.0
         if not inspect.iscoroutinefunction(self.endpoint):
             self.dependant.call = metered(ends_view(self.endpoint))
         return super().get_route_handler()
@@ -77,15 +76,15 @@ class ViewRoute(APIRoute):
     async def read(self, request: Request, handler: Handler) -> Response:
         """Serve a read, in one transaction; one of a slow kind waits for a place among these."""
         platform: Platform = request.app.state.platform
-        place = PLACE.get()
-        if self.used_s > SLOW_S:
+        place, taken_s = PLACE.get(), platform.room.taken_s
+        if taken_s.setdefault(self.endpoint, 2 * SLOW_S if self.path.endswith(HEAVY) else 0.0) > SLOW_S:
             await place.take(platform.room.slow_readers)
         is_long = request.scope["path"].endswith(HEAVY) or inspect.iscoroutinefunction(self.endpoint)
         try:
             with nullcontext() if is_long else platform.db.view():
                 return await handler(request)
         finally:
-            self.used_s += (place.used_s - self.used_s) * NEWEST
+            taken_s[self.endpoint] += (place.used_s - taken_s[self.endpoint]) * NEWEST
 
     async def change(self, request: Request, handler: Handler) -> Response:
         """Serve a change by a person with an account, once it is fully read and has a place among these."""
