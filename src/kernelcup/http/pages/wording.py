@@ -167,7 +167,7 @@ RANK = (
 )
 
 
-def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
+def rules_of(board: Leaderboard, task: Task, packages: str = "") -> list[tuple[str, str]]:
     """Return a leaderboard's rules as names and sentences."""
     rules = [("Score", SCORES[task.ranking_by])]
     cpu = cpu_rule(board.cpu_times)
@@ -193,6 +193,8 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
         rules.append(("Review", "A person reviews results with certain patterns before they count."))
     if task.multi_gpu:
         rules.append(("GPUs", "A submission may use several GPUs."))
+    if packages:
+        rules.append(("Packages", packages))
     if task.libraries:
         rules.append(("Libraries", ", ".join(task.libraries)))
     return rules
