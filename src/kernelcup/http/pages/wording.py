@@ -19,6 +19,7 @@ from kernelcup.domain import (
 )
 from kernelcup.reporting.phrases import (
     about,
+    after_rule,
     code_rule,
     cpu_rule,
     duel_remark,
@@ -183,6 +184,8 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
     )
     rules.append(("Judge", own))
     rules.append(("Code", code_rule(board)))
+    if board.deadline is not None:
+        rules.append(("Afterwards", after_rule(board.after_deadline)))
     if board.pseudonymous:
         rules.append(("Names", "Members see each other under pseudonyms."))
     if board.visibility is Visibility.CLOSED:
@@ -207,6 +210,7 @@ def _proof(board: Leaderboard) -> str:
 
 
 FILTERS = {
+    "after_rule": after_rule,
     "code_rule": code_rule,
     "trust_text": trust_text,
     "provider_title": title_of,
