@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelcup.domain import Leaderboard, RankingBy, Task, TrustRule, Visibility
-from kernelcup.reporting.phrases import code_rule, cpu_rule
+from kernelcup.reporting.phrases import after_rule, code_rule, cpu_rule
 from kernelcup.reporting.words import REASONS
 from kernelcup_harness.protocol import HarnessKind, Reason
 
@@ -44,6 +44,8 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
     )
     rules.append(("Judge", own))
     rules.append(("Code", code_rule(board)))
+    if board.deadline is not None:
+        rules.append(("Afterwards", after_rule(board.after_deadline)))
     if board.pseudonymous:
         rules.append(("Names", "Members see each other under pseudonyms."))
     if board.visibility is Visibility.CLOSED:
