@@ -12,6 +12,7 @@ from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import (
+    brief,
     class_progress,
     comparisons,
     docket,
@@ -28,6 +29,7 @@ MODULES = (
     boards,
     managing,
     handout,
+    brief,
     shown,
     withdrawal,
     table,

@@ -136,6 +136,34 @@ benchmarks:
     assert {type(value) for value in case.values()} == {int, float, bool, str, list}
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("2**20", 1048576),
+        ("2 ** 20", 1048576),
+        ("3*2**10", 3072),
+        ("1_024 * 4", 4096),
+        ("1_048_576", 1048576),
+        ("1e-5", 1e-5),
+        ('"2**20"', "2**20"),
+        ("2**20**2", "2**20**2"),
+        ("2*x", "2*x"),
+        ("2**-1", "2**-1"),
+    ],
+)
+def test_numbers_are_read_as_authors_write_them(tmp_path, written, value):
+    yml = f"""\
+files:
+  - {{name: submission.py, source: "@SUBMISSION@"}}
+  - {{name: reference.py, source: reference.py}}
+lang: py
+benchmarks:
+  - {{size: {written}, seed: 1}}
+"""
+    found = load_task(write_task(tmp_path / "numbers", yml)).benchmarks[0]["size"]
+    assert (type(found), found) == (type(value), value)
+
+
 @pytest.mark.parametrize("key", ["templates", "config", "tests", "libraries", "gpus", "seed", "description"])
 def test_an_empty_value_counts_as_absent(tmp_path, key):
     assert load_task(write_task(tmp_path / "a", **{key: None})) == load_task(

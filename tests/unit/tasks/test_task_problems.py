@@ -168,6 +168,8 @@ def test_a_wrong_key_is_refused_with_what_is_allowed(tmp_path, keys, words):
         (b'description: "\\0"\n', "description: holds a character that is not allowed"),
         (b"seed: !!int x\n", "seed: is no int"),
         (b"seed: " + b"9" * 5000, "seed: does not fit into 64 bits"),
+        (b"seed: 2**63", "seed: does not fit into 64 bits"),
+        (b"seed: 9**99*9**99", "seed: does not fit into 64 bits"),
         (b"a: 1\n---\nb: 2\n", "is not YAML"),
         (b"#" * (300 << 10), "task.yml:1:1: is larger than 256 KiB"),
     ],

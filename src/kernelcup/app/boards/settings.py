@@ -39,7 +39,7 @@ GIVEN: Mapping[str, Given] = {
     "deadline": Given(
         options=("--deadline",),
         parse=lambda text, _: parse_end(text),
-        help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris"; else UTC.',
+        help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris" or "... AoE"; else UTC.',
     ),
     "opens_at": Given(
         options=("--opens",),
