@@ -137,6 +137,16 @@ test_timeout: -5
             {"lang": "cu", "config": {"include_dirs": ["/usr"]}},
             "include_dirs.0: `/usr` is no folder of `files`",
         ),
+        ({"prepare_timeout": 0}, "prepare_timeout: must be greater than 0"),
+        ({"prepare_timeout": True}, "prepare_timeout: must be a whole number"),
+        (
+            {"prepare_timeout": 9, "lang": "cu", "files": [{"name": "s.cu", "source": "@SUBMISSION@"}]},
+            "prepare_timeout: is for submissions in Python: the C interface has no `prepare`",
+        ),
+        (
+            {"prepare_timeout": 9, "harness": "own", "config": {"main": "task.py"}},
+            "prepare_timeout: only the standard harness calls `prepare`: write `harness: standard`",
+        ),
         ({"lang": "cu", "config": {"rtol": -1}}, "config.rtol: must be at least 0"),
         (
             {"lang": "cu", "config": {"compile_flags": ["-fplugin=x"]}},
