@@ -200,6 +200,8 @@ class TaskInfo:
     files: Sequence[str]
     templates: Sequence[str]
     submission_name: str
+    packages: str = ""
+    """What the environment of submissions has, with versions; empty if that is not known."""
 
     @classmethod
     def of(cls, task: Task) -> TaskInfo:
