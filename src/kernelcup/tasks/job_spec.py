@@ -57,8 +57,7 @@ def build_job_spec(
 
     Raise ``InvalidValue`` where the task cannot be judged that way.
     """
-    chosen = harness or task.harness
-    _refuse(task, chosen)
+    _refuse(task, chosen := harness or task.harness)
     ranked, private = mode is Mode.LEADERBOARD, private_files(task)
     return JobSpec(
         job_id=job_id,
