@@ -11,10 +11,10 @@ from kernelcup.app.submissions.handout import hand_out
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.rules import rules_of
 from kernelcup.tasks.starter import find_template
 from kernelcup.tasks.writer import files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
@@ -53,7 +53,7 @@ def show_rules(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
         "rules.html",
         head=head,
         current="rules",
-        rules=wording.rules_of(head.board, task),
+        rules=rules_of(head.board, task),
         limits=task.limits,
     )
 
