@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from kernelcup_harness.submission.port import FunctionFailed, NotCompiled, expec
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import (
     ArenaName,
+    CasePrepared,
     Done,
     Failed,
     FailureKind,
@@ -36,6 +38,7 @@ from kernelcup_harness.wire.messages import (
     Hello,
     Load,
     Message,
+    Prepare,
     Ready,
     Returned,
     Take,
@@ -59,6 +62,9 @@ BUILD_ERRORS = frozenset(
 class Contestant:
     """Answers the judge's messages until the judge is gone."""
 
+    _preparing: Callable[..., Any] | None = None
+    """The submission's `prepare`, if it has one."""
+
     def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
 
@@ -67,8 +73,7 @@ class Contestant:
         from kernelcup_harness.submission import forms
         from kernelcup_harness.wire import devices, values
 
-        self._wire = values
-        self._channel = channel
+        self._wire, self._channel = values, channel
         self._out_of_memory = torch.OutOfMemoryError
         self._empty_cache = torch.cuda.empty_cache
         self._outputs: values.Arena | None = None
@@ -88,6 +93,7 @@ class Contestant:
         self._noop = forms.Noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
+            Prepare: self._prepare,
             Give: self._give,
             Go: self._go,
             Take: self._take,
@@ -116,13 +122,27 @@ class Contestant:
             self._channel.send({"id": frame.get("id"), **pack(reply)})
 
     def _load(self, message: Load) -> Message:
-        with self._room.in_use() if self._room is not None else contextlib.nullcontext():
-            kernel = languages.of(message.file).load(Path(message.file))
+        language, file = languages.of(message.file), Path(message.file)
+        with self._in_use():
+            kernel = language.load(file)
+            self._preparing = language.preparing(file)
         self._use(kernel)
         self._settle()
         # Imported objects stay alive: the garbage collector need not scan them repeatedly.
         gc.freeze()
         return Ready()
+
+    def _prepare(self, message: Prepare) -> Message:
+        """Have the submission prepare for a case. What it allocates has to lie where a replayed call can read it."""
+        if self._preparing is not None:
+            with self._in_use():
+                self._preparing(**message.parameters)
+            self._settle()
+        return CasePrepared(called=self._preparing is not None)
+
+    def _in_use(self) -> AbstractContextManager[None]:
+        """Allocate tensors in the window, if there is one."""
+        return self._room.in_use() if self._room is not None else contextlib.nullcontext()
 
     def _use(self, kernel: Callable[[Any], Any]) -> None:
         self._expect = partial(expect, kernel)
@@ -131,7 +151,7 @@ class Contestant:
     def _use_noop(self, message: UseNoop) -> Message:
         """Answer calls without computing anything, until a submission is loaded."""
         noop = self._noop()
-        with self._room.in_use() if self._room is not None else contextlib.nullcontext():
+        with self._in_use():
             noop.prepare(message.tree, message.table)
         self._use(noop)
         return Ready()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 from kernelcup_harness.isolation.job_environment import CUDA_MARKS
 from kernelcup_harness.submission.port import Kernel, NotCompiled
@@ -44,6 +45,11 @@ class Python:
             raise NotCompiled(f"{entry} defines no function custom_kernel{instead(module)}")
         found: Kernel = kernel
         return found
+
+    def preparing(self, entry: Path) -> Callable[..., Any] | None:
+        """Return the function of that name."""
+        found = getattr(sys.modules.get(entry.stem), "prepare", None)
+        return found if callable(found) else None
 
 
 def instead(module: ModuleType) -> str:

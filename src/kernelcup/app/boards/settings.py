@@ -51,6 +51,10 @@ GIVEN: Mapping[str, Given] = {
         parse=lambda text, _: parse_opening(text),
         help="From this time on, others see the standings as of this time.",
     ),
+    "after_deadline": Given(
+        options=("--after-deadline",),
+        help="After the deadline: closed, unranked (tests, benchmarks, profiles) or practice (ranked apart, too).",
+    ),
     "visibility": Given(
         options=("--closed/--public",), help="Whether only members and managers see the leaderboard."
     ),

@@ -11,10 +11,10 @@ from kernelcup.app.submissions.handout import hand_out, packages_of
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
-from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.rules import rules_of
 from kernelcup.tasks.starter import find_template
 from kernelcup.tasks.writer import figures_of, files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
@@ -57,7 +57,7 @@ def show_rules(
         "rules.html",
         head=head,
         current="rules",
-        rules=wording.rules_of(head.board, task, has),
+        rules=rules_of(head.board, task, has),
         limits=task.limits,
     )
 
