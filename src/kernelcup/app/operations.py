@@ -13,7 +13,7 @@ from kernelcup.app.people import account_linking, accounts, audit_log, login_lin
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import brief, comparisons, docket, finals, freezes, rejudge, reviews, table
 from kernelcup.app.rules import limits, pauses
-from kernelcup.app.submissions import handout, withdrawal
+from kernelcup.app.submissions import handout, submit, withdrawal
 
 MODULES = (
     boards,
@@ -21,6 +21,7 @@ MODULES = (
     handout,
     brief,
     shown,
+    submit,
     withdrawal,
     table,
     finals,

@@ -70,7 +70,7 @@ class Brief:
     """The way to a place, in order."""
 
 
-@operation("GET", "/leaderboards/{name}/brief", subject="tasks")
+@operation("GET", "/leaderboards/{name}/brief", subject="tasks", tool="task")
 def show_brief(db: Database, name: Board, viewer: Actor = OPERATOR) -> Brief:
     """Show in one answer all that a submission has to know: task, limits, what is forbidden, the next steps."""
     summary, task = show_summary(db, name, viewer=viewer), hand_out(db, name, viewer).task
