@@ -126,7 +126,12 @@ def test_the_tools_lead_to_a_place_and_submit_once_for_each_key(environ: dict[st
             task = await call("task", leaderboard=board["name"])
             sent = {"leaderboard": board["name"], "code": task["templates"]["Python"]}
             checked = await call("check", **sent)
-            assert checked == {"leaderboard": BOARD, "devices": ["emulated"], "warnings": []}
+            assert checked == {
+                "leaderboard": BOARD,
+                "devices": ["emulated"],
+                "practice": False,
+                "warnings": [],
+            }
             made = await call("submit", **sent, key="once")
             again = await call("submit", **sent, key="once")
             assert again["id"] == made["id"] == 1

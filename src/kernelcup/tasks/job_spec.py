@@ -88,6 +88,7 @@ def build_job_spec(
         aliasing=task.aliasing,
         non_finite=task.non_finite,
         dtypes=task.dtypes,
+        prepare_s=task.prepare_timeout,
         own_share=task.own_share if ranked else None,
         environment=task.environment,
         libraries=task.libraries,

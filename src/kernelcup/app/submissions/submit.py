@@ -148,6 +148,8 @@ class Check:
 
     leaderboard: str
     devices: list[str]
+    practice: bool
+    """Whether it would be practice, after the deadline."""
     warnings: list[str]
     """What it would be accepted with, and what is probably meant otherwise: broken syntax, misspelt directives."""
 
@@ -180,10 +182,11 @@ def check(
     new = _read(ask)
     with db.read() as session:
         check_author(session, actor)
-        target, chosen = _admit(session, ask, new, actor)
+        target, chosen, practice = _admit(session, ask, new, actor)
     tree = parse(code) if new.tree.entry.endswith(".py") else None
     broken = [f"line {tree.position[0]}: {tree.text}"] if isinstance(tree, BrokenSource) else []
-    return Check(leaderboard=target.name, devices=chosen, warnings=[*broken, *near_misses(code)])
+    warnings = [*broken, *near_misses(code)]
+    return Check(leaderboard=target.name, devices=chosen, practice=practice, warnings=warnings)
 
 
 def _refuse_early(db: Database, ask: _Request) -> Submission | None:
@@ -241,7 +244,7 @@ def _store(session: Session, ask: _Request, new: NewSubmission) -> Submission:
     first = _first(session, person, ask)
     if first is not None:
         return first
-    target, chosen = _admit(session, ask, new, person)
+    target, chosen, practice = _admit(session, ask, new, person)
     submission_id, queued = submissions.insert(
         session,
         board=target,
@@ -254,6 +257,7 @@ def _store(session: Session, ask: _Request, new: NewSubmission) -> Submission:
         idempotency_key=ask.key,
         request_hash=ask.hash if ask.key is not None else None,
         profile=ask.profile,
+        practice=practice,
     )
     events.record_first(session, submission_id, "accepted", _accepted(new, chosen), None, ask.now)
     return Submission(
@@ -312,15 +316,15 @@ def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
 
 def _admit(
     session: Session, ask: _Request, new: NewSubmission, person: Actor
-) -> tuple[Leaderboard, list[str]]:
+) -> tuple[Leaderboard, list[str], bool]:
     stops = pauses.look(session)
     stops.check_service()
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
-    target, chosen = admit(session, new, stops, person=person, viewer=viewer, now=ask.now)
+    target, chosen, practice = admit(session, new, stops, person=person, viewer=viewer, now=ask.now)
     if ask.profile is not None:
         check_profile(session, target, ask.profile, new.mode)
     check_limits(session, target, chosen, person=person, mode=new.mode, now=ask.now, lock=True)
-    return target, chosen
+    return target, chosen, practice
 
 
 def check_profile(session: Session, board: Leaderboard, asked: ProfileOptions, mode: Mode) -> None:

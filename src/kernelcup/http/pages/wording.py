@@ -11,6 +11,7 @@ from kernelcup.config.sign_in import title_of
 from kernelcup.domain import JobState, Leaderboard, Standing
 from kernelcup.reporting.phrases import (
     about,
+    after_rule,
     code_rule,
     duel_remark,
     duel_sentence,
@@ -146,6 +147,7 @@ def duel_text(duel: ShownDuel, result: DuelResult | None) -> str:
 
 
 FILTERS = {
+    "after_rule": after_rule,
     "code_rule": code_rule,
     "trust_text": trust_text,
     "provider_title": title_of,
