@@ -33,7 +33,7 @@ def rules_of(board: Leaderboard, task: Task, packages: str = "") -> list[tuple[s
     """Return a leaderboard's rules as names and sentences."""
     cpu = cpu_rule(board.cpu_times)
     is_own = board.harness is HarnessKind.OWN
-    size, share = board.max_file_bytes, task.own_share
+    size, share, prepare = board.max_file_bytes, task.own_share, None if is_own else task.prepare_timeout
     rules = {
         "Score": SCORES[task.ranking_by],
         "Rank": f"{RANK} {cpu[0].upper()}{cpu[1:]}.",
@@ -47,6 +47,7 @@ def rules_of(board: Leaderboard, task: Task, packages: str = "") -> list[tuple[s
         "Size": size is not None and f"A submission has at most {size:,} bytes.",
         "Review": board.review_tags and "A person reviews results with certain patterns before they count.",
         "GPUs": task.multi_gpu and "A submission may use several GPUs.",
+        "Prepare": prepare is not None and prepare_text(prepare),
         "Own kernels": share is not None and f"They have to take {share:.0%} of the time of all kernels.",
         "Packages": packages,
         "Libraries": ", ".join(task.libraries),
@@ -60,6 +61,16 @@ def _proof(board: Leaderboard) -> str:
     if board.trust is TrustRule.REPLAYED:
         return "Only replayed times rank. Times by the wall clock are listed, but not ranked."
     return "All times rank. Those by the wall clock, which include the overhead of a call, are marked."
+
+
+def prepare_text(limit_s: int) -> str:
+    """Return what a submission may define beside `custom_kernel`."""
+    what = (
+        "A submission in Python may define prepare(**case): it is called once for each case, without the seed"
+    )
+    return (
+        f"{what}, before it gets an input of the case, and may take {limit_s} s. No ranked time contains it."
+    )
 
 
 def answers_text(task: Task) -> str:

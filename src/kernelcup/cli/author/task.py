@@ -189,6 +189,7 @@ def describe(
     from rich.text import Text
 
     from kernelcup.cli.show import terminal
+    from kernelcup.reporting.rules import prepare_text
 
     out = terminal.console()
     text = plain(task.description or f"# {task.name}")
@@ -207,7 +208,7 @@ def describe(
         "ranking by": task.ranking_by.value,
         **({"answers": answers} if answers else {}),
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
-        **prepare_text(task.prepare_timeout),
+        **({"prepare": prepare_text(task.prepare_timeout)} if task.prepare_timeout else {}),
         "tests": cases_text(task.tests, task.hidden_tests),
         "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks, work),
     }
@@ -215,12 +216,6 @@ def describe(
     for key, value in facts.items():
         out.print(Text(f"{key}: ", style="bold"), end="")
         out.print(Text(plain(value)))
-
-
-def prepare_text(limit_s: int | None) -> dict[str, str]:
-    """Return what a submission may define beside `custom_kernel`, nothing if that is all."""
-    what = "`prepare(**case)` may be defined: called once for each case before the calls, without the seed"
-    return {} if limit_s is None else {"prepare": f"{what}, for at most {limit_s:g} s"}
 
 
 def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequence[Work] = ()) -> str:
