@@ -54,9 +54,14 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
         rules.append(("Size", f"A submission has at most {board.max_file_bytes:,} bytes."))
     if board.review_tags:
         rules.append(("Review", "A person reviews results with certain patterns before they count."))
+    return [*rules, *_rules_of_task(task, board.harness)]
+
+
+def _rules_of_task(task: Task, harness: HarnessKind) -> list[tuple[str, str]]:
+    rules = []
     if task.multi_gpu:
         rules.append(("GPUs", "A submission may use several GPUs."))
-    if task.prepare_timeout is not None and board.harness is HarnessKind.STANDARD:
+    if task.prepare_timeout is not None and harness is HarnessKind.STANDARD:
         rules.append(("Prepare", prepare_text(task.prepare_timeout)))
     if task.own_share is not None:
         rules.append(("Own kernels", f"They have to take {task.own_share:.0%} of the time of all kernels."))
