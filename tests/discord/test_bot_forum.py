@@ -259,15 +259,18 @@ def test_changes_are_named() -> None:
         "devices": ["a", "b"],
         "task_hash": "1",
         "max_file_bytes": None,
+        "after_deadline": "unranked",
         "trust": "any",
         "duel": False,
         "cpu_times": False,
         "notice": "",
     }
     after = before | {"deadline": None, "devices": ["b", "c"], "task_hash": "2", "max_file_bytes": 5000}
+    after |= {"after_deadline": "practice"}
     assert boards.changes_between(before, after) == [
         "deadline: none",
         "largest submission: 5,000 bytes",
+        "After the deadline ranked submissions go into a practice table of their own",
         "GPUs added: `c`",
         "GPUs removed: `a`",
         "the task changed; get the template and the task again",

@@ -39,6 +39,8 @@ def near(right, given):
         return all(near(*both) for both in zip(right, given, strict=True))
     if isinstance(right, dict):
         return all(near(right[key], given[key]) for key in right)
+    if torch.is_tensor(right):
+        right, given = right.to_dense(), given.to_dense()
     right, given = torch.as_tensor(right).double(), torch.as_tensor(given).double()
     return torch.allclose(right, given, rtol=0.02, atol=0.02)
 
@@ -81,10 +83,30 @@ TASKS = {
         "data['step'] += 1; data['x'] -= data['rate'] / data['step']",
     ),
     "rare": ("x", "return data[(data > 2) & (data.sum() > 0)]"),
+    "product": (
+        "(torch.where(x > 1, x, 0).to_sparse_csr(), drawn(seed, size))",
+        "return torch.mv(data[0].to_dense(), data[1])",
+    ),
+    "scaled": ("torch.where(x > 1, x, 0).to_sparse_csr()", "return data * 2"),
+    "entries": ("torch.where(x > 1, x, 0).to_sparse_coo()", "return data * 2"),
     "update": ("{'x': x, 'sum': torch.zeros(8), 'spare': torch.empty(3)}", "data['sum'] += data['x'].sum(1)"),
 }
 OUT = "a, b, c, n = data\n    torch.add(a, b, out=c)\n    "
 ODD = [
+    # Sparse tensors, given and returned
+    ("product", "return data[0] @ data[1]"),
+    ("product", "a, x = data; return (a.to_sparse_coo().coalesce() @ x)"),
+    ("scaled", "return data + data"),
+    ("scaled", "return (data.to_dense() * 2).to_sparse_csr()"),
+    ("entries", "return torch.sparse_coo_tensor(data.indices(), data.values() * 2, data.shape)"),
+    (
+        "entries",
+        "i, v = data.indices(), data.values(); return torch.sparse_coo_tensor(i.flip(1), v.flip(0) * 2, (8, 12))",
+    ),
+    (
+        "entries",
+        "i, v = data.indices(), data.values(); return torch.sparse_coo_tensor(i.repeat(1, 2), v.repeat(2), (8, 12))",
+    ),
     # Views, strides, and what is lazy
     ("twice", "return (data.t() * 2).t()"),
     ("twice", "return torch.cat([data * 2, data])[:8]"),
@@ -201,6 +223,30 @@ def test_an_honest_answer_of_an_odd_kind_is_right(bench: Bench, task: str, body:
 
 WRONG = [
     ("twice", "return data", "aliased: the output shares memory with a tensor of the input"),
+    (
+        "product",
+        "return (data[0] @ data[1]).to_sparse()",
+        "form: output has layout torch.sparse_coo; expected torch.strided",
+    ),
+    (
+        "scaled",
+        "return data.to_dense() * 2",
+        "form: output has layout torch.strided; expected torch.sparse_csr",
+    ),
+    (
+        "scaled",
+        "return data.to_sparse_coo() * 2",
+        "form: output has layout torch.sparse_coo; expected torch.sparse_csr",
+    ),
+    ("scaled", "return (data * 2).double()", "form: output has dtype torch.float64; expected torch.float32"),
+    ("scaled", "return data", "aliased: the output shares memory with a tensor of the input"),
+    ("scaled", "return data * 3", "differs: "),
+    ("scaled", "return data * float('nan')", "differs: NaN or infinite in output.values(), where"),
+    (
+        "entries",
+        "return torch.sparse_coo_tensor(data.indices()[:, :1], data.values()[:1] * 2, (8, 12))",
+        "differs: ",
+    ),
     ("copy", "return data", "aliased: the output shares memory with a tensor of the input"),
     (
         "copy",

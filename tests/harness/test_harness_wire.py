@@ -12,6 +12,7 @@ import math
 import mmap
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kernelcup_harness.core.structure import structure_fault
-from kernelcup_harness.wire import decode, records
+from kernelcup_harness.explain import differences
+from kernelcup_harness.wire import aliasing, decode, records, sparse
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.decode import Decoder
 from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Encoder, TooLarge
@@ -68,6 +70,13 @@ def find_record(module: str, name: str) -> type:
     return found
 
 
+class Bag:
+    """A class without declared fields."""
+
+    def __init__(self) -> None:
+        self.size = 1
+
+
 class Wire:
     """Carries values through an arena as judge and contestant do."""
 
@@ -98,7 +107,7 @@ def same(left: Any, right: Any) -> bool:
     """Tell whether two values are of one type and equal, NaN with NaN."""
     if structure_fault(left, right) or type(left) is not type(right):
         return False
-    if isinstance(left, torch.Tensor):
+    if isinstance(left, torch.Tensor) and left.layout is torch.strided:
         return same_tensor(left, right)
     if type(left) in (list, tuple):
         return all(map(same, left, right))
@@ -108,7 +117,7 @@ def same(left: Any, right: Any) -> bool:
         )
     fields = records.record_fields(left)
     if fields is not None:
-        return all(same(getattr(left, name), getattr(right, name)) for name in fields)
+        return all(same(records.part(left, name), records.part(right, name)) for name in fields)
     return repr(left) == repr(right)
 
 
@@ -184,6 +193,84 @@ def test_a_field_that_is_no_argument_crosses_too(line: Wire) -> None:
     config = Config(1)
     config.derived = (2, 3)
     assert line.carry(config) == config
+
+
+def sparse_tensors() -> dict[str, torch.Tensor]:
+    """Return a sparse tensor of each kind that may cross."""
+    dense = torch.where(torch.arange(24.0).reshape(4, 6) % 5 == 0, 3.0, 0.0)
+    some = torch.tensor([[3, 0, 3], [1, 5, 1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            "coo": dense.to_sparse_coo(),
+            "coo of vectors": torch.arange(12.0).reshape(2, 3, 2).to_sparse(1),
+            "coo in any order": torch.sparse_coo_tensor(some, torch.ones(3), (4, 6)),
+            "coo without elements": torch.zeros(3, 2).to_sparse_coo(),
+            "csr": dense.to_sparse_csr(),
+            "csr of a batch": torch.stack([dense, dense]).to_sparse_csr(),
+            "csr of whole numbers": dense.int().to_sparse_csr(),
+            "csc": dense.to_sparse_csc(),
+            "bsr": dense.to_sparse_bsr((2, 3)),
+            "bsc": dense.to_sparse_bsc((2, 2)),
+        }
+
+
+@pytest.mark.parametrize("kind", sparse_tensors())
+@pytest.mark.parametrize("dense", [False, True], ids=["input", "answer"])
+def test_a_sparse_tensor_crosses_with_its_parts(line: Wire, kind: str, dense: bool) -> None:
+    value = sparse_tensors()[kind]
+    found = line.carry([wire.contiguous(value) if dense else value] * 2, dense=dense)[1]
+    assert records.kind_of(found) == records.kind_of(value)
+    assert all(same(*pair) for _, *pair in aliasing.leaf_pairs(value, found))
+
+
+@pytest.mark.parametrize("kind", sorted(sparse_tensors().keys() - {"coo without elements"}))
+def test_an_answer_whose_indices_lie_outside_is_refused_and_an_input_is_not_looked_at(
+    line: Wire, kind: str
+) -> None:
+    value = sparse_tensors()[kind]
+    form = records.kind_of(value)
+    names = records.record_fields(value)
+    assert isinstance(form, sparse.Sparse)
+    assert names is not None
+    parts = {name: records.part(value, name).contiguous() for name in names}
+    outside = form.built({**parts, names[-2]: parts[names[-2]] + 100})
+    line.carry(outside)
+    with pytest.raises(sparse.Broken, match="contradicts itself"):
+        line.carry(outside, dense=True)
+
+
+def test_an_answer_that_says_that_its_indices_are_in_order_has_to_have_them_in_order(line: Wire) -> None:
+    value = sparse_tensors()["coo in any order"]
+    claimed = sparse.Sparse("sparse_coo", [4, 6], coalesced=True)
+    parts = {"_indices()": value._indices(), "_values()": value._values()}
+    with pytest.raises(sparse.Broken):
+        line.carry(claimed.built(parts), dense=True)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"t": ["sparse_csr", [1], False], "v": {}},
+        {"t": ["sparse_csr", [1], False], "v": {"crow_indices()": {"k": "none"}}},
+        {"t": ["strided", [1], False], "v": {}},
+        {"t": ["float32", [1], False], "v": {}},
+        {"t": ["sparse_coo", [-1], False], "v": {}},
+        {
+            "t": ["sparse_coo", [1], False],
+            "v": {name: {"k": "int", "v": 0} for name in sparse.PARTS["sparse_coo"]},
+        },
+        {"t": ["sparse_coo"], "v": {}},
+        {"t": None, "v": {}},
+        {"t": ["sparse_coo", [1], False], "v": []},
+        {},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_sparse_tensor_that_is_none_is_refused(line: Wire, node: dict[str, Any], dense: bool) -> None:
+    with pytest.raises(BadTree):
+        line.decode({"k": "sparse", **node}, dense=dense)
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -409,7 +496,8 @@ CANNOT = [
     ({"a": [1, {2}]}, "value['a'][1]", "set"),
     ((1, len), "value[1]", "builtin_function_or_method"),
     ([lambda: 0], "value[0]", "function"),
-    (Config(torch.nn.Linear(1, 1)), "value.values", "Linear"),
+    (Config(torch.nn.Linear(1, 1)), "value.values", "Linear cannot be carried: hand over its `state_dict()`"),
+    (Pair(1, Bag()), "value.right", "Bag cannot be carried: make it a dataclass"),
     (Pair(1, object()), "value.right", "object"),
     ([np.array(["text"])], "value[0]", "dtype <U4"),
     ([np.array([1, "x"], dtype=object)], "value[0]", "dtype object"),
@@ -424,7 +512,7 @@ CANNOT = [
     ([torch.Generator()], "value[0]", "Generator"),
     ({(1, 2): 3}, "value", "tuple"),
     ([torch.ones(2).as_subclass(Subclass)], "value[0]", "Subclass"),
-    ([torch.ones(2).to_sparse()], "value[0]", "dense"),
+    ([torch.ones(2, requires_grad=True).to_sparse()], "value[0]", "gradients"),
     ([torch.ones(2, device="meta")], "value[0]", "dense"),
     ([Config], "value[0]", "type"),
 ]
@@ -445,10 +533,9 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         Encoder().tree(ring)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "meta", "subclass"])
+@pytest.mark.parametrize("kind", ["meta", "subclass"])
 def test_the_contiguous_form_leaves_odd_tensors_to_the_encoder(kind: str) -> None:
     odd = {
-        "sparse": lambda: torch.ones(2).to_sparse(),
         "meta": lambda: torch.ones(2, device="meta"),
         "subclass": lambda: torch.ones(2).as_subclass(Subclass),
     }[kind]()
@@ -889,7 +976,7 @@ def test_the_size_of_a_value_is_what_its_contiguous_form_takes() -> None:
     ids=str.split("int float huge bool nan inf str"),
 )
 def test_finite_numbers_are_told_from_others(value: object, finite: bool) -> None:
-    assert wire.is_finite_number(value) is finite
+    assert differences.is_finite_number(value) is finite
 
 
 def test_a_class_is_found_by_its_dotted_name() -> None:

@@ -100,7 +100,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/leaderboards/{name}/templates/{language}"): Route(
         who=Who.EVERYBODY, values={**BOARD, "language": "Python"}
     ),
-    ("GET", "/leaderboards/{name}/starter"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/leaderboards/{name}/brief"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/standings/{device}"): Route(
@@ -118,6 +118,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.SIGNED_IN, json={"leaderboard": "double", "devices": ["H100"], "code": "x = 1"}, status=201
     ),
     ("GET", "/submissions"): Route(who=Who.EVERYBODY),
+    ("GET", "/submissions/{submission_id}/report"): Route(who=Who.OUTCOME, values=WAITING),
     ("GET", "/submissions/{submission_id}"): Route(who=Who.OUTCOME, values=WAITING),
     ("DELETE", "/submissions/{submission_id}"): Route(who=Who.AUTHOR, values=WAITING),
     ("GET", "/submissions/{submission_id}/code"): Route(who=Who.AUTHOR, values=JUDGED),
@@ -176,6 +177,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("DELETE", "/invites/{code}"): Route(who=Who.CREATOR, values={"code": "AAAA"}, status=404),
     ("POST", "/join"): Route(who=Who.SIGNED_IN, json={"code": "AAAA"}, status=404),
     ("GET", "/leaderboards/{name}/members"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/members/results"): Route(who=Who.MANAGER, values=BOARD),
     ("PUT", "/leaderboards/{name}/members/{user}"): Route(
         who=Who.MANAGER, values={**BOARD, "user": "ada"}, json={}
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import resource
 import socket
 import threading
@@ -79,6 +80,22 @@ def test_a_stopping_server_answers_what_it_no_longer_waits_for(platform: Platfor
         answer = asked.result()
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "server_stopping")
     assert answer.headers["X-Request-Id"] == answer.json()["error"]["request_id"]
+
+
+def test_a_stopping_server_ends_streams_at_once_and_quietly(platform: Platform, db, person, caplog) -> None:
+    make_board(db)
+    ada = person("ada")
+    with closing(listen("127.0.0.1", 0)) as sock:
+        server = WebServer(platform, sock)
+        server.wait_until_ready()
+        url = f"{url_of(sock)}/b/double/live?device=H100&since=none"
+        with httpx.stream("GET", url, headers=ada.headers, timeout=60) as answer:
+            lines = answer.iter_lines()
+            assert next(lines).startswith("id: ")
+            server.stop()
+            with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+                list(lines)
+    assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def connect(url: str) -> socket.socket:

@@ -17,9 +17,9 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results import finals
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.queries import runs
-from kernelcup.app.results.standings import personal_best, revision, standings, unranked_standings
+from kernelcup.app.results.standings import personal_best, revision, standings, standings_apart
 from kernelcup.app.results.table import history
-from kernelcup.domain import NOBODY, OPERATOR, NewsKind, TrustRule
+from kernelcup.domain import NOBODY, OPERATOR, NewsKind, Ruling, TrustRule
 from kernelcup_harness.protocol import TrustLevel
 
 pytestmark = pytest.mark.parametrize("db_url", DATABASES, indirect=True)
@@ -132,7 +132,7 @@ def test_the_api_the_existing_client_and_the_table_of_the_page_have_this_order(c
 def test_results_that_the_leaderboard_does_not_rank_have_this_order(db, entered) -> None:
     update_board(db, OPERATOR, "double", now=NOW, changes=BoardChanges(trust=TrustRule.WITNESSED))
     assert users(standings(db, "double", "H100")) == PLACES[:2]
-    assert users(unranked_standings(db, "double", "H100")) == PLACES[2:]
+    assert users(standings_apart(db, "double", "H100", Ruling.LEVEL)) == PLACES[2:]
 
 
 def test_a_tied_final_keeps_the_order_of_the_standings(db, clock, entered) -> None:

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import make_url, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from builders import NOW, make_board
+from database_kinds import POSTGRES, autocommitting
 from kernelcup.app.boards.boards import delete_board
 from kernelcup.app.people.queries import users
-from kernelcup.engine.database import Database
+from kernelcup.engine.database import Database, make_engine
 from kernelcup.engine.sqlite_write_queue import Turns
 from kernelcup.errors import ConfigError, StorageUnavailable
 from kernelcup.tables import JobRow, UserRow
@@ -149,6 +150,19 @@ def test_a_server_that_does_not_answer_is_unavailable() -> None:
 def test_a_url_of_no_use_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="database url"):
         Database.open(url)
+
+
+@pytest.mark.skipif(POSTGRES not in os.environ, reason="no PostgreSQL")
+def test_a_database_of_another_encoding_is_refused_with_how_to_make_one() -> None:
+    url = os.environ[POSTGRES]
+    with autocommitting(url) as server:
+        server.execute(text("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"))
+        try:
+            other = make_url(url).set(database="ascii").render_as_string(hide_password=False)
+            with pytest.raises(ConfigError, match=r"'ascii'.* SQL_ASCII.*--encoding UTF8"):
+                make_engine(other).connect()
+        finally:
+            server.execute(text("DROP DATABASE ascii"))
 
 
 def test_the_folder_of_a_new_database_is_made(tmp_path) -> None:

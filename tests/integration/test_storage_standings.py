@@ -11,10 +11,10 @@ from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.freezes import freeze
 from kernelcup.app.results.leader import beside
 from kernelcup.app.results.reviews import quarantine
-from kernelcup.app.results.standings import personal_best, standings, unranked_standings
+from kernelcup.app.results.standings import personal_best, standings, standings_apart
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.app.submissions.withdrawal import delete_submission
-from kernelcup.domain import NOBODY, OPERATOR, TrustRule
+from kernelcup.domain import NOBODY, OPERATOR, Ruling, TrustRule
 from kernelcup.reporting.insights import Best
 from kernelcup_harness.protocol import Backend, Mode, RunReport, Timing, TrustLevel, Verdict
 
@@ -154,8 +154,8 @@ def wall(time_ns: float) -> RunReport:
     return make_report([time_ns], trust=TrustLevel.WALL_CLOCK)
 
 
-def unranked(db, **options) -> list[tuple[int, str, int]]:
-    found = unranked_standings(db, "double", "H100", **options)
+def unranked(db, why=Ruling.LEVEL, **options) -> list[tuple[int, str, int]]:
+    found = standings_apart(db, "double", "H100", why, **options)
     return [(each.rank, each.user, round(each.score_s * 1e9)) for each in found]
 
 

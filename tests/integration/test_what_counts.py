@@ -49,6 +49,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "state": ("done", "quarantined", "rejected"),
     "counted": (True, False),
     "score_s": (1e-6, None),
+    "practice": (False, True),
     "trust": ("witnessed", "replayed", "wall_clock"),
     "judging": ("now",),
     "finished_at": (AT, AT + timedelta(days=2)),
@@ -164,7 +165,13 @@ def test_a_table_that_is_finished_or_frozen_loses_no_place(judging: Judging, fro
     with pytest.raises(Forbidden, match="was withdrawn"):
         get_code(judging.db, made["ada"].id, viewer=actor_of(judging.db, "bob"), now=judging.clock())
     (entry,) = audit_log.entries(judging.db, OPERATOR, action="submission.withdraw")
-    assert entry.detail["user"] == "ada"
+    assert entry.target == f"submission:{made['ada'].id}"
+    assert entry.detail == {
+        "user": "ada",
+        "board": "double",
+        "place": {"H100": 1},
+        "score_s": {"H100": pytest.approx(1e-6)},
+    }
 
 
 def test_before_the_end_an_author_deletes_for_good_and_a_manager_at_any_time(judging: Judging) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ from builders import (
     make_task,
     zip_of,
 )
-from kernelcup.app.boards import boards
+from kernelcup.app.boards import boards, changes
+from kernelcup.app.boards.deadlines import parse_deadline
+from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.boards.trial import Tried
 from kernelcup.app.machines import calibrations
 from kernelcup.app.people import audit_log
@@ -227,6 +230,29 @@ def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     changed = boards.get_board(db, "double")
     assert changed.visibility is Visibility.CLOSED
     assert f"{changed.deadline:%Y-%m-%d %H:%M:%S}" == "2030-01-31 23:30:00"
+
+
+def test_a_deadline_of_the_command_line_is_changed_in_the_browsers_zone(visitor, people, db) -> None:
+    end = parse_deadline("2030-07-31 AoE", NOW)
+    changes.update_board(db, OPERATOR, "double", changes=BoardChanges(deadline=end), now=NOW)
+    somebody = visitor(people["grace"])
+    page = somebody.open("/admin/boards/double")
+    deadline = page.get_by_label("Deadline (Europe/Berlin; empty: none)")
+    expect(deadline).to_have_value("2030-08-01T13:59:59")
+    page.get_by_role("button", name="Show what changes").first.click()
+    expect(page.get_by_text("nothing would change")).to_be_visible()
+    somebody.open("/admin/boards/double", page)
+    deadline.fill("2030-07-31T20:00")
+    page.get_by_role("button", name="Show what changes").first.click()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_role("heading", name="double")).to_be_visible()
+    assert boards.get_board(db, "double").deadline == datetime(2030, 7, 31, 18, tzinfo=UTC)
+    somebody.open("/admin/boards/double", page)
+    deadline.fill("")
+    page.get_by_role("button", name="Show what changes").first.click()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_role("heading", name="double")).to_be_visible()
+    assert boards.get_board(db, "double").deadline is None
 
 
 def test_a_form_that_says_what_is_changes_nothing(visitor, people) -> None:

@@ -20,7 +20,7 @@ from hand_judging import Judging, judge_on_two_classes
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import comparisons, freezes
-from kernelcup.domain import OPERATOR, Role, TrustRule
+from kernelcup.domain import OPERATOR, AfterDeadline, Role, TrustRule
 from kernelcup.http.pages.boards import live
 from kernelcup_harness.protocol import Backend
 
@@ -98,6 +98,22 @@ def test_times_that_do_not_rank_stand_below_with_the_reason(client, db, competit
     assert ("niklaus" in ranking, "niklaus" in apart) == (False, True)
     assert "by the wall clock" in apart
     assert "This leaderboard ranks replayed times only." in apart
+
+
+def test_practice_after_the_deadline_stands_below_the_final_table(client, db, clock) -> None:
+    ends = clock() + timedelta(hours=1)
+    make_board(db, deadline=ends, after_deadline=AfterDeadline.PRACTICE)
+    judging = Judging(db, clock)
+    judging.judge(1000, "ada")
+    assert 'id="practice"' not in client.get("/b/double").text
+    clock.advance(3600)
+    judging.judge(500, "cyn")
+    page = client.get("/b/double").text
+    ranking, _, apart = page.partition('id="practice"')
+    assert ("cyn" in ranking.split('id="ranking"')[1], "cyn" in apart) == (False, True)
+    assert "change nothing of the ranking" in apart
+    assert "Submit a kernel" in page
+    assert "cyn" not in client.get("/b/double/standings.csv").text
 
 
 def test_results_of_an_earlier_version_wait_below_the_ranking_with_the_command(

@@ -15,7 +15,7 @@ from builders import NOW, SUBMISSION, make_board, make_submission, make_task
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import pauses
 from kernelcup.app.submissions.submissions import get_code, list_views
-from kernelcup.domain import OPERATOR, Language
+from kernelcup.domain import OPERATOR, AfterDeadline, Language
 from kernelcup.http.pages.assets import assets
 from kernelcup_harness.protocol import HarnessKind, Mode
 
@@ -99,7 +99,7 @@ def test_refusal_is_shown_with_its_code_and_the_text_is_kept(
 
 
 def test_closed_board_and_banned_user_get_the_reason_in_place_of_the_form(db, client, ada, clock) -> None:
-    make_board(db, name="over", deadline=NOW + timedelta(hours=1))
+    make_board(db, name="over", deadline=NOW + timedelta(hours=1), after_deadline=AfterDeadline.CLOSED)
     clock.advance(7200)
     closed = client.get("/b/over/submit", headers={"Accept": "text/html"})
     assert (closed.status_code, "<textarea" in closed.text) == (403, False)

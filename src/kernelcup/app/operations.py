@@ -11,7 +11,17 @@ from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.queue import estimates, shown
-from kernelcup.app.results import comparisons, docket, finals, freezes, rejudge, reviews, table
+from kernelcup.app.results import (
+    brief,
+    class_progress,
+    comparisons,
+    docket,
+    finals,
+    freezes,
+    rejudge,
+    reviews,
+    table,
+)
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.submissions import handout, withdrawal
 
@@ -19,6 +29,7 @@ MODULES = (
     boards,
     managing,
     handout,
+    brief,
     shown,
     withdrawal,
     table,
@@ -41,6 +52,7 @@ MODULES = (
     late_exceptions,
     membership,
     class_list,
+    class_progress,
     freezes,
     rejudge,
     reviews,

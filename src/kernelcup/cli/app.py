@@ -9,7 +9,7 @@ import typer
 
 from kernelcup.cli.admin import devices
 from kernelcup.cli.author import board, board_sync, board_update, final, task
-from kernelcup.cli.compete import compare, joining, login, profile, replay, run, submissions, submit
+from kernelcup.cli.compete import compare, joining, login, profile, replay, run, start, submissions, submit
 from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, LazyGroup, RootGroup
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runner, serve
 
@@ -62,6 +62,7 @@ board.app.add_typer(
     name="webhook",
     cls=lazy("author.webhooks"),
 )
+app.command("start", rich_help_panel=COMPETE)(start.start)
 app.command("run", rich_help_panel=COMPETE)(run.run)
 app.command("submit", rich_help_panel=COMPETE)(submit.submit)
 app.command("profile", rich_help_panel=COMPETE)(profile.profile)

@@ -131,21 +131,6 @@ class Api(Calls):
         with self._reading():
             return read_board(self._client.request("GET", _board(name)))
 
-    def task_object(self, board: str) -> dict[str, Any]:
-        """Return a leaderboard's task with its texts, and the number of hidden cases."""
-        with self._reading():
-            body = dict(self._client.request("GET", f"{_board(board)}/task"))
-            body.pop("hidden_cases", None)
-            names, languages = body.pop("files"), body.pop("templates")
-            return {
-                **body,
-                "sources": {name: self._text(f"{_board(board)}/task/files/{quote(name)}") for name in names},
-                "templates": {
-                    name: self._text(f"{_board(board)}/templates/{quote(name, safe='')}")
-                    for name in languages
-                },
-            }
-
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases, to run or save it here."""
         with self._reading():

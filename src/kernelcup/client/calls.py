@@ -32,9 +32,6 @@ class Calls:
         with self._reading():
             return read(self._client.request("GET", path))
 
-    def _text(self, path: str) -> str:
-        return str(self._client.request("GET", path)["text"])
-
     def _pages(self, path: str, params: Params, limit: int | None) -> list[Any]:
         return self._answer(asking_pages(path, params, limit=limit))
 

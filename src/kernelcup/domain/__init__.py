@@ -7,6 +7,7 @@ from kernelcup.domain.competition import (
     MOMENTS,
     OPEN,
     SETTING_TYPES,
+    AfterDeadline,
     BoardSettings,
     CodePolicy,
     DuelOutcome,

@@ -185,6 +185,8 @@ class Member:
 
     user: str
     pseudonym: str | None
+    label: str = ""
+    """What a class list calls the user."""
     joined_at: datetime
 
 

@@ -34,6 +34,17 @@ class CodePolicy(StrEnum):
     AFTER_DEADLINE = "after_deadline"
 
 
+class AfterDeadline(StrEnum):
+    """What a leaderboard accepts after its deadline; none of it changes the final standings."""
+
+    CLOSED = "closed"
+    """Nothing."""
+    UNRANKED = "unranked"
+    """Tests, benchmarks and profiles."""
+    PRACTICE = "practice"
+    """Ranked submissions as well, which have a table of their own."""
+
+
 class TrustRule(StrEnum):
     """Which times rank."""
 
@@ -109,6 +120,8 @@ class BoardSettings:
     opens_at: datetime | None = None
     deadline: datetime | None = None
     """Aware, UTC; None never closes."""
+    after_deadline: AfterDeadline = AfterDeadline.UNRANKED
+    """What may be submitted after the deadline."""
     visibility: Visibility = Visibility.PUBLIC
     pseudonymous: bool = False
     """Whether members are shown to each other under their pseudonyms."""
@@ -228,6 +241,8 @@ class Job:
     lost: int = 0
     """The attempts of the current judging that our side lost; they do not count."""
     queued_at: datetime | None = None
+    practice: bool = False
+    """Whether it is a ranked job from after the deadline, whose result never counts."""
 
 
 class NewsKind(StrEnum):

@@ -54,6 +54,8 @@ class Ruling(StrEnum):
     REPLACED = "replaced"
     """It was judged again, and the other run counts."""
     NO_TIME = "no_time"
+    PRACTICE = "practice"
+    """It was submitted after the deadline, as practice."""
     OUTDATED = "outdated"
     """It was judged with another version of the task, or by another harness, than the leaderboard has now."""
     LEVEL = "level"
@@ -161,6 +163,8 @@ class Table:
     """How many users have no place until an earlier result is judged again."""
     unranked: list[Standing]
     """Each user's best of a level that the leaderboard does not rank."""
+    practice: list[Standing]
+    """Each user's best from after the deadline."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

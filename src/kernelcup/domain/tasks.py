@@ -118,6 +118,8 @@ class Task:
     """Whether an output element may be NaN or infinite where the reference's is finite."""
     dtypes: list[str] | None = None
     """Names of dtypes that outputs may have beside the reference's; None for the usual ones, by the task format."""
+    prepare_timeout: int | None = None
+    """Seconds that the `prepare` of a submission may take for a case; None if it is not called."""
     own_share: float | None = None
     """The least share of the time of its kernels, from 0 to 1, that kernels of no library must take for a result to
     rank; None for no rule."""
@@ -194,9 +196,12 @@ class TaskInfo:
     hidden_benchmarks: int
     hidden_cases: Sequence[Parameters] = ()
     """The hidden cases themselves, for those who manage the task's leaderboard."""
+    prepare_timeout: int | None = None
     files: Sequence[str]
     templates: Sequence[str]
     submission_name: str
+    packages: str = ""
+    """What the environment of submissions has, with versions; empty if that is not known."""
 
     @classmethod
     def of(cls, task: Task) -> TaskInfo:

@@ -251,6 +251,8 @@ def _engine(url: URL, patience_s: float) -> Engine:
             text = "PostgreSQL needs another package: pip install '.[postgres]' in a copy of the project"
             raise ConfigError(text)
         engine = create_engine(url.set(drivername="postgresql+psycopg"), json_serializer=dump_json, **POOL)
+        # First: what SQLAlchemy asks of a new connection it reads as UTF-8.
+        event.listen(engine, "connect", _check_encoding, insert=True)
         event.listen(engine, "connect", partial(_set_up_postgresql, patience_s))
         event.listen(engine, "checkin", _note_use)
         event.listen(engine, "checkout", _ping_if_idle)
@@ -315,6 +317,15 @@ def _ping_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
         connection.rollback()
     except connection.Error as error:
         raise DisconnectionError from error
+
+
+def _check_encoding(connection: Any, _record: Any) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        text = f"the database's encoding is {encoding}; make one with createdb --encoding UTF8 --template template0"
+        name = connection.info.dbname
+        connection.close()
+        raise ConfigError(f"database {name!r}: {text}")
 
 
 def _set_up_postgresql(patience_s: float, connection: Any, _record: Any) -> None:

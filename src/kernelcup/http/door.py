@@ -230,6 +230,13 @@ class Door(HttpToolsProtocol):
             self._running.disconnected = True
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """End a stream, whose reader comes again; another answer is finished."""
+        if not self.is_idle and self._running is not None and self._running.scope["state"].get("is_stream"):
+            self.transport.close()
+        else:
+            super().shutdown()
+
     def give_way(self) -> None:
         """End at once, whatever is not sent."""
         self._leave()

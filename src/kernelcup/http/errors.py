@@ -19,6 +19,7 @@ from kernelcup.clean_text import clean_json
 from kernelcup.http.middleware import HEADERS
 from kernelcup.http.pages.failures import error_page, wants_page
 from kernelcup.next_steps import NEXT_STEPS
+from kernelcup_harness.protocol.first_errors import advice
 
 STATUS: tuple[tuple[type[errors.KernelCupError], int], ...] = (
     (errors.NotFound, 404),
@@ -82,7 +83,7 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
         text = told if isinstance(error, errors.StorageUnavailable) else other
         return {"code": code_of(error), "message": text}
     body: dict[str, Any] = {"code": error.code, "message": str(error)}
-    if notes := getattr(error, "__notes__", []):
+    if notes := getattr(error, "__notes__", []) or list(filter(None, [advice(str(error))])):
         body["next"] = list(notes)
     if isinstance(error, errors.InvalidTask):
         names = ("file", "line", "column", "key", "text")

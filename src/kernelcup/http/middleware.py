@@ -107,6 +107,8 @@ class Surroundings:
                 place.leave()
                 status, started = message["status"], True
                 _add_headers(scope, message)
+                kind = MutableHeaders(scope=message).get("Content-Type", "")
+                scope["state"]["is_stream"] = kind.startswith("text/event-stream")
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kernelcup.domain import (
+    AfterDeadline,
     BoardSettings,
     DuelOutcome,
     Leaderboard,
@@ -161,6 +162,14 @@ def rejudge_command(board: str, option: str = "") -> str:
     return f"kernelcup admin rejudge {board}{option}"
 
 
+PRACTICE = "Practice: it was submitted after the deadline, and changes nothing of the ranking."
+_WHY_NOT = {
+    Ruling.PRACTICE: PRACTICE,
+    Ruling.OUTDATED: "Not ranked: it was judged against an earlier version of the task, and its time cannot be "
+    "compared with later ones. It ranks once it is judged again.",
+}
+
+
 def remark(job: JobInfo, board: Leaderboard) -> str:
     """Return why a result does not rank, or not by its score; empty if it ranks by its score."""
     run, ruling = job.counted, job.ruling
@@ -171,11 +180,8 @@ def remark(job: JobInfo, board: Leaderboard) -> str:
         return f"A person rejected this result{why}."
     if ruling is Ruling.HELD:
         return f"A person looks at this result before it counts{why}."
-    if ruling is Ruling.OUTDATED and run.score_s is not None:
-        return (
-            "Not ranked: it was judged against an earlier version of the task, and its time cannot be compared "
-            "with later ones. It ranks once it is judged again."
-        )
+    if ruling in _WHY_NOT and run.score_s is not None:
+        return _WHY_NOT[ruling]
     if ruling is Ruling.LEVEL and run.score_s is not None:
         return (
             f"Not ranked: this leaderboard ranks {board.trust.value} times only, "
@@ -192,6 +198,16 @@ def remark(job: JobInfo, board: Leaderboard) -> str:
         return ""
     end = duration(own_rank_s(run.score) * 1e9)
     return f"Ranked as {end}, the upper end of its interval, which extends more than 5 % from its score."
+
+
+def after_rule(rule: AfterDeadline | str) -> str:
+    """Return what a leaderboard accepts after its deadline."""
+    what = {
+        AfterDeadline.CLOSED: "nothing can be submitted",
+        AfterDeadline.UNRANKED: "tests, benchmarks and profiles stay open",
+        AfterDeadline.PRACTICE: "ranked submissions go into a practice table of their own",
+    }
+    return f"After the deadline {what[AfterDeadline(rule)]}."
 
 
 def trust_text(trust: str) -> str:

@@ -42,6 +42,7 @@ class LeaderboardRow(Base):
     created_at: Mapped[datetime]
     visibility: Mapped[str] = mapped_column(default="public", server_default="public")
     pseudonymous: Mapped[bool] = mapped_column(default=False, server_default=false())
+    after_deadline: Mapped[str] = mapped_column(default="unranked", server_default="unranked")
     code_policy: Mapped[str] = mapped_column(default="after_deadline", server_default="after_deadline")
     freeze_at: Mapped[datetime | None]
     frozen_at: Mapped[datetime | None]
@@ -100,6 +101,8 @@ class MemberRow(Base):
         ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
     )
     pseudonym: Mapped[str | None]
+    label: Mapped[str] = mapped_column(default="", server_default="")
+    """What a class list calls the user."""
     joined_at: Mapped[datetime]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.tables.base import NEVER_REUSE_IDS, Base
@@ -56,6 +56,13 @@ class JobRow(Base):
             sqlite_where=text("state = 'halted'"),
             postgresql_where=text("state = 'halted'"),
         ),
+        Index(
+            "ix_jobs_practice",
+            "leaderboard_id",
+            "device",
+            sqlite_where=text("practice = 1"),
+            postgresql_where=text("practice"),
+        ),
         NEVER_REUSE_IDS,
     )
 
@@ -68,6 +75,7 @@ class JobRow(Base):
     device: Mapped[str]
     mode: Mapped[str]
     state: Mapped[str]
+    practice: Mapped[bool] = mapped_column(default=False, server_default=false())
     priority: Mapped[int] = mapped_column(default=0, server_default="0")
     turn: Mapped[int] = mapped_column(default=0, server_default="0")
     """Round of the queue: users take turns within a priority of a device."""

@@ -29,6 +29,7 @@ TASK_FILE = "task.yml"
 AS_WRITTEN = (
     *("description", "lang", "accepts", "ranking_by", "seed", "multi_gpu", "libraries", "environment"),
     *("seeds_below", "near_twins", "aliasing", "non_finite", "dtypes", "own_share", "waive_nulls"),
+    "prepare_timeout",
 )
 """Keys that become fields of the task without a change."""
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}
@@ -76,6 +77,8 @@ class _Folder:
         check_waivers(shape, self.findings)
         work = read_work(shape, self.findings)
         self.reference(shape, sources, configuration, bad)
+        if shape.prepare_timeout is not None:
+            self.prepare(shape, configuration)
         self.findings.raise_any()
         return Task(
             name=self.name,
@@ -131,6 +134,14 @@ class _Folder:
                 ("config",), "the task ships no harness of its own: `config.main` names none"
             )
         return dataclasses.replace(found, harness=self.harness)
+
+    def prepare(self, shape: TaskShape, configuration: Configuration) -> None:
+        if shape.lang is Language.CUDA:
+            text = "is for submissions in Python: the C interface has no `prepare`"
+            self.findings.at_key(("prepare_timeout",), text)
+        elif configuration.harness is HarnessKind.OWN:
+            text = "only the standard harness calls `prepare`: write `harness: standard`"
+            self.findings.at_key(("prepare_timeout",), text)
 
     def reference(
         self, shape: TaskShape, sources: Sources, configuration: Configuration, bad: frozenset[str]

@@ -53,12 +53,9 @@ def build_job_spec(
 
     ``build_scope`` names the user whose compiled files it may reuse, empty for none. ``device`` has the device's
     figures; a launcher that knows the GPU replaces them with that GPU's own. ``seeds_below`` bounds seeds if the
-    task itself does not.
-
-    Raise ``InvalidValue`` where the task cannot be judged that way.
+    task itself does not. Raise ``InvalidValue`` where the task cannot be judged that way.
     """
-    chosen = harness or task.harness
-    _refuse(task, chosen)
+    _refuse(task, chosen := harness or task.harness)
     ranked, private = mode is Mode.LEADERBOARD, private_files(task)
     return JobSpec(
         job_id=job_id,
@@ -88,6 +85,7 @@ def build_job_spec(
         aliasing=task.aliasing,
         non_finite=task.non_finite,
         dtypes=task.dtypes,
+        prepare_s=task.prepare_timeout,
         own_share=task.own_share if ranked else None,
         environment=task.environment,
         libraries=task.libraries,

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import aliasing, decode, values
+from kernelcup_harness.wire import aliasing, decode, sparse, values
 from kernelcup_harness.wire.channel import BrokenProtocol
 from kernelcup_harness.wire.guards import POISON_BYTES
 from kernelcup_harness.wire.messages import Done, Failed, FailureKind, Profiled, unpack
@@ -151,6 +151,8 @@ def decoded(
     try:
         decoder = decode.Decoder(memory, table, record_type, dense=True)
         return decoder.value(tree), decoder.gaps
+    except sparse.Broken as error:
+        raise CallFailed(FailureKind.OUTPUT, f"the call returned {error}") from error
     except values.BadTree as error:
         raise BrokenProtocol(str(error)) from error
 

@@ -128,7 +128,8 @@ class Forms:
             in_place=self._task.in_place,
             written=frozenset(used.written | differing(before, after)),
             unread=numbers - used.read,
-            private=numbers - aliasing.shared(aliasing.leaves(output), given),
+            # Operations on a sparse tensor pass its indices on.
+            private=numbers - aliasing.shared(aliasing.leaves(output), given) - aliasing.indices(data),
             varies=used.varies,
             numbers=differing_numbers(before, output) if self._task.in_place else frozenset(),
         )

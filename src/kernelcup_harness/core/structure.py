@@ -73,8 +73,10 @@ def tensor_of(expected: Any, actual: Any, dtypes: Dtypes, where: str) -> Any:
     if given.shape != wanted.shape:
         raise Misfit(f"{where} has shape {list(given.shape)}; expected {list(wanted.shape)}")
     allowed = may_stand_for(wanted.dtype, given.dtype) if dtypes is None else given.dtype in dtypes
-    if given.dtype != wanted.dtype and not allowed:
+    if given.dtype != wanted.dtype and (not allowed or wanted.layout is not torch.strided):
         raise Misfit(f"{where} has dtype {given.dtype}; expected {wanted.dtype}")
+    if given.layout is not wanted.layout:
+        raise Misfit(f"{where} has layout {given.layout}; expected {wanted.layout}")
     if given.device.type != wanted.device.type:
         raise Misfit(f"{where} is on {given.device.type}; expected on {wanted.device.type}")
     if given.dtype != wanted.dtype:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelcup_harness.wire import aliasing
+
 
 class LightMode(TorchDispatchMode):  # type: ignore[misc]
     """A mode that does not import ``torch._dynamo``: its 900 modules cost each judge seconds in the first call."""
@@ -70,8 +72,8 @@ def tensors_of(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[bool, torch.
         value = args[place] if place < len(args) else kwargs.get(expected.name)
         writes = expected.alias_info is not None and expected.alias_info.is_write
         for each in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(each, torch.Tensor) and each.layout is torch.strided:
-                yield writes, each
+            for part in aliasing.leaves(each) if isinstance(each, torch.Tensor) else ():
+                yield writes, part
 
 
 def memory_of(tensor: torch.Tensor) -> int:

@@ -107,9 +107,10 @@ def change(value: Any, chances: Chances, numbers: Collection[int] | None = None)
     """
     changed: set[int] = set()
     begun: set[int] = set()
+    indices = aliasing.indices(value)  # which might occur twice then, or out of order
     for number, tensor in enumerate(aliasing.leaves(value)):
         begin = aliasing.ADDRESS(tensor)
-        wanted = numbers is None or number in numbers
+        wanted = number not in indices and (numbers is None or number in numbers)
         if wanted and begin not in begun and changes.change_element(tensor, chances(number)):
             changed.add(number)
         begun.add(begin)

@@ -255,6 +255,8 @@ class JobSpec:
     """Whether an element may be NaN or infinite where the reference's is finite."""
     dtypes: list[str] | None = None
     """Names of dtypes that tensors of an output may have beside the reference's; None for the usual ones."""
+    prepare_s: float | None = None
+    """The longest that the submission's `prepare` may take for a case; None if it is not called."""
     own_share: float | None = None
     """The least share of the time of a call's kernels that code in no library of the machine may have, in each case of
     the ranked stage: above 0, at most 1; None for no rule."""
@@ -305,6 +307,7 @@ def check_spec(spec: JobSpec) -> None:
         "profile: the kernel's pattern is no regular expression": not is_pattern(spec.profile.kernel),
         "own_share: expected more than 0 and at most 1": spec.own_share is not None
         and not 0 < spec.own_share <= 1,
+        "prepare_s: expected more than 0": spec.prepare_s is not None and not spec.prepare_s > 0,
         "binary: replayed in jobs of mode leaderboard only": spec.mode is not Mode.LEADERBOARD
         and (spec.binary or spec.rival_binary) is not None,
         "rival_binary: without a rival": spec.rival_binary is not None and spec.rival is None,

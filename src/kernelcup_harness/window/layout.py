@@ -25,7 +25,7 @@ HIDDEN_FROM = 64 << 30
 BAND = 4096
 """Bytes before and after each writable input tensor."""
 
-CONTAINERS = ("list", "tuple", "dict", "record")
+CONTAINERS = ("list", "tuple", "dict", "record", "sparse")
 """Kinds of nodes of a tree that hold others."""
 
 View = Callable[[int, int], torch.Tensor]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import arrays, records, values
+from kernelcup_harness.wire import arrays, records, sparse, values
 
 # Taken from the class: an instance may override functions of the same names.
 ADDRESS = torch.Tensor.data_ptr
@@ -23,14 +23,13 @@ def named_leaves(value: Any, where: str) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield what :func:`leaves` returns, each with its path."""
     fields = records.record_fields(value)
     parts: Iterable[tuple[str, Any]] = ()
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
-        if value.layout is torch.strided:
-            yield where, DETACH(value)
+    if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
+        yield where, DETACH(value)
     elif arrays.is_array(value):
         if arrays.can_carry(value):
             yield where, arrays.as_tensor(value)
     elif fields is not None:
-        parts = ((f"{where}.{name}", getattr(value, name)) for name in fields)
+        parts = ((f"{where}.{name}", records.part(value, name)) for name in fields)
     elif isinstance(value, (list, tuple)):
         parts = ((f"{where}[{number}]", item) for number, item in enumerate(value))
     elif isinstance(value, dict):
@@ -39,11 +38,18 @@ def named_leaves(value: Any, where: str) -> Iterator[tuple[str, torch.Tensor]]:
         yield from named_leaves(part, path)
 
 
+def indices(value: Any) -> set[int]:
+    """Return the leaves, by number, that say where a sparse tensor has its elements."""
+    named = enumerate(named_leaves(value, ""))
+    return {number for number, (path, _) in named if path.endswith(sparse.INDICES)}
+
+
 def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
     """Yield each leaf of two values of the same structure, with its path."""
     if (fields := records.record_fields(expected)) is not None:
         for name in fields:
-            yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+            left, right = (records.part(each, name) for each in (expected, actual))
+            yield from leaf_pairs(left, right, f"{where}.{name}")
     elif isinstance(expected, (list, tuple)):
         for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
             yield from leaf_pairs(left, right, f"{where}[{i}]")

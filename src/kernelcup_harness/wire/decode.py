@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.wire import arrays
+from kernelcup_harness.wire import arrays, sparse
 from kernelcup_harness.wire.records import Fields, assembled, build_record, field_names
 from kernelcup_harness.wire.values import (
     DTYPES,
@@ -47,7 +47,8 @@ class Decoder:
 
     Nothing in the tree is trusted: names, counts, sizes and offsets are all checked, and
     :class:`BadTree` is raised if any is invalid. With ``dense``, tensors are contiguous and laid out
-    as by a guarded :class:`Encoder`: the agreed form of outputs. Unless it ``runs``, no code of classes is run.
+    as by a guarded :class:`Encoder`: the agreed form of outputs; :class:`sparse.Broken` is raised if the
+    indices of a sparse one lie outside. Unless it ``runs``, no code of classes is run.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Decoder:
             if is_too_long(value):
                 raise BadTree("a text or number that is too long")
             return value
-        except (BadTree, torch.OutOfMemoryError):
+        except (BadTree, sparse.Broken, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise BadTree(f"a malformed {node['k']} node") from error
@@ -124,6 +125,16 @@ class Decoder:
         if fields.keys() != set(field_names(kind)):
             raise BadTree(f"{name} without its fields, or with others")
         return self._build(kind, fields)
+
+    def sparse(self, node: dict[str, Any], depth: int) -> torch.Tensor:
+        """Build a sparse tensor; of an answer, whose indices a checker will follow, only one that is sound."""
+        layout, shape, coalesced = node["t"]
+        kind = sparse.Sparse(str(layout), natural_numbers(shape), bool(coalesced))
+        parts = {str(name): self.value(each, depth) for name, each in node["v"].items()}
+        whole = parts.keys() == set(sparse.PARTS[kind.layout])
+        if not whole or not all(isinstance(part, torch.Tensor) for part in parts.values()):
+            raise BadTree("a sparse tensor without its parts, or with others")
+        return kind.built(parts, check=self._dense)
 
     def _tensor(self, entry: Any) -> torch.Tensor:
         try:
@@ -208,18 +219,19 @@ BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
     "tuple": lambda decoder, node, depth: tuple(decoder.items(node, depth)),
     "dict": Decoder.mapping,
     "record": Decoder.record,
+    "sparse": Decoder.sparse,
 }
 
 
 def take_leaves(node: Any) -> list[Any]:
     """Take numbers and texts out of an encoder's tree, so that nothing is in their places; return them in its order."""
     kind, inside = node["k"], node.get("v")
-    if kind in ("list", "tuple", "dict", "record"):
+    if kind in ("list", "tuple", "dict", "record", "sparse"):
         parts = (
             [item for _, item in inside]
             if kind == "dict"
             else inside.values()
-            if kind == "record"
+            if kind in ("record", "sparse")
             else inside
         )
         return [leaf for part in parts for leaf in take_leaves(part)]

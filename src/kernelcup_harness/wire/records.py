@@ -1,9 +1,16 @@
-"""Dataclasses and namedtuples in values."""
+"""Dataclasses and namedtuples in values, and sparse tensors, whose parts are named as fields are."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
+
+import torch
+
+from kernelcup_harness.wire import sparse
+
+Kind = type | sparse.Sparse
+"""The class of a record, or what a sparse tensor has beside its parts."""
 
 
 class Fields(dict[str, Any]):
@@ -11,12 +18,31 @@ class Fields(dict[str, Any]):
 
 
 def record_fields(value: object) -> tuple[str, ...] | None:
-    """Return the field names of a dataclass or namedtuple, None for anything else."""
+    """Return the field names of a dataclass, namedtuple or sparse tensor, None for anything else."""
+    if (kind := sparse.kind_of(value)) is not None:
+        return sparse.PARTS[kind.layout]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return tuple(field.name for field in dataclasses.fields(value))
     if isinstance(value, tuple) and hasattr(type(value), "_fields"):
         return tuple(vars(type(value))["_fields"])
     return None
+
+
+def part(value: Any, name: str) -> Any:
+    """Return a field of a record."""
+    return sparse.part(value, name) if isinstance(value, torch.Tensor) else getattr(value, name)
+
+
+def kind_of(value: Any) -> Kind:
+    """Return what a record is built by, together with its fields."""
+    return sparse.kind_of(value) or type(value)
+
+
+def instead(value: object) -> str:
+    """Return what an author may hand over in place of a value of another class; empty if nothing is known."""
+    if isinstance(value, torch.nn.Module):
+        return ": hand over its `state_dict()`, and let submissions build what they need of it"
+    return ": make it a dataclass" if hasattr(value, "__dict__") and not callable(value) else ""
 
 
 def as_mapping(value: Any) -> Any:
@@ -32,8 +58,10 @@ def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(kind._fields)
 
 
-def build_record(kind: type, fields: dict[str, Any]) -> Any:
-    """Build a dataclass or namedtuple from its fields, even those that ``__init__`` does not take."""
+def build_record(kind: Kind, fields: dict[str, Any]) -> Any:
+    """Build a record from its fields, even those that ``__init__`` does not take."""
+    if isinstance(kind, sparse.Sparse):
+        return kind.built(fields)
     if not dataclasses.is_dataclass(kind):
         return kind(**fields)
     initial = {field.name for field in dataclasses.fields(kind) if field.init}
@@ -43,8 +71,10 @@ def build_record(kind: type, fields: dict[str, Any]) -> Any:
     return made
 
 
-def assembled(kind: type, fields: dict[str, Any]) -> Any:
-    """Return a dataclass or namedtuple with these fields, without running code of the class: it may not bear them."""
+def assembled(kind: Kind, fields: dict[str, Any]) -> Any:
+    """Return a record with these fields, without running code of its class: it may not bear them."""
+    if isinstance(kind, sparse.Sparse):
+        return kind.built(fields)
     if not dataclasses.is_dataclass(kind):
         return tuple.__new__(kind, [fields[name] for name in field_names(kind)])
     made = object.__new__(kind)

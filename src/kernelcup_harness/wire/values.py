@@ -3,7 +3,8 @@
 A value becomes a JSON tree in which each tensor is an entry of a table ``{dtype, shape, strides,
 offset, nbytes, device}``; the bytes lie in an :class:`Arena`, shared memory that the judge made and
 sealed. Types that a tree can hold: tensors, NumPy's arrays and numbers, None, bool, int, float, complex, str,
-bytes, ``torch.dtype``, ``torch.device``, and tuple, list, dict, namedtuple and dataclass of them.
+bytes, ``torch.dtype``, ``torch.device``, and tuple, list, dict, namedtuple and dataclass of them; of a sparse
+tensor its parts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import base64
 import dataclasses
 import fcntl
 import functools
-import math
 import mmap
 import os
 import re
@@ -22,7 +22,8 @@ from typing import Any, Protocol
 import torch
 
 from kernelcup_harness.wire import arrays, devices
-from kernelcup_harness.wire.records import build_record, record_fields
+from kernelcup_harness.wire.records import Kind, build_record, instead, kind_of, part, record_fields
+from kernelcup_harness.wire.sparse import Sparse
 
 ALIGNMENT = 256
 GUARD_BYTES = 256
@@ -169,7 +170,7 @@ class Encoder:
 
     def __init__(self, *, guarded: bool = False) -> None:
         self.tensors: list[TensorEntry] = []
-        self._seen: dict[int, int] = {}
+        self._seen: dict[object, int] = {}
         self._nodes = 0
         self._bounds = bounds(of_answer=guarded)
         self._guard = GUARD_BYTES if guarded else 0
@@ -191,7 +192,7 @@ class Encoder:
         scalar = encode_scalar(value)
         if scalar is not None:
             return scalar
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and not isinstance(kind_of(value), Sparse):
             return {"k": "tensor", "i": self._tensor(value, path)}
         if arrays.is_array(value):
             if not arrays.can_carry(value):
@@ -220,7 +221,9 @@ class Encoder:
                 target[entry.offset : entry.offset + entry.nbytes].copy_(bytes_of(entry.value))
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
-        kind, fields = type(value), record_fields(value)
+        kind, fields = kind_of(value), record_fields(value)
+        if isinstance(kind, Sparse):
+            return {"k": "sparse", "t": list(kind), "v": self._parts(value, fields or (), path)}
         if fields is None and isinstance(value, (list, tuple)):
             # Of all their classes, such as torch.return_types.max.
             items = [self.tree(item, f"{path}[{i}]", depth) for i, item in enumerate(value)]
@@ -228,9 +231,16 @@ class Encoder:
         if fields is None and isinstance(value, dict):
             return {"k": "dict", "v": [self._pair(key, item, path, depth) for key, item in value.items()]}
         if fields is None or "<locals>" in kind.__qualname__:
-            raise CannotCarry(f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be carried")
+            what = f"a {kind.__module__}.{kind.__qualname__}"
+            raise CannotCarry(f"{path}: {what} cannot be carried{instead(value) if fields is None else ''}")
         body = {name: self.tree(getattr(value, name), f"{path}.{name}", depth) for name in fields}
         return {"k": "record", "t": [kind.__module__, kind.__qualname__], "v": body}
+
+    def _parts(self, value: torch.Tensor, names: tuple[str, ...], path: str) -> dict[str, Any]:
+        if value.requires_grad:
+            raise CannotCarry(f"{path}: a sparse tensor with gradients cannot be carried")
+        keys = ((name, f"{path}.{name}", (id(value), name)) for name in names)
+        return {n: {"k": "tensor", "i": self._tensor(part(value, n), at, key)} for n, at, key in keys}
 
     def _pair(self, key: object, item: object, path: str, depth: int) -> list[Any]:
         name = encode_scalar(key)
@@ -240,12 +250,12 @@ class Encoder:
             raise CannotCarry(f"{path}: a key that is too long")
         return [name, self.tree(item, f"{path}[{key!r}]", depth)]
 
-    def _tensor(self, value: torch.Tensor, path: str, key: int | None = None) -> int:
+    def _tensor(self, value: torch.Tensor, path: str, key: object = None) -> int:
         key = id(value) if key is None else key
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise CannotCarry(f"{path}: a tensor subclass ({type(value).__name__}) cannot be carried")
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
-            raise CannotCarry(f"{path}: only dense tensors with data can be carried")
+            raise CannotCarry(f"{path}: only dense and sparse tensors with data can be carried")
         if value.dtype not in DTYPES.values():
             raise CannotCarry(f"{path}: a tensor of dtype {value.dtype} cannot be carried")
         if key in self._seen:
@@ -328,7 +338,7 @@ def with_tensors(
     value: Any,
     change: Callable[[torch.Tensor], torch.Tensor],
     other: Callable[[Any], Any] = lambda leaf: leaf,
-    build: Callable[[type, dict[str, Any]], Any] = build_record,
+    build: Callable[[Kind, dict[str, Any]], Any] = build_record,
 ) -> Any:
     """Return the value with ``change`` applied to every plain dense tensor and ``other`` to all other leaves.
 
@@ -343,7 +353,7 @@ def with_tensors(
     inside = functools.partial(with_tensors, change=change, other=other, build=build)
     fields = record_fields(value)
     if fields is not None:
-        return build(type(value), {name: inside(getattr(value, name)) for name in fields})
+        return build(kind_of(value), {name: inside(part(value, name)) for name in fields})
     if isinstance(value, (list, tuple)):
         items = [inside(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
@@ -386,10 +396,3 @@ def output_nbytes(value: Any, path: str = "value") -> int:
     encoder = Encoder(guarded=True)
     encoder.tree(contiguous(value), path)
     return encoder.nbytes
-
-
-def is_finite_number(value: object) -> bool:
-    """Return whether ``value`` is an int or a finite float."""
-    if isinstance(value, int):
-        return not isinstance(value, bool)
-    return isinstance(value, float) and math.isfinite(value)

@@ -12,7 +12,7 @@ from kernelcup.app.results import reviews
 from kernelcup.app.rules import pauses
 from kernelcup.app.submissions.submissions import get_code, show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
-from kernelcup.domain import Role, Visibility
+from kernelcup.domain import AfterDeadline, Role, Visibility
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient
 from zips import TWO, zipped
@@ -249,7 +249,7 @@ def test_bans_pauses_and_deadlines_keep_their_status(db, board, cli, way, clock)
             getattr(cli, way)("kernel.py", CODE, leaderboard=leaderboard, gpu="H100", mode="test")
         return str(caught.value)
 
-    make_board(db, name="over", deadline=NOW.replace(month=7))
+    make_board(db, name="over", deadline=NOW.replace(month=7), after_deadline=AfterDeadline.CLOSED)
     pauses.pause(db, root, scope="service", reason="cleaning", now=NOW)
     assert "503 Service Unavailable: The service takes no submissions now: cleaning" in refusal()
     pauses.unpause(db, root, scope="service", now=NOW)

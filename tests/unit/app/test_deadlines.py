@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from kernelcup.app.boards.deadlines import parse_deadline, parse_opening
+from kernelcup.app.boards.deadlines import _PROBABLY_MEANT, parse_deadline, parse_opening
 from kernelcup.errors import InvalidValue
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -26,6 +27,9 @@ NOW = datetime(2025, 1, 1, tzinfo=UTC)
         ("2026-07-20 23:59 Europe/Paris", (2026, 7, 20, 21, 59)),
         ("2026-12-20 America/Los_Angeles", (2026, 12, 21, 7, 59, 59)),
         ("2026-12-20 Etc/GMT+5", (2026, 12, 21, 4, 59, 59)),
+        ("2030-07-20 23:59 AoE", (2030, 7, 21, 11, 59)),
+        ("2030-07-20 aoe", (2030, 7, 21, 11, 59, 59)),
+        ("2026-12-20 06:59 GMT", (2026, 12, 20, 6, 59)),
     ],
 )
 def test_a_deadline_is_read_in_the_known_forms(text: str, expected: tuple[int, ...]) -> None:
@@ -43,6 +47,35 @@ def test_a_deadline_is_read_in_the_known_forms(text: str, expected: tuple[int, .
 def test_what_is_no_moment_is_refused_with_the_known_forms(text: str) -> None:
     with pytest.raises(InvalidValue, match="YYYY-MM-DD HH:MM"):
         parse_deadline(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [
+        ("EST", "America/New_York"),
+        ("MST", "America/Denver"),
+        ("HST", "Pacific/Honolulu"),
+        ("PST", "America/Los_Angeles"),
+        ("pdt", "America/Los_Angeles"),
+        ("CET", "Europe/Berlin"),
+        ("EST5EDT", "America/New_York"),
+        ("Japan", "Asia/Tokyo"),
+    ],
+)
+def test_an_abbreviation_of_a_zone_is_refused_with_the_zone_that_is_probably_meant(
+    zone: str, meant: str
+) -> None:
+    with pytest.raises(InvalidValue, match=f"'{zone}' is not the name of a time zone; {meant} is probably"):
+        parse_deadline(f"2030-07-20 23:59 {zone}", NOW)
+
+
+def test_an_unknown_zone_has_no_guess() -> None:
+    with pytest.raises(InvalidValue, match="'XYZ' is not the name of a time zone; expected YYYY"):
+        parse_deadline("2030-07-20 23:59 XYZ", NOW)
+
+
+def test_each_zone_that_is_proposed_exists() -> None:
+    assert all(ZoneInfo(zone).key == zone for zone in set(_PROBABLY_MEANT.values()))
 
 
 def test_a_deadline_in_the_past_is_refused() -> None:

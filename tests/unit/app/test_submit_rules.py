@@ -15,7 +15,7 @@ from kernelcup.app.boards.queries import late_exceptions as exceptions
 from kernelcup.app.machines import dispatchers
 from kernelcup.app.people.queries import users
 from kernelcup.app.rules.pauses import list_pauses, pause, unpause
-from kernelcup.domain import OPERATOR, Role, Scope, Visibility
+from kernelcup.domain import OPERATOR, AfterDeadline, Role, Scope, Visibility
 from kernelcup.tables import EventRow, JobRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 
@@ -116,7 +116,7 @@ def test_a_board_may_take_smaller_files_only(db) -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_managers_may_practise_before_opening_and_after_the_deadline(db, mode: Mode) -> None:
-    make_board(db, opens_at=NOW + HOUR, deadline=NOW + 2 * HOUR)
+    make_board(db, opens_at=NOW + HOUR, deadline=NOW + 2 * HOUR, after_deadline=AfterDeadline.CLOSED)
     grace = make_actor(db, "grace", role=Role.CREATOR)
     for now, error in ((NOW, errors.NotOpenYet), (NOW + 3 * HOUR, errors.DeadlinePassed)):
         with pytest.raises(error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from test_cli_commands import Command, command, home
 from builders import NOW, make_board, make_report, make_submission, make_task, make_wall_report
 from kernelcup.app.boards.changes import update_board
 from kernelcup.app.queue import lifecycle
-from kernelcup.domain import OPERATOR, TrustRule
+from kernelcup.domain import OPERATOR, AfterDeadline, TrustRule
 from kernelcup.engine.database import Database
 
 __all__ = ["command", "home"]
@@ -41,6 +42,23 @@ def test_standings_as_json_have_times_by_the_wall_clock_apart(command: Command, 
     body = command("standings", "double", "--json").body
     assert [each["user"] for each in body["standings"]["H100"]] == ["bob"]
     assert [(each["user"], each["trust"]) for each in body["unranked"]["H100"]] == [("ada", "wall clock")]
+
+
+def test_standings_show_practice_beside_the_final_table(command: Command, home: Path) -> None:
+    with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as db:
+        ends = NOW + timedelta(hours=1)
+        make_board(db, devices=["H100"], deadline=ends, after_deadline=AfterDeadline.PRACTICE)
+        for user, at, time_ns in (("bob", NOW, 1500.0), ("ada", ends + timedelta(hours=1), 1000.0)):
+            make_submission(db, user=user, devices=["H100"], now=at)
+            lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=at)
+            assert lease is not None
+            lifecycle.finish(db, lease, report=make_report([time_ns]), harness_hash="", machine="m", now=at)
+    ranking, _, apart = command("standings", "double").out.partition("practice after the deadline")
+    assert [("bob" in each, "ada" in each) for each in (ranking, apart)] == [(True, False), (False, True)]
+    body = command("standings", "double", "--json").body
+    assert [each["user"] for each in body["standings"]["H100"]] == ["bob"]
+    assert [(each["rank"], each["user"]) for each in body["practice"]["H100"]] == [(1, "ada")]
+    assert "ranked submissions go into a practice table" in command("board", "show", "double").out
 
 
 def test_standings_say_that_results_of_an_earlier_version_wait_and_for_which_command(

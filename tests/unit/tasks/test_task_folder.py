@@ -41,6 +41,7 @@ def test_every_key_arrives(tmp_path):
             harness="standard",
             near_twins=False,
             aliasing=True,
+            prepare_timeout=30,
             waive_nulls={"copy_of_input": "the answer is the input"},
         )
     )
@@ -50,7 +51,7 @@ def test_every_key_arrives(tmp_path):
     assert task.limits == StageLimits(test_s=1, benchmark_s=2, ranked_s=3)
     assert task.ranking_by is RankingBy.GEOM
     assert (task.seed, task.libraries, task.devices) == (7, ["cutlass"], ["H100", "A100"])
-    assert (task.near_twins, task.aliasing) == (False, True)
+    assert (task.near_twins, task.aliasing, task.prepare_timeout) == (False, True, 30)
     assert task.waive_nulls == {"copy_of_input": "the answer is the input"}
 
 
@@ -93,6 +94,7 @@ def test_a_key_that_says_what_holds_anyway_leaves_the_hash_as_it_was(tmp_path, k
         {"near_twins": False},
         {"aliasing": True},
         {"non_finite": True},
+        {"prepare_timeout": 30},
         {"dtypes": []},
         {"dtypes": ["float8_e5m2"]},
         {"waive_nulls": {"zeros": "so"}},
@@ -134,6 +136,34 @@ benchmarks:
         "list": [9, 1],
     }
     assert {type(value) for value in case.values()} == {int, float, bool, str, list}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("2**20", 1048576),
+        ("2 ** 20", 1048576),
+        ("3*2**10", 3072),
+        ("1_024 * 4", 4096),
+        ("1_048_576", 1048576),
+        ("1e-5", 1e-5),
+        ('"2**20"', "2**20"),
+        ("2**20**2", "2**20**2"),
+        ("2*x", "2*x"),
+        ("2**-1", "2**-1"),
+    ],
+)
+def test_numbers_are_read_as_authors_write_them(tmp_path, written, value):
+    yml = f"""\
+files:
+  - {{name: submission.py, source: "@SUBMISSION@"}}
+  - {{name: reference.py, source: reference.py}}
+lang: py
+benchmarks:
+  - {{size: {written}, seed: 1}}
+"""
+    found = load_task(write_task(tmp_path / "numbers", yml)).benchmarks[0]["size"]
+    assert (type(found), found) == (type(value), value)
 
 
 @pytest.mark.parametrize("key", ["templates", "config", "tests", "libraries", "gpus", "seed", "description"])

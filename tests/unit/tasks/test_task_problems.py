@@ -137,6 +137,16 @@ test_timeout: -5
             {"lang": "cu", "config": {"include_dirs": ["/usr"]}},
             "include_dirs.0: `/usr` is no folder of `files`",
         ),
+        ({"prepare_timeout": 0}, "prepare_timeout: must be greater than 0"),
+        ({"prepare_timeout": True}, "prepare_timeout: must be a whole number"),
+        (
+            {"prepare_timeout": 9, "lang": "cu", "files": [{"name": "s.cu", "source": "@SUBMISSION@"}]},
+            "prepare_timeout: is for submissions in Python: the C interface has no `prepare`",
+        ),
+        (
+            {"prepare_timeout": 9, "harness": "own", "config": {"main": "task.py"}},
+            "prepare_timeout: only the standard harness calls `prepare`: write `harness: standard`",
+        ),
         ({"lang": "cu", "config": {"rtol": -1}}, "config.rtol: must be at least 0"),
         (
             {"lang": "cu", "config": {"compile_flags": ["-fplugin=x"]}},
@@ -168,6 +178,8 @@ def test_a_wrong_key_is_refused_with_what_is_allowed(tmp_path, keys, words):
         (b'description: "\\0"\n', "description: holds a character that is not allowed"),
         (b"seed: !!int x\n", "seed: is no int"),
         (b"seed: " + b"9" * 5000, "seed: does not fit into 64 bits"),
+        (b"seed: 2**63", "seed: does not fit into 64 bits"),
+        (b"seed: 9**99*9**99", "seed: does not fit into 64 bits"),
         (b"a: 1\n---\nb: 2\n", "is not YAML"),
         (b"#" * (300 << 10), "task.yml:1:1: is larger than 256 KiB"),
     ],

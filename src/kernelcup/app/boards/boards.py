@@ -44,7 +44,7 @@ MOST_REVIEW_TAGS = 50
 RESERVED_NAMES = frozenset(
     (
         "account admin api assets auth b boards device docket docs e events favicon.ico feed.atom gpus health "
-        "healthz invites jobs join leaderboards livez login logout mcp metrics new openapi.json profile queue "
+        "healthz invites jobs join leaderboards livez llms.txt login logout mcp metrics new openapi.json profile queue "
         "readyz redoc robots.txt s signin signout start static status submission submission_count submissions "
         "tokens u user users "
     ).split()
@@ -257,7 +257,7 @@ def check_board_name(name: str) -> None:
             f"Leaderboard name {name!r}: expected at most {LONGEST_NAME} letters, digits, '-', '_' and '.', "
             "the first a letter or digit."
         )
-    if name.lower() in RESERVED_NAMES:
+    if name.lower() in RESERVED_NAMES or name.lower().endswith(".json"):
         raise InvalidValue(f"Leaderboard name {name!r} is reserved for an address of the web site.")
 
 

@@ -237,7 +237,12 @@ def _store(
         if person is not None:
             user_id, name = person
             is_new = members.add(
-                session, board_id=board.id, user_id=user_id, pseudonym=line.pseudonym, now=now
+                session,
+                board_id=board.id,
+                user_id=user_id,
+                pseudonym=line.pseudonym,
+                label=line.label,
+                now=now,
             )
             (added if is_new else already).append(name)
             continue

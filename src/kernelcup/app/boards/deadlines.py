@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kernelcup.errors import InvalidValue
 
 ALLOWED = (
     "YYYY-MM-DD, YYYY-MM-DD HH:MM or YYYY-MM-DD HH:MM:SS, followed, if it is not UTC, "
-    "by an offset (+02:00) or a zone (Europe/Paris)"
+    "by an offset (+02:00), a zone (Europe/Paris) or AoE (the end of a day anywhere on Earth)"
 )
+
+AOE = timezone(timedelta(hours=-12), "AoE")
+
+_PROBABLY_MEANT = {
+    **dict.fromkeys(("EST", "EDT", "ET", "EST5EDT"), "America/New_York"),
+    **dict.fromkeys(("CST", "CDT", "CT", "CST6CDT"), "America/Chicago"),
+    **dict.fromkeys(("MST", "MDT", "MT", "MST7MDT"), "America/Denver"),
+    **dict.fromkeys(("PST", "PDT", "PT", "PST8PDT"), "America/Los_Angeles"),
+    **dict.fromkeys(("AKST", "AKDT"), "America/Anchorage"),
+    "HST": "Pacific/Honolulu",
+    **dict.fromkeys(("BST", "GB"), "Europe/London"),
+    **dict.fromkeys(("WET", "WEST"), "Europe/Lisbon"),
+    **dict.fromkeys(("CET", "CEST", "MET", "MEZ", "MESZ"), "Europe/Berlin"),
+    **dict.fromkeys(("EET", "EEST"), "Europe/Athens"),
+    "MSK": "Europe/Moscow",
+    "IST": "Asia/Kolkata",
+    "SGT": "Asia/Singapore",
+    **dict.fromkeys(("HKT", "HONGKONG"), "Asia/Hong_Kong"),
+    **dict.fromkeys(("JST", "JAPAN"), "Asia/Tokyo"),
+    **dict.fromkeys(("KST", "ROK"), "Asia/Seoul"),
+    "PRC": "Asia/Shanghai",
+    **dict.fromkeys(("AEST", "AEDT"), "Australia/Sydney"),
+}
+"""Abbreviations, which several places share or which mean one half of the year only."""
 
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d{2}-\d{2})"
@@ -71,14 +95,20 @@ def _in_utc(moment: datetime, text: str) -> datetime:
 
 
 def _zone(name: str | None) -> tzinfo:
-    if name is None or name.upper() in ("Z", "UTC"):
+    short = (name or "UTC").upper()
+    if name is None or short in ("Z", "UTC", "GMT"):
         return UTC
+    if short == "AOE":
+        return AOE
     if name[0] in "+-":
         if int(name[1:3]) > 23:
             raise ValueError(f"an offset {name!r} has too many hours")
         offset = datetime.strptime(name, "%z").tzinfo
         assert offset is not None
         return offset
+    if "/" not in name:
+        meant = f"; {_PROBABLY_MEANT[short]} is probably meant" if short in _PROBABLY_MEANT else ""
+        raise ValueError(f"{name!r} is not the name of a time zone{meant}")
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError) as error:

@@ -197,7 +197,7 @@ def join(db: Database, actor: Actor, code: Code, *, now: datetime) -> Joined:
         targets = [board for board in (all_boards.find(session, name) for name in found.boards) if board]
         if invites.claim(session, found.code, user_id=actor.user_id, now=now):
             for target in targets:
-                _add(session, target, actor.user_id, found.pseudonym, now=now)
+                _add(session, target, actor.user_id, found.pseudonym, found.label, now=now)
             return Joined(leaderboards=[target.name for target in targets])
         owner = invites.find(session, found.code)
         joined = [each.name for each in targets if stored.is_member(session, each.id, actor.user_id)]
@@ -226,7 +226,7 @@ def join_as_new(db: Database, code: str, name: str, *, now: datetime) -> tuple[i
             raise Conflict("This invite code was used already.")
         for target in (all_boards.find(session, each) for each in found.boards):
             if target is not None:
-                _add(session, target, user_id, found.pseudonym, now=now)
+                _add(session, target, user_id, found.pseudonym, found.label, now=now)
         itself = Actor(user_id=user_id, name=checked, role=Role.PARTICIPANT, scopes=frozenset())
         detail = {"invite": found.label, "boards": list(found.boards)}
         audit_log.record(session, itself, "user.create", f"user:{checked}", detail, now)
@@ -283,9 +283,17 @@ def remove_member(db: Database, actor: Actor, board: Board, user: User, *, now: 
         audit_log.record(session, actor, "members.remove", f"board:{found.name}", {"user": name}, now)
 
 
-def _add(session: Session, board: Leaderboard, user_id: int, pseudonym: str | None, *, now: datetime) -> None:
+def _add(
+    session: Session,
+    board: Leaderboard,
+    user_id: int,
+    pseudonym: str | None,
+    label: str = "",
+    *,
+    now: datetime,
+) -> None:
     check_free(session, board, pseudonym, besides=user_id)
-    stored.add(session, board_id=board.id, user_id=user_id, pseudonym=pseudonym, now=now)
+    stored.add(session, board_id=board.id, user_id=user_id, pseudonym=pseudonym, label=label, now=now)
 
 
 def _manages(session: Session, actor: Actor, name: str) -> bool:

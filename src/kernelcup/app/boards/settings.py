@@ -39,7 +39,7 @@ GIVEN: Mapping[str, Given] = {
     "deadline": Given(
         options=("--deadline",),
         parse=lambda text, _: parse_end(text),
-        help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris"; else UTC.',
+        help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris" or "... AoE"; else UTC.',
     ),
     "opens_at": Given(
         options=("--opens",),
@@ -50,6 +50,10 @@ GIVEN: Mapping[str, Given] = {
         options=("--freeze",),
         parse=lambda text, _: parse_opening(text),
         help="From this time on, others see the standings as of this time.",
+    ),
+    "after_deadline": Given(
+        options=("--after-deadline",),
+        help="After the deadline: closed, unranked (tests, benchmarks, profiles) or practice (ranked apart, too).",
     ),
     "visibility": Given(
         options=("--closed/--public",), help="Whether only members and managers see the leaderboard."

@@ -33,6 +33,7 @@ DECIDES_SCORES: Mapping[str, str] = {
     "aliasing": "other outputs are allowed",
     "non_finite": "other outputs are allowed",
     "dtypes": "other outputs are allowed",
+    "prepare_timeout": "submissions may do other work outside the time",
     "own_share": "other results rank",
     "submission_name": "submissions are stored under another name",
 }

@@ -6,14 +6,30 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
-from kernelcup.app.operation import BOARD, After, Given, Limit, SubmissionId, operation
+from kernelcup.app.boards.boards import visible_task
+from kernelcup.app.operation import BOARD, After, Given, Limit, OnDevice, SubmissionId, operation
 from kernelcup.app.queue.estimates import with_waiting
 from kernelcup.app.results.leader import beside
 from kernelcup.app.submissions.submissions import get_code, list_views, show_submission
 from kernelcup.domain import Actor
 from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
+from kernelcup.reporting.sections import Section, texts
 from kernelcup_harness.protocol import SourceTree
+
+MOST_TOGETHER, MOST_ALONE = 3_000, 30_000
+"""Characters of a section that are shown beside others, and by itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportSection:
+    """A part of the report of a job."""
+
+    device: str
+    section: Section
+    text: str
+    left_out: int
+    """Characters at the end of the text that are not shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +70,29 @@ def show(db: Database, viewer: Actor, submission_id: SubmissionId, *, now: datet
     """Show a submission: the state of its jobs, and their reports as far as you may see them."""
     found = beside(db, show_submission(db, submission_id, viewer=viewer), viewer=viewer)
     return with_waiting(db, found, now)
+
+
+@operation("GET", "/submissions/{submission_id}/report", subject="submissions")
+def show_report(
+    db: Database,
+    viewer: Actor,
+    submission_id: SubmissionId,
+    section: Annotated[Section | None, Given(help="Only this one, at greater length.")] = None,
+    device: OnDevice = None,
+    *,
+    now: datetime,
+) -> list[ReportSection]:
+    """Show a report as short text: verdict, cause, cases with times, what a profile says, output, the next step."""
+    found = show(db, viewer, submission_id, now=now)
+    ranking_by = visible_task(db, found.leaderboard, viewer).task.ranking_by
+    most = MOST_TOGETHER if section is None else MOST_ALONE
+    return [
+        ReportSection(device=job.device, section=name, text=text[:most], left_out=max(0, len(text) - most))
+        for job in found.jobs
+        if device is None or job.device.lower() == device.lower()
+        for name, text in texts(job, ranking_by).items()
+        if section in (None, name)
+    ]
 
 
 @operation("GET", "/submissions/{submission_id}/code", subject="submissions")

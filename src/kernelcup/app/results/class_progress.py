@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from kernelcup.app.boards import boards
 from kernelcup.app.boards.membership import Member, members
+from kernelcup.app.operation import Board, operation
 from kernelcup.app.results import standings
-from kernelcup.domain import Actor, Standing
+from kernelcup.app.results.queries import runs
+from kernelcup.domain import Actor, Leaderboard, Run, Standing
 from kernelcup.engine import Database
+from kernelcup_harness.protocol import StageName, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassResult:
+    """What a member has reached on a device, practice aside; empty fields where that is nothing."""
+
+    user: str
+    label: str
+    pseudonym: str = ""
+    device: str = ""
+    rank: int | None = None
+    seconds: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    submission: int | None = None
+    submitted_at: datetime | None = None
+    ranked_by: str = ""
+    submissions: int = 0
+    """Of any mode."""
+    last_verdict: str = ""
+    tests_passed: str = ""
+    """By the last submission: ``3 of 5``."""
+    late: bool = False
+    """Whether the result was submitted after the deadline, under an exception."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,3 +68,55 @@ def progress_of(db: Database, actor: Actor, board: str) -> list[MemberProgress]:
             if place.user in bests and (best is None or place.rank < best.rank):
                 bests[place.user][device] = place
     return [MemberProgress(member=each, bests=bests[each.user]) for each in found]
+
+
+@operation("GET", "/leaderboards/{name}/members/results", "admin members results", subject="rules")
+def results(db: Database, actor: Actor, board: Board) -> list[ClassResult]:
+    """List what each member has reached on each device, also those who have nothing yet; as a command, in CSV.
+
+    Raises:
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not see it.
+    """
+    found = progress_of(db, actor, board)
+    with db.read() as session:
+        its = boards.find_board(session, board, actor)
+        sent = runs.last_jobs(session, its.id)
+        last = runs.counted(session, [job for _, job in sent.values() if job is not None])
+    return [
+        _result(each, device, its, count, None if job is None else last.get(job))
+        for each in found
+        for device in [name for name in its.devices if (each.member.user, name) in sent] or [""]
+        for count, job in [sent.get((each.member.user, device), (0, None))]
+    ]
+
+
+def _result(of: MemberProgress, device: str, board: Leaderboard, count: int, last: Run | None) -> ClassResult:
+    best, reached = of.bests.get(device), dict[str, Any]()
+    if best is not None:
+        score = {"seconds": best.time_s, "low_s": best.score.low_s, "high_s": best.score.high_s}
+        place = {"rank": best.rank, "submission": best.submission_id, "ranked_by": best.ranked_by.value}
+        late = board.deadline is not None and best.submitted_at > board.deadline
+        reached = score | place | {"submitted_at": best.submitted_at, "late": late}
+    if last is not None:
+        reached["last_verdict"] = last.verdict.value
+    if last is not None and (tests := last.report.stage_report(StageName.TEST)) is not None:
+        passed = sum(case.verdict is Verdict.ACCEPTED for case in tests.cases)
+        reached["tests_passed"] = f"{passed} of {tests.planned_cases}"
+    who: dict[str, Any] = {
+        "user": of.member.user,
+        "label": of.member.label,
+        "pseudonym": of.member.pseudonym or "",
+    }
+    return ClassResult(**who, device=device, submissions=count, **reached)
+
+
+def as_csv(found: Sequence[ClassResult]) -> str:
+    """Return results as CSV; a text that begins like a formula stays text in a spreadsheet."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [each.name for each in dataclasses.fields(ClassResult)]
+    writer.writerow(names)
+    for each in found:
+        cells = [getattr(each, name) for name in names]
+        writer.writerow([f"'{cell}" if str(cell)[:1] in tuple("=+-@\t") else cell for cell in cells])
+    return text.getvalue()

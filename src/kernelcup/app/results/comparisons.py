@@ -23,14 +23,14 @@ from kernelcup.app.operation import Given, OnDevice, operation
 from kernelcup.app.queue.queries import comparisons
 from kernelcup.app.results import duels
 from kernelcup.app.results.final_order import by_scores
-from kernelcup.app.results.queries import runs, standings
+from kernelcup.app.results.queries import ruling, runs, standings
 from kernelcup.app.results.standings import board_device, shows_copy
 from kernelcup.app.rules import pauses
 from kernelcup.app.rules.limits import check_limits
 from kernelcup.app.submissions import admission
 from kernelcup.app.submissions.queries import submissions
 from kernelcup.app.submissions.submissions import show_submission
-from kernelcup.domain import Actor, Device, JobState, Leaderboard, Run, Scope, Submission
+from kernelcup.domain import Actor, Device, JobState, Leaderboard, Ruling, Run, Scope, Submission
 from kernelcup.engine import Database, Session
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.reporting.phrases import binaries_text, duel_sentence
@@ -259,7 +259,8 @@ def _in_order(
             f"Submission {rival.id} belongs to another user, and has no place on {device}: of others only "
             "results that rank can be compared."
         )
-    if not places(user_id=actor.user_id):
+    is_practice = ruling.of_submissions(session, [own.id], device)[own.id] is Ruling.PRACTICE
+    if not is_practice and not places(user_id=actor.user_id):
         raise Forbidden(
             f"You have no place on {device} yet: rank a result there, then compare it with others."
         )

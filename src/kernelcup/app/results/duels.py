@@ -61,7 +61,8 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     if pair is not None:
         rival, final = _rival(session, pair.second_id), finals.of_job(session, job.id)
         return rival if final is None else dataclasses.replace(rival, error=final[1])
-    if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
+    may_lead = job.mode is Mode.LEADERBOARD and not job.practice
+    if not board.duel or not may_lead or board.harness is not HarnessKind.STANDARD:
         return None
     # Which machine will judge it is not known yet: if that is of another class, the intervals decide.
     serving = _serving_classes(session, board, job.device)

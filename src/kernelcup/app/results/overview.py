@@ -36,6 +36,8 @@ class DeviceSummary:
     """None where times do not rank."""
     reference_s: float | None = None
     """The time of the task's reference in the best run, None if it was not measured."""
+    floor_s: float | None = None
+    """The least time in which that device can do the declared work: its speed of light. None if it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,11 +194,13 @@ def _summaries(session: Session, found: Sequence[Leaderboard], viewer: Actor) ->
 
 
 def _device(head: Head, entries: int, beside: Beside | None) -> DeviceSummary:
+    beside = None if head.score_s is None else beside
     return DeviceSummary(
         device=head.device,
         entries=entries,
         best_s=head.score_s,
-        reference_s=None if beside is None or head.score_s is None else beside.reference_s,
+        reference_s=None if beside is None else beside.reference_s,
+        floor_s=None if beside is None else beside.attainable_s,
     )
 
 

@@ -16,7 +16,7 @@ from kernelcup.app.boards import boards, visibility
 from kernelcup.app.results import places as cached
 from kernelcup.app.results.queries import frozen_standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Ruling, Standing, TrustRule
 from kernelcup.engine import Database, Session
 from kernelcup.engine.rows import made_of
 from kernelcup.errors import UnknownDevice
@@ -224,19 +224,30 @@ def places_of_submission(
     return held
 
 
-def unranked_standings(
-    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
+def standings_apart(
+    db: Database,
+    board: str,
+    device: str,
+    why: Ruling,
+    *,
+    viewer: Actor = OPERATOR,
+    limit: int = MOST_APART,
 ) -> list[Standing]:
-    """Return each user's best of a level that the leaderboard does not rank; none while a freeze hides it.
+    """Return each user's best that does not rank for one reason; none while a freeze hides it.
 
     Ranks are among these. It raises what :func:`standings` does.
+
+    Args:
+        why: ``LEVEL``: a level that the leaderboard does not rank; ``PRACTICE``: after the deadline.
     """
     with db.read() as session:
         found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
-        if found.trust is TrustRule.ANY or shows_copy(session, found, viewer):
+        is_open = found.deadline is None if why is Ruling.PRACTICE else found.trust is TrustRule.ANY
+        if is_open or shows_copy(session, found, viewer):
             return []
-        page = ranking.unranked(session, board_id=found.id, device=name, limit=limit)
+        since = visibility.hidden_since(found, viewer)
+        page = ranking.apart(session, board_id=found.id, device=name, why=why, since=since, limit=limit)
         every = sorted({each.entry.host_class for each in page} | set(_classes(session, found, name)))
         return _among_themselves(session, found, page, every, viewer)
 

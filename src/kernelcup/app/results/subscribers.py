@@ -108,7 +108,7 @@ def _settle(
     rival: int | None,
     host_class: str,
 ) -> Settled:
-    if score is None:
+    if score is None or job.practice:
         return Settled()
     return duels.settle(
         session,

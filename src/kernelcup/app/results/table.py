@@ -10,7 +10,7 @@ from kernelcup.app.boards import boards, visibility
 from kernelcup.app.operation import After, Board, Given, Limit, operation
 from kernelcup.app.results import finals, freezes, standings
 from kernelcup.app.results.queries import standings as ranking
-from kernelcup.domain import OPERATOR, Actor, Record, Standing, Table
+from kernelcup.domain import OPERATOR, Actor, Record, Ruling, Standing, Table
 from kernelcup.engine import Database
 
 __all__ = ["Record", "history", "show", "show_mine"]
@@ -44,7 +44,10 @@ def show(
         classes=standings.classes(db, board, device, viewer=viewer),
         final=None if offset else finals.show(db, board, device, viewer=viewer, now=now),
         waiting=0 if offset else standings.count_waiting(db, board, device, viewer=viewer),
-        unranked=[] if offset else standings.unranked_standings(db, board, device, viewer=viewer),
+        unranked=[] if offset else standings.standings_apart(db, board, device, Ruling.LEVEL, viewer=viewer),
+        practice=[]
+        if offset
+        else standings.standings_apart(db, board, device, Ruling.PRACTICE, viewer=viewer),
     )
 
 

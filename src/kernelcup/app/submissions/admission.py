@@ -14,7 +14,7 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.rules.pauses import Stops
 from kernelcup.app.submissions.directives import Directives
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import Actor, Device, Language, Leaderboard
+from kernelcup.domain import Actor, AfterDeadline, Device, Language, Leaderboard
 from kernelcup.engine import Session
 from kernelcup.errors import (
     Banned,
@@ -66,8 +66,9 @@ def check_author(session: Session, person: Actor, *, lock: bool = False) -> None
 
 def admit(
     session: Session, new: NewSubmission, stops: Stops, *, person: Actor, viewer: Actor, now: datetime
-) -> tuple[Leaderboard, list[str]]:
-    """Return the leaderboard and the devices that a file goes to, or raise the error that refuses it.
+) -> tuple[Leaderboard, list[str], bool]:
+    """Return the leaderboard and the devices that a file goes to, and whether it is practice, or raise the error that
+    refuses it.
 
     Args:
         session: The transaction.
@@ -83,11 +84,11 @@ def admit(
     check_file_type(new.tree.entry, task_versions.accepted(session, target.task_hash, target.harness))
     if len(new.tree.files) > 1:
         placed(new.tree, task_versions.load(session, target.task_hash), target.harness)
-    check_open(session, target, person=person, mode=new.mode, now=now)
+    practice = check_open(session, target, person=person, mode=new.mode, now=now)
     chosen = _devices(target, new.devices or new.directives.devices)
     stops.check_devices(chosen)
     check_gpu(new.tree.entry, chosen, new.known)
-    return target, chosen
+    return target, chosen, practice
 
 
 def check_gpu(entry: str, names: Sequence[str], known: Sequence[Device]) -> None:
@@ -100,23 +101,30 @@ def check_gpu(entry: str, names: Sequence[str], known: Sequence[Device]) -> None
         )
 
 
-def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> None:
-    """Raise ``NotOpenYet`` or ``DeadlinePassed`` if a person cannot submit to a leaderboard now.
+def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> bool:
+    """Return whether a submission would be practice, ranked apart from the final standings.
 
-    Its managers may practise at any time; a late exception extends the deadline in any mode.
+    Its managers may test at any time; a late exception extends the deadline in any mode. Raise ``NotOpenYet`` or
+    ``DeadlinePassed`` if a person cannot submit to the leaderboard now.
     """
-    if mode is not Mode.LEADERBOARD and access.manages_board(person, board):
-        return
+    is_ranked = mode is Mode.LEADERBOARD
+    if not is_ranked and access.manages_board(person, board):
+        return False
     if board.opens_at is not None and now < board.opens_at:
         raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
     if board.deadline is None or now <= board.deadline:
-        return
+        return False
     late = None
     if person.user_id is not None:
         late = late_exceptions.until(session, board_id=board.id, user_id=person.user_id)
-    if late is None or now > late:
-        closed = board.deadline if late is None else max(late, board.deadline)
-        raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.")
+    if late is not None and now <= late:
+        return False
+    takes = board.after_deadline
+    if takes is AfterDeadline.PRACTICE or (takes is AfterDeadline.UNRANKED and not is_ranked):
+        return is_ranked
+    closed = board.deadline if late is None else max(late, board.deadline)
+    told = "" if takes is AfterDeadline.CLOSED else " It still takes tests, benchmarks and profiles."
+    raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.{told}")
 
 
 def _board(session: Session, new: NewSubmission, viewer: Actor) -> Leaderboard:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from kernelcup.app.boards.boards import get_task, visible_task
+from kernelcup.app.machines.queries import calibrations
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.submissions.directives import write_directives
-from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task, TaskInfo
+from kernelcup.domain import OPERATOR, Actor, Device, Language, Leaderboard, Task, TaskInfo
 from kernelcup.engine import Database
 from kernelcup.errors import NotFound
+from kernelcup.launchers import environments
 from kernelcup.tasks.public_code import judging_code, our_code
 from kernelcup.tasks.starter import all_templates, find_template
 
@@ -36,7 +39,14 @@ class File:
 
 
 @operation("GET", "/leaderboards/{name}/task", subject="tasks")
-def show_task(db: Database, name: Board, viewer: Actor = OPERATOR) -> TaskInfo:
+def show_task(
+    db: Database,
+    name: Board,
+    viewer: Actor = OPERATOR,
+    *,
+    known_devices: Sequence[Device] = (),
+    home: Path | None = None,
+) -> TaskInfo:
     """Show a leaderboard's task: statement, cases, limits. Hidden cases are counted."""
     found = visible_task(db, name, viewer)
     return dataclasses.replace(
@@ -47,7 +57,19 @@ def show_task(db: Database, name: Board, viewer: Actor = OPERATOR) -> TaskInfo:
         hidden_benchmarks=found.hidden_benchmarks,
         hidden_cases=[*found.task.hidden_tests, *found.task.hidden_benchmarks],
         templates=list(templates_of(found.board, found.task)),
+        packages=packages_of(db, found.board, found.task, known_devices=known_devices, home=home),
     )
+
+
+def packages_of(
+    db: Database, board: Leaderboard, task: Task, *, known_devices: Sequence[Device], home: Path | None
+) -> str:
+    """Return the packages of the environment of a leaderboard's submissions, empty if they are not known."""
+    if home is not None and any(each.is_here and each.name in board.devices for each in known_devices):
+        return environments.packages_here(home / environments.FOLDER, task.environment)
+    with db.read() as session:
+        elsewhere = [each for each in calibrations.newest(session) if each.device in board.devices]
+    return "" if task.environment else next((each.found.packages for each in elsewhere), "")
 
 
 @operation("GET", "/leaderboards/{name}/task/definition", subject="tasks")

@@ -111,6 +111,7 @@ def _evident(case: CaseResult) -> CaseResult:
         verdict=case.verdict,
         timing=None if case.timing is None else dataclasses.replace(case.timing, own_ns=[]),
         checks=case.checks,
+        prepare_s=case.prepare_s,
         work=case.work,
         floor_ns=case.floor_ns,
         reference_ns=case.reference_ns,

@@ -194,7 +194,7 @@ def _store(session: Session, ask: _Request, new: NewSubmission) -> Submission:
     first = _first(session, person, ask)
     if first is not None:
         return first
-    target, chosen = _admit(session, ask, new, person)
+    target, chosen, practice = _admit(session, ask, new, person)
     submission_id, queued = submissions.insert(
         session,
         board=target,
@@ -207,6 +207,7 @@ def _store(session: Session, ask: _Request, new: NewSubmission) -> Submission:
         idempotency_key=ask.key,
         request_hash=ask.hash if ask.key is not None else None,
         profile=ask.profile,
+        practice=practice,
     )
     events.record_first(session, submission_id, "accepted", _accepted(new, chosen), None, ask.now)
     return Submission(
@@ -265,15 +266,15 @@ def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
 
 def _admit(
     session: Session, ask: _Request, new: NewSubmission, person: Actor
-) -> tuple[Leaderboard, list[str]]:
+) -> tuple[Leaderboard, list[str], bool]:
     stops = pauses.look(session)
     stops.check_service()
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
-    target, chosen = admit(session, new, stops, person=person, viewer=viewer, now=ask.now)
+    target, chosen, practice = admit(session, new, stops, person=person, viewer=viewer, now=ask.now)
     if ask.profile is not None:
         check_profile(session, target, ask.profile, new.mode)
     check_limits(session, target, chosen, person=person, mode=new.mode, now=ask.now, lock=True)
-    return target, chosen
+    return target, chosen, practice
 
 
 def check_profile(session: Session, board: Leaderboard, asked: ProfileOptions, mode: Mode) -> None:

@@ -11,7 +11,7 @@ from kernelcup.app.operation import SubmissionId, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.queue.queries import jobs
-from kernelcup.app.results.queries import docket, frozen_standings, ruling, runs
+from kernelcup.app.results.queries import docket, frozen_standings, ruling, runs, standings
 from kernelcup.app.rules.queries import limits
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.app.submissions.submissions import find_visible
@@ -57,7 +57,7 @@ def cancel_submission(db: Database, submission_id: SubmissionId, *, by: Actor, n
         found = [job.id for job in jobs.of_submission(session, submission_id)]
         count = lifecycle.cancel_jobs(session, submission_id, found, now=now, reason=reason)
         if count and by.user_id != submission.user_id:
-            detail = {"user": submission.user, "jobs": count}
+            detail: dict[str, object] = {"user": submission.user, "jobs": count}
             audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
         return Cancelled(submission=submission_id, cancelled_jobs=count)
 
@@ -145,7 +145,16 @@ def is_final(board: Leaderboard, now: datetime) -> bool:
 
 
 def _log(session: Session, by: Actor, action: str, submission: Submission, now: datetime) -> None:
-    detail = {"user": submission.user, "board": submission.leaderboard}
+    """Record a deletion, with the scores that go and the places that these held."""
+    scores = {each: runs.scores(session, [submission.id], each) for each in submission.devices}
+    held = standings.stands(session, submission_id=submission.id, board_id=submission.leaderboard_id)
+    above = {each.device: standings.above(session, each) for each in held}
+    gone: dict[str, dict[str, float]] = {
+        "score_s": {device: found[submission.id].score_s for device, found in scores.items() if found},
+        "place": {device: count + 1 for device, count in above.items()},
+    }
+    detail: dict[str, object] = {name: values for name, values in gone.items() if values}
+    detail |= {"user": submission.user, "board": submission.leaderboard}
     audit_log.record(session, by, action, f"submission:{submission.id}", detail, now)
 
 

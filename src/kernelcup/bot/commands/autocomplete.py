@@ -17,7 +17,7 @@ from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.replies import who
 from kernelcup.client.requests import path_of
-from kernelcup.domain import Role
+from kernelcup.domain import AfterDeadline, Role
 from kernelcup.errors import KernelCupError
 
 MOST = 25
@@ -47,6 +47,11 @@ def is_over(board: dict[str, Any]) -> bool:
     return (
         board["deadline"] is not None and datetime.fromisoformat(board["deadline"]) <= discord.utils.utcnow()
     )
+
+
+def is_open(board: dict[str, Any]) -> bool:
+    """Return whether something can be submitted to a leaderboard, perhaps after its deadline."""
+    return not is_over(board) or board["after_deadline"] != AfterDeadline.CLOSED
 
 
 def boards(parts: Parts) -> Offer:
@@ -83,12 +88,12 @@ def managed(parts: Parts) -> Offer:
 
 
 def open_boards(parts: Parts) -> Offer:
-    """Offer the leaderboards whose deadline has not passed."""
+    """Offer the leaderboards to which something can be submitted."""
     recent = Recent(parts)
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
         found = await _in_time(recent.boards(who(interaction)), [])
-        return _choices((board["name"] for board in found if not is_over(board)), typed)
+        return _choices((board["name"] for board in sorted(found, key=is_over) if is_open(board)), typed)
 
     return offer
 

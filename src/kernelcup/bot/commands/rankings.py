@@ -62,6 +62,7 @@ async def page(
         link=link,
         frozen=frozen,
         unranked=found["unranked"],
+        practice=found["practice"],
         waiting=found["waiting"],
         final=found["final"],
     )

@@ -12,7 +12,7 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot.commands.autocomplete import device_notes, is_over, visible_boards
+from kernelcup.bot.commands.autocomplete import device_notes, is_open, is_over, visible_boards
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.destinations import now
 from kernelcup.bot.delivery.follower import Ticket
@@ -207,7 +207,7 @@ async def _ask_devices(
 
 async def _ask_board(interaction: discord.Interaction, parts: Parts, request: Request) -> None:
     found = await visible_boards(parts.api, who(interaction))
-    names = [board["name"] for board in found if not is_over(board)]
+    names = [board["name"] for board in sorted(found, key=is_over) if is_open(board)]
     if not names:
         raise InvalidValue("There is no leaderboard that you can submit to.")
 

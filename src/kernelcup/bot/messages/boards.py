@@ -14,6 +14,7 @@ from kernelcup.client.models import read, read_standing
 from kernelcup.domain import BoardSettings, DuelOutcome, Standing, TrustRule
 from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import (
+    after_rule,
     classes_text,
     code_rule,
     cpu_rule,
@@ -67,6 +68,7 @@ def ranking_embed(
     link: str | None = None,
     frozen: str = "",
     unranked: Sequence[Json] = (),
+    practice: Sequence[Json] = (),
     waiting: int = 0,
     final: Json | None = None,
 ) -> discord.Embed:
@@ -75,6 +77,7 @@ def ranking_embed(
     Args:
         frozen: A note for frozen standings, else empty.
         unranked: Results of a level that the leaderboard does not rank.
+        practice: Results from after the deadline.
         waiting: The number of users without a place until an earlier result is judged again.
         final: The final of a closed leaderboard, with its official order.
     """
@@ -91,11 +94,11 @@ def ranking_embed(
     if waiting:
         told = waiting_text(waiting, f"/admin rejudge leaderboard_name:{board}")
         embed.add_field(name="Earlier results", value=texts.plain(told, 600), inline=False)
-    if unranked:
-        told = "This leaderboard does not rank times of these levels; the author's report says why."
-        embed.add_field(
-            name="Not ranked", value=_apart([read_standing(each) for each in unranked], told), inline=False
-        )
+    levels = "This leaderboard does not rank times of these levels; the author's report says why."
+    for title, apart, told in (("Practice", practice, AFTER), ("Not ranked", unranked, levels)):
+        if apart:
+            value = _apart([read_standing(each) for each in apart], told)
+            embed.add_field(name=title, value=value, inline=False)
     if shown and shown[0].host_class:
         embed.add_field(
             name="Classes of machines", value=texts.plain(classes_text(device), 600), inline=False
@@ -178,11 +181,13 @@ def _stamp_or_none(moment: str | None) -> str:
     return stamp(moment) if moment else "none"
 
 
+AFTER = "Submitted after the deadline; they change nothing of the ranking."
 ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
     "deadline": lambda moment: f"deadline: {_stamp_or_none(moment)}",
     "opens_at": lambda moment: f"opening: {_stamp_or_none(moment)}",
     "freeze_at": lambda moment: f"freeze of the ranking: {_stamp_or_none(moment)}",
     "max_file_bytes": lambda size: f"largest submission: {f'{size:,} bytes' if size else 'the default'}",
+    "after_deadline": lambda rule: after_rule(rule).rstrip("."),
     "trust": lambda rule: ranking_levels(TrustRule(rule)),
     "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
     "cpu_times": cpu_rule,

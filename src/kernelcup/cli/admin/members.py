@@ -13,12 +13,13 @@ import typer
 from kernelcup.app.boards import class_list, membership
 from kernelcup.app.boards.class_list import ImportResult
 from kernelcup.app.boards.membership import Invite
+from kernelcup.app.results import class_progress
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.operations import Answer, say
 from kernelcup.cli.options import BoardArgument, JsonOption
-from kernelcup.cli.show.json_object import json_object
+from kernelcup.cli.show.json_object import fields, json_object
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidValue, NotFound
 
@@ -98,6 +99,16 @@ say(
     lambda answer: "{user} is no longer a member of {board}".format(**answer.given),
     lambda answer: {"leaderboard": answer.given["board"], "removed": answer.given["user"]},
     lambda answer: {NotFound: f"kernelcup admin members list {answer.given['board']}{answer.option}"},
+)
+
+
+say(
+    class_progress.results,
+    lambda answer: class_progress.as_csv(answer.value).splitlines(),
+    lambda answer: {
+        "leaderboard": answer.given["board"],
+        "members": [fields(each) for each in answer.value],
+    },
 )
 
 

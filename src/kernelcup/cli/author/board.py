@@ -181,7 +181,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     ]
     if as_json:
         told = {**board.as_object(), "finals": list(map(fields, finals))}
-        told |= {"task": backend.task_object(name)}
+        told |= {"task": task_object(backend, board.name)}
         typer.echo(json.dumps(told))
         return
     task = backend.call(handout.show_task, name=board.name)
@@ -193,6 +193,17 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
         print_final(terminal.console(), final)
     typer.echo("")
     describe(task)
+
+
+def task_object(backend: Backend, board: str) -> dict[str, object]:
+    """Return a leaderboard's task as ``--json`` prints it, without its hidden cases."""
+    from kernelcup.app.submissions import handout
+    from kernelcup.cli.show.json_object import json_object
+    from kernelcup.cli.show.task_object import without_hidden
+
+    info = backend.call(handout.show_task, name=board)
+    counts = json_object(info, "content_hash", "hidden_tests", "hidden_benchmarks")
+    return without_hidden(backend.whole_task(board)) | counts
 
 
 @app.command()

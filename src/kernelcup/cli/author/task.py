@@ -18,15 +18,11 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
-from kernelcup_harness.protocol import HarnessKind, Work
+from kernelcup_harness.protocol import Work
 
 if TYPE_CHECKING:
     from kernelcup.domain import TaskInfo
 
-FORM = (
-    "in the form of the reference's (lengths, keys, nesting, shapes, devices; a list may be a tuple, a record a dict, "
-    "a number a tensor of one element), in the input if the reference returns nothing"
-)
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 app.command()(check)
 
@@ -125,6 +121,7 @@ def show(
     Hidden cases are counted, not shown. With --file or --harness, --json prints the texts by name.
     """
     from kernelcup.domain import TaskInfo
+    from kernelcup.reporting.rules import answers_text
     from kernelcup.tasks.public_code import judging_code
 
     task = find_task(path, Where(server=server, local=local, config=config))
@@ -192,6 +189,7 @@ def describe(
     from rich.text import Text
 
     from kernelcup.cli.show import terminal
+    from kernelcup.reporting.rules import prepare_text
 
     out = terminal.console()
     text = plain(task.description or f"# {task.name}")
@@ -206,9 +204,11 @@ def describe(
         "files": ", ".join(task.files),
         "templates": ", ".join(task.templates) or "none",
         **({} if devices is None else {"proposed devices": ", ".join(devices) or "none"}),
+        **({"packages": task.packages} if task.packages else {}),
         "ranking by": task.ranking_by.value,
         **({"answers": answers} if answers else {}),
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
+        **({"prepare": prepare_text(task.prepare_timeout)} if task.prepare_timeout else {}),
         "tests": cases_text(task.tests, task.hidden_tests),
         "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks, work),
     }
@@ -216,15 +216,6 @@ def describe(
     for key, value in facts.items():
         out.print(Text(f"{key}: ", style="bold"), end="")
         out.print(Text(plain(value)))
-
-
-def answers_text(task: Task) -> str:
-    """Return the rule for the form of answers, which the standard harness applies if there is a reference."""
-    if task.harness is not HarnessKind.STANDARD:
-        return ""
-    usual = ["whole numbers that hold all of its values", "floating-point numbers of 16 bits or more"]
-    dtypes = " or ".join(["the reference's", *(usual if task.dtypes is None else task.dtypes)])
-    return f"{FORM}; dtype: {dtypes}"
 
 
 def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequence[Work] = ()) -> str:

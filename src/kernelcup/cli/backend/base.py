@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -86,9 +86,6 @@ class Backend(Protocol):
 
     def whole_task(self, board: str) -> Task:
         """Return a leaderboard's task without its hidden cases, to be run here or written to a folder."""
-
-    def task_object(self, board: str) -> Mapping[str, object]:
-        """Return a leaderboard's task as ``--json`` prints it."""
 
 
 def refuse_user(user: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,6 @@ from kernelcup.app.submissions import submissions as service
 from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Task
 from kernelcup.errors import Forbidden, NotFound
@@ -179,17 +178,6 @@ class LocalBackend:
         from kernelcup.app.submissions.handout import hand_out
 
         return hand_out(self._db, board).task
-
-    def task_object(self, board: str) -> Mapping[str, object]:
-        """Return a leaderboard's task as ``--json`` prints it."""
-        from kernelcup.app.submissions.handout import templates_of
-
-        found = boards.visible_task(self._db, board)
-        return {
-            **without_hidden(found.task),
-            "harness": found.board.harness.value,
-            "templates": templates_of(found.board, found.task),
-        }
 
 
 def progress_text(view: SubmissionInfo) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -127,10 +127,6 @@ class ServerBackend:
         task = self._api.whole_task(board)
         check_board_name(task.name)  # it may become the name of a folder
         return task
-
-    def task_object(self, board: str) -> Mapping[str, object]:
-        """Return a leaderboard's task as ``--json`` prints it."""
-        return self._api.task_object(board)
 
 
 def asked(options: ProfileOptions) -> dict[str, Any]:

@@ -231,6 +231,7 @@ def standings(
             "frozen_since": None if since is None else since.isoformat(),
             "standings": {name: [*map(rows, table.items)] for name, table in tables.items()},
             "unranked": {name: [*map(rows, table.unranked)] for name, table in tables.items()},
+            "practice": {name: [*map(rows, table.practice)] for name, table in tables.items()},
         }
         typer.echo(json.dumps(told))
         return
@@ -239,7 +240,7 @@ def standings(
         ranking.standings(out, found, name, table.items)
         if table.waiting:
             typer.echo(waiting_text(table.waiting, rejudge_command(found.name, backend.option)))
-        ranking.print_unranked(out, found, name, table.unranked[:limit])
+        ranking.print_apart(out, found, name, table, limit)
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):

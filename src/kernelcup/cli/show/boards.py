@@ -23,12 +23,13 @@ def times(board: BoardInfo) -> str:
 
 def rules_text(board: BoardInfo) -> str:
     """Describe which times rank, what a new first place needs, and who sees code."""
-    from kernelcup.reporting.phrases import code_rule, cpu_rule, ranking_levels
+    from kernelcup.reporting.phrases import after_rule, code_rule, cpu_rule, ranking_levels
 
     which = ranking_levels(board.trust)
     duel = "; a new first place must win a duel" if board.duel else ""
     cpu = f"; {cpu_rule(board.cpu_times)}"
-    return f"{which}{duel}{cpu}. {code_rule(board)}"
+    after = "" if board.deadline is None else f" {after_rule(board.after_deadline)}"
+    return f"{which}{duel}{cpu}. {code_rule(board)}{after}"
 
 
 def moment(utc: datetime) -> str:

@@ -12,7 +12,7 @@ from kernelcup import scoring
 from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
-from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Standing
+from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Standing, Table
 from kernelcup.reporting.phrases import (
     UPPER_END,
     classes_text,
@@ -45,11 +45,12 @@ def _tables_by_class(
         places_table(out, f"{title}, {host_class}" if host_class else title, list(part), notes, ranked=ranked)
 
 
-def print_unranked(out: Console, board: BoardInfo, device: str, places: Sequence[Standing]) -> None:
-    """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
-    if places:
-        title = f"{board.name} on {device}, not ranked"
-        _tables_by_class(out, title, places, (unranked(board.trust),), ranked=False)
+def print_apart(out: Console, board: BoardInfo, device: str, table: Table, limit: int) -> None:
+    """Print results from after the deadline, and of a level that the leaderboard does not rank."""
+    title = f"{board.name} on {device}"
+    _tables_by_class(out, f"{title}, practice after the deadline", table.practice[:limit])
+    notes = (unranked(board.trust),)
+    _tables_by_class(out, f"{title}, not ranked", table.unranked[:limit], notes, ranked=False)
 
 
 def places_table(

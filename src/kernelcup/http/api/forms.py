@@ -184,6 +184,8 @@ STREAM: dict[int | str, dict[str, Any]] = {
 
 
 SHOWN_SETTINGS = {
+    "after_deadline": "What is accepted after the deadline: `closed`: nothing; `unranked`: tests, benchmarks and "
+    "profiles; `practice`: ranked submissions as well, in a table of their own.",
     "trust": "`replayed` or `witnessed`: times of lower levels are shown, but not ranked.",
     "duel": "Whether a new first place must win a duel against the old one.",
     "cpu_times": "Whether times of devices without a GPU rank; if not, all correct results share the first place. "

@@ -153,6 +153,10 @@ class TableOut(Shown, Page[Place]):
         description="Each user's best of a level that the leaderboard does not rank (see its `trust`), with ranks "
         "among themselves: at most 100, with the first page only."
     )
+    practice: list[Place] = Field(
+        description="Each user's best among submissions from after the deadline, with ranks among themselves: at most "
+        "100, with the first page only. They change nothing of the ranking."
+    )
 
 
 class RecordOut(Shown):

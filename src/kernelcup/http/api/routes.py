@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kernelcup.app.operations import every
-from kernelcup.http.api import agents, linking, operations, runs, submissions, tasks
+from kernelcup.http.api import agents, linking, operations, runs, submissions
 
 
 def about(*subjects: str) -> APIRouter:
@@ -31,7 +31,6 @@ routers = [
     about(*PEOPLE),
     about("leaderboards"),
     about("tasks"),
-    tasks.router,
     about("standings"),
     about("finals"),
     about("submissions"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, docket, documents, people, queues, status
+from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, queues, status
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
 from kernelcup.http.pages.submissions import submissions, submit
@@ -12,6 +12,7 @@ from kernelcup.http.pages.submissions import submissions, submit
 router = APIRouter(include_in_schema=False)
 for _each in (
     assets,
+    coding_agents,  # before the page of a leaderboard, whose address its own begins with
     boards,
     live,
     statement,

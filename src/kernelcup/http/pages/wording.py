@@ -8,19 +8,11 @@ from datetime import datetime
 
 from kernelcup.app.results.duel_list import ShownDuel
 from kernelcup.config.sign_in import title_of
-from kernelcup.domain import (
-    JobState,
-    Leaderboard,
-    RankingBy,
-    Standing,
-    Task,
-    TrustRule,
-    Visibility,
-)
+from kernelcup.domain import JobState, Leaderboard, Standing
 from kernelcup.reporting.phrases import (
     about,
+    after_rule,
     code_rule,
-    cpu_rule,
     duel_remark,
     duel_sentence,
     remark,
@@ -28,7 +20,7 @@ from kernelcup.reporting.phrases import (
 )
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup.reporting.words import verdict_text
-from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, Mode, Verdict
+from kernelcup_harness.protocol import Backend, DuelResult, Mode, Verdict
 
 ERROR_TITLES = {
     400: "That cannot be done",
@@ -154,59 +146,8 @@ def duel_text(duel: ShownDuel, result: DuelResult | None) -> str:
     return duel_sentence(result, f"{duel.user}’s #{duel.submission_id}", f"{duel.rival}’s #{duel.rival_id}")
 
 
-SCORES = {
-    RankingBy.LAST: "The time of the last benchmark is the score.",
-    RankingBy.MEAN: "The mean of the times of all benchmarks is the score.",
-    RankingBy.GEOM: "The geometric mean of the times of all benchmarks is the score.",
-}
-
-
-RANK = (
-    "A result shares the rank above unless it is slower than the first there by more than the 95 % margin of their "
-    "difference. One whose interval reaches further than 5 % ranks by its upper end."
-)
-
-
-def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
-    """Return a leaderboard's rules as names and sentences."""
-    rules = [("Score", SCORES[task.ranking_by])]
-    cpu = cpu_rule(board.cpu_times)
-    rules.append(("Rank", f"{RANK} {cpu[0].upper()}{cpu[1:]}."))
-    rules.append(("Proof", _proof(board)))
-    if board.duel:
-        duel = "A new first place must be faster than the one before when both are measured in turns."
-        rules.append(("Duel", duel))
-    own = (
-        "The task’s own harness judges."
-        if board.harness is HarnessKind.OWN
-        else "KernelCup’s harness judges."
-    )
-    rules.append(("Judge", own))
-    rules.append(("Code", code_rule(board)))
-    if board.pseudonymous:
-        rules.append(("Names", "Members see each other under pseudonyms."))
-    if board.visibility is Visibility.CLOSED:
-        rules.append(("Access", "Only members see this leaderboard."))
-    if board.max_file_bytes is not None:
-        rules.append(("Size", f"A submission has at most {board.max_file_bytes:,} bytes."))
-    if board.review_tags:
-        rules.append(("Review", "A person reviews results with certain patterns before they count."))
-    if task.multi_gpu:
-        rules.append(("GPUs", "A submission may use several GPUs."))
-    if task.libraries:
-        rules.append(("Libraries", ", ".join(task.libraries)))
-    return rules
-
-
-def _proof(board: Leaderboard) -> str:
-    if board.trust is TrustRule.WITNESSED:
-        return "Only witnessed times rank: those that the GPU’s hardware counters confirm. Others are listed."
-    if board.trust is TrustRule.REPLAYED:
-        return "Only replayed times rank. Times by the wall clock are listed, but not ranked."
-    return "All times rank. Those by the wall clock, which include the overhead of a call, are marked."
-
-
 FILTERS = {
+    "after_rule": after_rule,
     "code_rule": code_rule,
     "trust_text": trust_text,
     "provider_title": title_of,

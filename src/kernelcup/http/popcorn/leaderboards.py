@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from kernelcup.app.boards import boards
 from kernelcup.app.boards.boards import VisibleTask
 from kernelcup.app.results import standings, table
-from kernelcup.domain import Leaderboard, RankedBy, Standing
+from kernelcup.domain import Leaderboard, RankedBy, Ruling, Standing
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Visitor
@@ -52,7 +52,7 @@ def show_ranking(
     entries = [_entry(board, device, standing) for standing in found]
     if len(found) < limit:
         why = unranked(board.trust)
-        apart = standings.unranked_standings(db, board.name, gpu, viewer=visitor)
+        apart = standings.standings_apart(db, board.name, gpu, Ruling.LEVEL, viewer=visitor)
         entries += [
             {**_entry(board, device, each), "rank": None, "note": f"{trust_text(each.trust)}; {why}"}
             for each in apart

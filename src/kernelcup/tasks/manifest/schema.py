@@ -63,6 +63,7 @@ class TaskShape(Shape):
     benchmark_timeout: Timeout = 180
     ranked_timeout: Timeout = 180
     ranking_by: Annotated[RankingBy, Field(strict=False)] = RankingBy.LAST
+    prepare_timeout: Timeout | None = None
     seed: int | None = None
     multi_gpu: bool = False
     libraries: list[Name] = []

@@ -6,6 +6,8 @@ are found at once, tags cannot build objects, and aliases cannot grow without bo
 
 from __future__ import annotations
 
+import math
+import re
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +26,9 @@ Position = tuple[int, int]
 TAG = "tag:yaml.org,2002:"
 # Times and dates are plain texts in YAML 1.2; callers interpret them.
 TEXT_TAGS = (f"{TAG}str", f"{TAG}timestamp")
+FACTOR = r"\d[\d_]{0,19}(?:\s*\*\*\s*\d{1,2})?"
+PRODUCT = re.compile(rf"(?=.*\*){FACTOR}(?:\s*\*\s*{FACTOR}){{0,15}}")
+"""Powers and products of whole numbers, such as ``2**20`` and ``3*1024``, which YAML takes for texts."""
 # ruamel raises these for odd input, in addition to its own errors.
 READ_FAILURES = (
     YAMLError,
@@ -166,6 +171,8 @@ class _Walk:
 
     def scalar(self, node: ScalarNode, path: Path) -> Any:
         if node.tag in TEXT_TAGS:
+            if node.style is None and PRODUCT.fullmatch(node.value):
+                return self.in_range(_product(node.value), node, path)
             if _is_storable(node.value):
                 return str(node.value)
             self.spoil(node, path, "holds a character that is not allowed (NUL or half of a surrogate pair)")
@@ -180,6 +187,9 @@ class _Walk:
             value = self.constructor.construct_object(node) if len(node.value) <= 640 else INT_RANGE.stop
         except READ_FAILURES:
             return self.spoil(node, path, f"is no {str(node.tag).removeprefix(TAG)}")
+        return self.in_range(value, node, path)
+
+    def in_range(self, value: Any, node: ScalarNode, path: Path) -> Any:
         if isinstance(value, int) and value not in INT_RANGE:
             self.spoil(node, path, "does not fit into 64 bits; whole numbers go from -2**63 to 2**63 - 1")
             return 1
@@ -195,6 +205,13 @@ class _Walk:
 
 def _start(node: Node) -> Position:
     return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _product(text: str) -> int:
+    """Return the value of a :data:`PRODUCT`."""
+    factors = text.replace("_", "").replace("**", "^").split("*")
+    powers = [[int(number) for number in factor.split("^")] for factor in factors]
+    return math.prod(base ** (exponent[0] if exponent else 1) for base, *exponent in powers)
 
 
 def _is_storable(text: str) -> bool:

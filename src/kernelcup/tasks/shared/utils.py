@@ -212,8 +212,9 @@ def _describe_form(received: torch.Tensor, expected: torch.Tensor) -> list[str]:
         lines.append(f"expected the shape {tuple(expected.shape)}, got {tuple(received.shape)}")
     if received.dtype != expected.dtype:
         lines.append(f"expected the dtype {expected.dtype}, got {received.dtype}")
-    if received.layout != torch.strided:
-        lines.append(f"expected a dense tensor, got the layout {received.layout}")
+    if received.layout != expected.layout:
+        kind = "a dense tensor" if expected.layout == torch.strided else f"the layout {expected.layout}"
+        lines.append(f"expected {kind}, got the layout {received.layout}")
     return lines
 
 
@@ -223,8 +224,9 @@ def _compare(
     """Compare two tensors of one form, a chunk of elements at a time."""
     if PACKED.fullmatch(str(expected.dtype)):
         received, expected, rtol, atol = received.view(torch.uint8), expected.view(torch.uint8), 0.0, 0.0
-    flat_received = received.detach().to(expected.device).reshape(-1)
-    flat_expected = expected.detach().reshape(-1)
+    # Sparse tensors may store other zeros, and in another order.
+    flat_received = received.detach().to(expected.device).to_dense().reshape(-1)
+    flat_expected = expected.detach().to_dense().reshape(-1)
     tally = _Tally(total=flat_expected.numel(), max_print=max_print)
     for start in range(0, tally.total, CHUNK):
         part = slice(start, start + CHUNK)

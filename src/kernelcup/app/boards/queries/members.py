@@ -31,16 +31,20 @@ _TABLE = table_of(MemberRow)
 _BOARDS_OF = select(_TABLE.c.leaderboard_id).where(_TABLE.c.user_id == bindparam("user_id"))
 
 
-def add(session: Session, *, board_id: int, user_id: int, pseudonym: str | None, now: datetime) -> bool:
-    """Make a user a member; return whether they were not one before. A given pseudonym replaces theirs.
+def add(
+    session: Session, *, board_id: int, user_id: int, pseudonym: str | None, label: str = "", now: datetime
+) -> bool:
+    """Make a user a member; return whether they were not one before. A given pseudonym or label replaces theirs.
 
     Raise ``Conflict`` if another user has it.
     """
     was_member = is_member(session, board_id, user_id)
     if not was_member:
         insert_if_absent(session, MemberRow, leaderboard_id=board_id, user_id=user_id, joined_at=now)
+    own = (MemberRow.leaderboard_id == board_id, MemberRow.user_id == user_id)
+    if label:
+        session.execute(update(MemberRow).where(*own).values(label=label))
     if pseudonym is not None:
-        own = (MemberRow.leaderboard_id == board_id, MemberRow.user_id == user_id)
         try:
             session.execute(update(MemberRow).where(*own).values(pseudonym=pseudonym))
         except IntegrityError as error:
@@ -57,13 +61,13 @@ def remove(session: Session, *, board_id: int, user_id: int) -> bool:
 def of_board(session: Session, board_id: int) -> list[Member]:
     """Return the members of a leaderboard, sorted by name."""
     query = (
-        select(UserRow.name, MemberRow.pseudonym, MemberRow.joined_at)
+        select(UserRow.name, MemberRow.pseudonym, MemberRow.label, MemberRow.joined_at)
         .join(MemberRow, MemberRow.user_id == UserRow.id)
         .where(MemberRow.leaderboard_id == board_id)
         .order_by(UserRow.name_key)
     )
     return [
-        Member(user=row.name, pseudonym=row.pseudonym, joined_at=row.joined_at)
+        Member(user=row.name, pseudonym=row.pseudonym, label=row.label, joined_at=row.joined_at)
         for row in session.execute(query)
     ]
 

@@ -72,6 +72,7 @@ def enqueue(
     mode: Mode,
     priority: Priority,
     now: datetime,
+    practice: bool = False,
 ) -> Job:
     """Add a new job to the queue of its device. Its user has to be locked."""
     values = {
@@ -83,6 +84,7 @@ def enqueue(
         "mode": mode.value,
         "state": JobState.QUEUED.value,
         "priority": int(priority),
+        "practice": practice,
         "turn": next_turn(session, user_id=user_id, device=device, priority=priority),
         "created_at": now,
         "queued_at": now,
@@ -102,6 +104,7 @@ def enqueue(
         priority=priority,
         first_attempt=1,
         queued_at=now,
+        practice=practice,
     )
 
 

@@ -162,13 +162,13 @@ def held(session: Session, final_id: int) -> list[Held]:
 
 
 def count_unjudged(session: Session, *, board_id: int, device: str) -> int:
-    """Return how many ranked jobs of one (leaderboard, device) wait or run."""
+    """Return how many ranked jobs of one (leaderboard, device) wait or run; practice is not waited for."""
     query = (
         select(func.count())
         .select_from(JobRow)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .where(SubmissionRow.leaderboard_id == board_id, JobRow.device == device)
-        .where(JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.mode == Mode.LEADERBOARD.value, JobRow.practice.is_(False))
         .where(JobRow.state.in_(OPEN))
     )
     return session.execute(query).scalar_one()

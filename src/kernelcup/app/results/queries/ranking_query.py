@@ -6,6 +6,7 @@ A ranking is of one (leaderboard, device, class of machines). Classes that were 
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, not_, or_, select
@@ -115,12 +116,15 @@ def score_of(row: Any) -> Score:
     return Score(**{name: getattr(row, name) for name in SCORE})
 
 
-def ranking(board_id: int, *, every_version: bool = False, taken: bool = True) -> Select[*tuple[Any, ...]]:
+def ranking(
+    board_id: int, *, every_version: bool = False, but: Ruling | None = None, since: datetime | None = None
+) -> Select[*tuple[Any, ...]]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
 
     Args:
         every_version: Also what ranked before the task changed, and does not until it is judged again.
-        taken: False for those that would rank if the leaderboard required no level that they lack.
+        but: Instead those that would rank if there was not this reason.
+        since: The freeze from which on the reader does not see these; None if there is none.
     """
     by, versions = RANKED_S / RunRow.score_s, [Ruling.OUTDATED] if every_version else []
     return (
@@ -135,5 +139,5 @@ def ranking(board_id: int, *, every_version: bool = False, taken: bool = True) -
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id)
-        .where(counts(*versions) if taken else only(Ruling.LEVEL, *versions))
+        .where(counts(*versions) if but is None else only(but, *versions, since=since))
     )

@@ -27,6 +27,7 @@ class Facts:
     """Of its job."""
     counted: Any
     score_s: Any
+    practice: Any
     trust: Any
     judging: Any
     finished_at: Any
@@ -40,6 +41,7 @@ COLUMNS = Facts(
     state=JobRow.state,
     counted=RunRow.counted,
     score_s=RunRow.score_s,
+    practice=JobRow.practice,
     trust=RunRow.trust,
     judging=RunRow.judging,
     finished_at=RunRow.finished_at,
@@ -67,6 +69,7 @@ def reasons(of: Facts, since: datetime | None = None) -> list[tuple[Ruling, Any]
         *([] if since is None else [(Ruling.HIDDEN, opposite(is_shown(of.finished_at, since)))]),
         (Ruling.REPLACED, opposite(of.counted)),
         (Ruling.NO_TIME, is_none(of.score_s)),
+        (Ruling.PRACTICE, of.practice),
         (Ruling.OUTDATED, of.judging != of.judges),
         (Ruling.LEVEL, opposite(is_enough)),
     ]
@@ -94,10 +97,10 @@ def counts(*but: Ruling, since: datetime | None = None) -> ColumnElement[bool]:
     return without(*(each for each in Ruling if each not in but), since=since)
 
 
-def only(wanted: Ruling, *but: Ruling) -> ColumnElement[bool]:
+def only(wanted: Ruling, *but: Ruling, since: datetime | None = None) -> ColumnElement[bool]:
     """Return the condition for results that would count if there was not this one reason, whatever others say."""
     (holds,) = (holds for ruling, holds in reasons(COLUMNS) if ruling is wanted)
-    return and_(counts(wanted, *but), holds)
+    return and_(counts(wanted, *but, since=since), holds)
 
 
 def of_job(job: Job, run: Run | None, board: Leaderboard, since: datetime | None = None) -> Ruling:
@@ -108,6 +111,7 @@ def of_job(job: Job, run: Run | None, board: Leaderboard, since: datetime | None
         state=job.state,
         counted=True,
         score_s=run.score_s,
+        practice=job.practice,
         trust=run.report.trust,
         judging=run.judging,
         finished_at=run.finished_at,

@@ -140,9 +140,11 @@ def stands(
     return [made_of(row, Stand, entry=entry_of(row)) for row in session.execute(query, wanted)]
 
 
-def unranked(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
-    """Return each user's best in each class among results of a level that the leaderboard does not rank."""
-    query = standings_queries.unranked(board_id, device, agreements.groups(session)).limit(limit)
+def apart(
+    session: Session, *, board_id: int, device: str, why: Ruling, since: datetime | None, limit: int
+) -> list[Ranked]:
+    """Return each user's best in each class among results that would rank but for one reason."""
+    query = standings_queries.apart(board_id, device, agreements.groups(session), why, since).limit(limit)
     return [_entry(row) for row in session.execute(query)]
 
 
@@ -248,6 +250,12 @@ def count(
         wanted |= zip(ORDER, above, strict=True)
     query = standings_queries.count(frozen, host_class is not None, above is not None)
     return int(session.execute(query, wanted).scalar_one())
+
+
+def above(session: Session, of: Stand) -> int:
+    """Return how many places are above an entry in its ranking."""
+    key: Key = {"board_id": of.board_id, "device": of.device, "host_class": of.host_class}
+    return count(session, **key, above=of.entry.order)
 
 
 def revise(

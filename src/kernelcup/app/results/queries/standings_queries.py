@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -27,7 +28,7 @@ from sqlalchemy import (
 
 from kernelcup.app.machines.queries.agreements import Groups
 from kernelcup.app.results.queries import ranking_query
-from kernelcup.domain import DuelOutcome
+from kernelcup.domain import DuelOutcome, Ruling
 from kernelcup.scoring import Entry
 from kernelcup.tables import (
     BestRow,
@@ -100,14 +101,15 @@ def _with_runs(top: Subquery) -> Select[Any]:
     )
 
 
-def unranked(board_id: int, device: str, groups: Groups) -> Select[Any]:
-    """Return the query of each user's best among results of a level that the leaderboard does not rank, with the same
-    columns, class by class, fastest first."""
+def apart(board_id: int, device: str, groups: Groups, why: Ruling, since: datetime | None) -> Select[Any]:
+    """Return the query of each user's best among results that would rank but for one reason, with the same columns,
+    class by class, fastest first."""
     mine = SubmissionRow.user_id
     order = tuple(ranking_query.ORDER.values())
     its_class = ranking_query.host_class(groups)
     place = func.row_number().over(partition_by=(mine, its_class), order_by=order).label("place")
-    each = ranking_query.ranking(board_id, taken=False).where(JobRow.device == device)
+    each = ranking_query.ranking(board_id, but=why, since=since)
+    each = each.where(JobRow.leaderboard_id == board_id, JobRow.device == device)
     best = each.add_columns(mine.label("user_id"), its_class.label("host_class"), place).subquery()
     top = select(best).where(best.c.place == 1).subquery()
     return _with_runs(top).order_by(top.c.host_class, *ranking_query.order(top.c))

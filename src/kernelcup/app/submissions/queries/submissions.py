@@ -68,6 +68,7 @@ def insert(
     idempotency_key: str | None = None,
     request_hash: str | None = None,
     profile: ProfileOptions | None = None,
+    practice: bool = False,
 ) -> tuple[int, list[Job]]:
     """Store a submission with one queued job for each device, and return its id and the jobs.
 
@@ -98,7 +99,8 @@ def insert(
             task_hash=board.task_hash,
             device=device,
             mode=mode,
-            priority=priority_of(mode),
+            priority=Priority.PRACTICE if practice else priority_of(mode),
+            practice=practice,
             now=now,
         )
         for device in devices

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import boards, membership
-from kernelcup.app.results.class_progress import MemberProgress, progress_of
+from kernelcup.app.results.class_progress import as_csv, progress_of, results
 from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound
@@ -25,7 +22,6 @@ from kernelcup.http.pages.route import PageRoute
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
 MOST_SHOWN = 500
-COLUMNS = "user pseudonym device rank seconds low_s high_s submission submitted_at ranked_by".split()
 Text = Annotated[str, Form(max_length=200)]
 
 
@@ -38,14 +34,10 @@ def show_class(name: str, request: Request, db: Db, actor: ActorDep) -> Response
 @router.get("/{name}/results.csv")
 def export_results(name: str, db: Db, actor: ActorDep) -> Response:
     """Send what each member has reached on each device, also of those who have nothing yet."""
-    found = progress_of(db, actor, name)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(_rows(found))
+    text = as_csv(results(db, actor, name))
     board = boards.get_board(db, name, viewer=actor)
     told = {"Content-Disposition": f'attachment; filename="{board.name}-results.csv"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=told)
+    return Response(text, media_type="text/csv; charset=utf-8", headers=told)
 
 
 @router.post("/{name}/class/members")
@@ -108,21 +100,6 @@ def revoke_invite(name: str, db: Db, actor: ActorDep, now: Now, code: Text = "")
     """Make a code worthless; who joined with it stays a member."""
     membership.revoke_invite(db, actor, code, now=now)
     return _back(name)
-
-
-def _rows(found: list[MemberProgress]) -> Iterator[list[object]]:
-    for each in found:
-        who = [_plain(each.member.user), _plain(each.member.pseudonym or "")]
-        if not each.bests:
-            yield [*who, *[""] * (len(COLUMNS) - len(who))]
-        for device, best in each.bests.items():
-            figures = [best.rank, best.time_s, best.score.low_s, best.score.high_s, best.submission_id]
-            yield [*who, device, *figures, best.submitted_at.isoformat(), best.ranked_by.value]
-
-
-def _plain(text: str) -> str:
-    """Return a text that a spreadsheet does not take for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
 
 
 def _back(name: str) -> Response:

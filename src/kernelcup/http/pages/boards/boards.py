@@ -18,7 +18,7 @@ from kernelcup.app.results import duel_list, finals, overview, standings
 from kernelcup.app.results.facts import facts_of
 from kernelcup.app.results.overview import BoardSummary
 from kernelcup.app.submissions.submissions import list_views
-from kernelcup.domain import Actor, Leaderboard, Standing
+from kernelcup.domain import Actor, Leaderboard, Ruling, Standing
 from kernelcup.engine.database import Database
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import wording
@@ -176,9 +176,12 @@ def show_board(
         scale=table.scale if table else None,
         rival=_rival(db, head, actor, own),
         latest=_latest(db, head, actor, own),
-        unranked=()
+        apart=[]
         if after
-        else standings.unranked_standings(db, head.board.name, head.device, viewer=actor),
+        else [
+            standings.standings_apart(db, name, head.device, why, viewer=actor)
+            for why in (Ruling.PRACTICE, Ruling.LEVEL)
+        ],
         waiting=_waiting(db, head, actor),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor, now=now),
         # Times of several classes are not on one line.

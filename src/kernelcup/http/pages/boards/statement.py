@@ -7,14 +7,14 @@ import zipfile
 
 from fastapi import APIRouter, Request, Response
 
-from kernelcup.app.submissions.handout import hand_out
+from kernelcup.app.submissions.handout import hand_out, packages_of
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
-from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages import wording
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.rules import rules_of
 from kernelcup.tasks.starter import find_template
 from kernelcup.tasks.writer import files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
@@ -44,16 +44,20 @@ def show_statement(name: str, request: Request, db: Db, actor: ActorDep, now: No
 
 
 @router.get("/b/{name}/rules")
-def show_rules(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+def show_rules(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, platform: PlatformDep
+) -> Response:
     """Show what holds on a leaderboard."""
     head = head_of(db, name, "", viewer=actor, now=now)
     task = hand_out(db, name, actor).task
+    config = platform.config
+    has = packages_of(db, head.board, task, known_devices=config.devices, home=config.data_dir)
     return render(
         request,
         "rules.html",
         head=head,
         current="rules",
-        rules=wording.rules_of(head.board, task),
+        rules=rules_of(head.board, task, has),
         limits=task.limits,
     )
 

@@ -121,6 +121,23 @@ function showBusy(form) {
   }, { once: true });
 }
 
+// Moments in forms are typed in the reader's zone, which their labels then name, and sent in UTC.
+function useLocalZone(field) {
+  const utc = field.defaultValue;
+  if (utc) {
+    const when = new Date(`${utc}Z`);
+    field.value = new Date(when - when.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+  }
+  const shown = field.value; // as the browser writes it
+  field.labels[0].querySelector("[data-zone]").textContent = zone.resolvedOptions().timeZone;
+  field.form.addEventListener("formdata", ({ formData }) => {
+    // One that stays as it is goes back as it came: in the hour that occurs twice, local time is ambiguous.
+    const typed = field.value && new Date(field.value).toISOString().slice(0, 19);
+    formData.set(field.name, field.value === shown ? utc : typed);
+  });
+}
+
+for (const field of document.querySelectorAll("input[type=datetime-local]")) useLocalZone(field);
 for (const form of document.querySelectorAll("form[data-busy]")) form.addEventListener("submit", () => showBusy(form));
 if (document.body.dataset.live) follow(document.body);
 addCopyButtons(document);
