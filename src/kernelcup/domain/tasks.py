@@ -24,6 +24,7 @@ LEAVES_SCORES = frozenset(
         *(
             "name",
             "description",
+            "figures",
             "templates",
             "accepts",
             "limits",
@@ -89,6 +90,8 @@ class Task:
     form: TaskForm = TaskForm.FOLDER
     sources: dict[str, str]
     """Texts by file name, without the submission."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """The statement's figures by file name, in base64."""
     submission_name: str = "submission.py"
     main: str | None = None
     cuda: CudaBuild | None = None

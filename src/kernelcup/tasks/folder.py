@@ -22,6 +22,7 @@ from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
 from kernelcup.tasks.sources.files import Sources, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
+from kernelcup.tasks.statement import read_figures
 from kernelcup_harness.protocol import HarnessKind, Parameters
 
 TASK_FILE = "task.yml"
@@ -72,6 +73,7 @@ class _Folder:
         shape, bad = self.shape(raw)
         sources = self.sources(shape, bad)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
+        figures = read_figures(shape.description, self.tree, self.base)
         configuration = self.configuration(shape, sources, bad)
         cases = self.cases(shape, bad)
         check_waivers(shape, self.findings)
@@ -83,6 +85,7 @@ class _Folder:
         return Task(
             name=self.name,
             sources=sources.texts,
+            figures=figures,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,
             cuda=configuration.cuda,

@@ -130,6 +130,7 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
 
 def description_text(text: str, limit: int = LONGEST_DESCRIPTION) -> str:
     """Return as much of a task's description as fits after escaping, which lengthens it."""
+    text = texts.formulas(text)
     tries = (texts.plain_lines(text, limit // share) for share in (1, 2, 3))
     return next((found for found in tries if len(found) <= limit), "")
 
