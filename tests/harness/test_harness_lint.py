@@ -647,6 +647,32 @@ def test_a_checker_that_ends_the_process_is_reported():
     assert "ended with code 3" in whole(GENERATE, REFERENCE, ends).fault
 
 
+ON_HOST = """\
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(size, generator=generator), torch.rand(size, device="cuda")
+
+
+def ref_kernel(data):
+    return {reference}
+
+
+def check_implementation(data, output):
+    return torch.allclose(ref_kernel(data), output)
+"""
+
+
+@pytest.mark.parametrize("reference", ["data[0] + data[1] + 1", "data[0].cuda() + data[1] + 1"])
+def test_an_input_that_is_made_on_the_host_is_named_with_its_line(reference: str) -> None:
+    mixes = "cuda()" not in reference
+    report = whole("import torch", ON_HOST.format(reference=reference), backend=Backend.EMULATED)
+
+    said = report.fault if mixes else report.notes[0]
+    assert "reference.py:5" in said, report
+    assert ("found at least two devices, cuda:0 and cpu!" in said) is mixes
+    assert mixes or "input[0], made in reference.py:5, is on the host" in said
+
+
 ARGSORT = "def ref_kernel(data):\n    return data.argsort()\n"
 
 

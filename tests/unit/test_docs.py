@@ -224,6 +224,7 @@ def prints_json(function: ast.FunctionDef) -> bool:
 WITHOUT_JSON = {
     "bot",
     "demo",
+    "mcp",
     "serve",
     "runner agent",
     "runner join",

@@ -154,7 +154,7 @@ def notes_of(db: Database, board: Leaderboard) -> tuple[str, ...]:
         return counters_notes(session, board.devices, board.harness)
 
 
-@operation("GET", "/leaderboards", subject="leaderboards", is_paged=True)
+@operation("GET", "/leaderboards", subject="leaderboards", is_paged=True, tool="leaderboards")
 def show_boards(
     db: Database,
     viewer: Actor,
