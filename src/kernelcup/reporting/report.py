@@ -239,7 +239,11 @@ def score_line(score: Score, report: RunReport, ranking_by: RankingBy | None = N
         how.append(read_text(score.raw_s, report.trust))
     interval = interval_text(*score.in_ns)
     known = f", 95 % interval {interval}" if interval else ""
-    return f"score {duration(score.score_s * 1e9)}{known} ({', '.join([*how, trust_text(report.trust)])})"
+    how += [
+        trust_text(report.trust),
+        *(["isolation: provider"] if report.environment.get("isolation") else []),
+    ]
+    return f"score {duration(score.score_s * 1e9)}{known} ({', '.join(how)})"
 
 
 def score_text(score: Score) -> str:
