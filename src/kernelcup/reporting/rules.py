@@ -15,6 +15,7 @@ SCORES = {
     RankingBy.LAST: "The time of the last benchmark is the score.",
     RankingBy.MEAN: "The mean of the times of all benchmarks is the score.",
     RankingBy.GEOM: "The geometric mean of the times of all benchmarks is the score.",
+    RankingBy.SPEEDUP: "The mean of the speedups over the baseline in all benchmarks is the score; larger is better.",
 }
 FAULTS = (
     *(Reason.FORM, Reason.ALIASED, Reason.WRITES_INPUT, Reason.REPEATED, Reason.NEAR_TWIN, Reason.UNFINISHED),
@@ -30,7 +31,9 @@ RANK = (
 
 def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
     """Return a leaderboard's rules as names and sentences."""
-    rules = [("Score", SCORES[task.ranking_by])]
+    weighted = " Benchmarks have weights." if task.weights else ""
+    partial = " A benchmark that fails counts 0." if task.partial else ""
+    rules = [("Score", f"{SCORES[task.ranking_by]}{weighted}{partial}")]
     cpu = cpu_rule(board.cpu_times)
     rules.append(("Rank", f"{RANK} {cpu[0].upper()}{cpu[1:]}."))
     rules.append(("Proof", _proof(board)))

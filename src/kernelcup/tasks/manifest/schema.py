@@ -63,6 +63,9 @@ class TaskShape(Shape):
     benchmark_timeout: Timeout = 180
     ranked_timeout: Timeout = 180
     ranking_by: Annotated[RankingBy, Field(strict=False)] = RankingBy.LAST
+    baseline: str = ""
+    weights: list[Annotated[float, Field(strict=False)]] = []
+    partial: bool = False
     seed: int | None = None
     multi_gpu: bool = False
     libraries: list[Name] = []
