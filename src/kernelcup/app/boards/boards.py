@@ -100,7 +100,7 @@ def make_board(
         known=known_devices,
     )
     judged = choose_judging(task, harness, chosen, trial, force=force)
-    check_proofs(judged.harness, settings, devices=chosen, known=known_devices)
+    check_proofs(judged.harness, settings, devices=chosen, known=known_devices, task=task)
     task = dataclasses.replace(task, reference_s=list(judged.reference_s))
     with db.write(durable=True) as session:
         board_id = boards.insert(
@@ -344,6 +344,7 @@ def check_proofs(
     *,
     devices: Sequence[str] = (),
     known: Sequence[Device] | None = None,
+    task: Task | None = None,
 ) -> None:
     """Raise ``InvalidValue`` if a harness or a device cannot give what a leaderboard asks for.
 
@@ -355,6 +356,10 @@ def check_proofs(
         raise InvalidValue(
             f"duel: the emulated device {emulated[0]!r} cannot measure two submissions in turns; "
             "leave out `duel` or the device."
+        )
+    if settings.duel and task is not None and task.partial:
+        raise InvalidValue(
+            "duel: a task with `partial` ranks submissions that fail in turns; leave out `duel`."
         )
     if settings.trust is not TrustRule.ANY and (without := without_gpu_of(devices, known)):
         raise InvalidValue(

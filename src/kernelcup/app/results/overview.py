@@ -34,6 +34,8 @@ class DeviceSummary:
     entries: int = 0
     best_s: float | None = None
     """None where times do not rank."""
+    best_speedup: float | None = None
+    """The best score itself where a task ranks by speedup."""
     reference_s: float | None = None
     """The time of the task's reference in the best run, None if it was not measured."""
     floor_s: float | None = None
@@ -202,6 +204,7 @@ def _device(head: Head, entries: int, beside: Beside | None) -> DeviceSummary:
         device=head.device,
         entries=entries,
         best_s=head.score_s,
+        best_speedup=head.speedup,
         reference_s=None if beside is None else beside.reference_s,
         floor_s=None if beside is None else beside.attainable_s,
     )

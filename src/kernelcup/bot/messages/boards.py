@@ -18,12 +18,12 @@ from kernelcup.reporting.phrases import (
     classes_text,
     code_rule,
     cpu_rule,
-    interval_text,
     level_mark,
     place_time,
     rank_text,
     ranking_levels,
     ranking_notes,
+    score_interval,
     trust_text,
     waiting_text,
 )
@@ -144,8 +144,10 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
         text: The template.
         language: Distinguishes it from the leaderboard's other templates, if several are sent.
     """
-    ending = "cu" if task["lang"] == "cu" or "kc_args" in text else "py"
-    comment = "//" if ending == "cu" else "#"
+    is_c = task["lang"] == "cu" or "kc_args" in text
+    own = str(task.get("submission_name", "")).rpartition(".")[2]
+    ending = (own if own in ("cpp", "cuh") else "cu") if is_c else "py"
+    comment = "//" if is_c else "#"
     about = texts.fenced(task["description"]).splitlines()[:MOST_LINES_ABOUT]
     about += ["", f"deadline: {board['deadline'] or 'none'}"]
     about += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]
@@ -250,8 +252,8 @@ def _row(place: Standing) -> tuple[str, str, str, str, str]:
     return (
         rank_text(place.rank, tied=place.tied),
         texts.shortened(user, 20),
-        place_time(place.score_s, place.ranked_by),
-        interval_text(*place.score.in_ns),
+        place_time(place.score_s, place.ranked_by, place.score.speedup),
+        score_interval(place.score),
         f"#{place.submission_id} {texts.shortened(file, 20)}{mark}",
     )
 
