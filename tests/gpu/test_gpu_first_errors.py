@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from first_errors import FIRST_ERRORS, FirstError, first_errors_job
+from emulated_first_errors import FIRST_ERRORS, FirstError, first_errors_job
 from kernelcup_harness.protocol import Backend, RunReport
 from kernelcup_harness.run.runner import run_job
 

@@ -275,6 +275,25 @@ def test_a_lower_precision_is_a_warning_and_all_else_an_error(trial):
     assert warnings == {Null.LOWER_PRECISION}
 
 
+IDENTITY = "def ref_kernel(data):\n    return data\n"
+SAME = "def check_implementation(data, output):\n    return torch.equal(ref_kernel(data), output)\n"
+
+
+def test_a_copy_of_the_input_is_a_remark_where_the_reference_returns_its_input(trial):
+    cases = {
+        "tests": [{"size": 64, "seed": 7}, {"size": 65, "seed": 8}],
+        "benchmarks": [{"size": 128, "seed": 1}],
+    }
+    report = trial(GENERATE, IDENTITY, SAME, **cases)
+    assert {(each.null, each.severity) for each in report.findings} == {
+        (Null.COPY_OF_INPUT, Severity.WARNING)
+    }
+
+    sometimes = "def ref_kernel(data):\n    return data if len(data) == 128 else data * 2\n"
+    report = trial(GENERATE, sometimes, SAME, **cases)
+    assert {(each.null, each.severity) for each in report.findings} == {(Null.COPY_OF_INPUT, Severity.ERROR)}
+
+
 def test_another_form_is_a_note_since_the_judge_refuses_it_by_itself(trial):
     report = trial(*BROKEN["items that are compared in pairs"][0])
     assert report.findings == []

@@ -83,6 +83,9 @@ ROUTES: dict[tuple[str, str], Route] = {
         files=TASK_FILES,
         status=201,
     ),
+    ("POST", "/leaderboards/check"): Route(
+        who=Who.CREATOR, form={"settings": '{"name": "fresh"}'}, files=TASK_FILES
+    ),
     ("GET", "/leaderboards/{name}"): Route(who=Who.EVERYBODY, values=BOARD),
     ("PATCH", "/leaderboards/{name}"): Route(who=Who.MANAGER, values=BOARD, json={"deadline": None}),
     ("DELETE", "/leaderboards/{name}"): Route(who=Who.MANAGER, values=BOARD, query={"confirm": "double"}),

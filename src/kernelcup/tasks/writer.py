@@ -89,7 +89,7 @@ def template_files(task: Task) -> dict[str, str]:
     taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources}
     names = {}
     for language, text in task.templates.items():
-        ending = task.language_of_template(text).endings[0]
+        ending = PurePosixPath(task.submission_name_of(text)).suffix
         name = stem = f"template_{re.sub(r'[^a-z0-9]+', '_', language.lower()).strip('_') or 'x'}"
         number = 1
         while f"{name}{ending}" in taken:

@@ -144,8 +144,10 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
         text: The template.
         language: Distinguishes it from the leaderboard's other templates, if several are sent.
     """
-    ending = "cu" if task["lang"] == "cu" or "kc_args" in text else "py"
-    comment = "//" if ending == "cu" else "#"
+    is_c = task["lang"] == "cu" or "kc_args" in text
+    own = str(task.get("submission_name", "")).rpartition(".")[2]
+    ending = (own if own in ("cpp", "cuh") else "cu") if is_c else "py"
+    comment = "//" if is_c else "#"
     about = texts.fenced(task["description"]).splitlines()[:MOST_LINES_ABOUT]
     about += ["", f"deadline: {board['deadline'] or 'none'}"]
     about += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]

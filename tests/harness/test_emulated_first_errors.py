@@ -8,7 +8,7 @@ import re
 import pytest
 from harness_runs import run
 
-from first_errors import FIRST_ERRORS, FirstError, first_errors_job
+from emulated_first_errors import FIRST_ERRORS, FirstError, first_errors_job
 from kernelcup_harness.protocol import Backend, RunReport
 
 
