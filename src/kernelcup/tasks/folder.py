@@ -20,7 +20,7 @@ from kernelcup.tasks.manifest.schema import TaskShape
 from kernelcup.tasks.manifest.unindented import read_task_yaml
 from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
-from kernelcup.tasks.sources.files import Sources, read_sources, read_templates
+from kernelcup.tasks.sources.files import Sources, read_data, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
 from kernelcup_harness.protocol import HarnessKind, Parameters
 
@@ -71,6 +71,7 @@ class _Folder:
     def task(self, raw: Any) -> Task:
         shape, bad = self.shape(raw)
         sources = self.sources(shape, bad)
+        data = read_data(shape.data, sources, self.tree, self.base, self.findings)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
         configuration = self.configuration(shape, sources, bad)
         cases = self.cases(shape, bad)
@@ -83,6 +84,7 @@ class _Folder:
         return Task(
             name=self.name,
             sources=sources.texts,
+            data=data,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,
             cuda=configuration.cuda,
