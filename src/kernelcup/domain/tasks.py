@@ -26,6 +26,7 @@ LEAVES_SCORES = frozenset(
         *(
             "name",
             "description",
+            "figures",
             "templates",
             "accepts",
             "limits",
@@ -91,6 +92,8 @@ class Task:
     form: TaskForm = TaskForm.FOLDER
     sources: dict[str, str]
     """Texts by file name, without the submission."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """The statement's figures by file name, in base64."""
     data: dict[str, str] = field(default_factory=dict)
     """Bytes in base64 by file name: what the task's own code may open."""
     submission_name: str = "submission.py"
@@ -209,6 +212,8 @@ class TaskInfo:
     files: Sequence[str]
     templates: Sequence[str]
     submission_name: str
+    packages: str = ""
+    """What the environment of submissions has, with versions; empty if that is not known."""
 
     @classmethod
     def of(cls, task: Task) -> TaskInfo:

@@ -22,6 +22,7 @@ from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
 from kernelcup.tasks.sources.files import Sources, read_data, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
+from kernelcup.tasks.statement import read_figures
 from kernelcup_harness.protocol import HarnessKind, Parameters
 
 TASK_FILE = "task.yml"
@@ -73,6 +74,7 @@ class _Folder:
         sources = self.sources(shape, bad)
         data = read_data(shape.data, sources, self.tree, self.base, self.findings)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
+        figures = read_figures(shape.description, self.tree, self.base)
         configuration = self.configuration(shape, sources, bad)
         cases = self.cases(shape, bad)
         check_waivers(shape, self.findings)
@@ -85,6 +87,7 @@ class _Folder:
             name=self.name,
             sources=sources.texts,
             data=data,
+            figures=figures,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,
             cuda=configuration.cuda,

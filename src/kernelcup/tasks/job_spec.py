@@ -66,9 +66,7 @@ def build_job_spec(
 
     ``build_scope`` names the user whose compiled files it may reuse, empty for none. ``device`` has the device's
     figures; a launcher that knows the GPU replaces them with that GPU's own. ``seeds_below`` bounds seeds if the
-    task itself does not.
-
-    Raise ``InvalidValue`` where the task cannot be judged that way.
+    task itself does not. Raise ``InvalidValue`` where the task cannot be judged that way.
     """
     _refuse(task, chosen := harness or task.harness)
     ranked, private = mode is Mode.LEADERBOARD, private_files(task)

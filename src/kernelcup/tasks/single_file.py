@@ -33,6 +33,11 @@ FROM_KERNELBENCH = (
     "returns its inputs"
 )
 
+FROM_LEETGPU = (
+    "is a challenge of LeetGPU (a class Challenge), which is not imported; make a task with `kernelcup task new`: "
+    "reference_impl becomes ref_kernel, its tests the cases"
+)
+
 
 def load_single_file(path: Path) -> Task:
     """Load the task in the file at ``path``. Raise ``InvalidTask`` with all its problems."""
@@ -53,8 +58,11 @@ def read_single_file(content: bytes, label: str, name: str) -> Task:
     tree = parse(text)
     if isinstance(tree, BrokenSource):
         raise single_problem(label, tree.text, tree.position)
-    if {getattr(node, "name", "") for node in tree.body} >= KERNELBENCH:
+    names = {getattr(node, "name", "") for node in tree.body}
+    if names >= KERNELBENCH:
         raise single_problem(label, FROM_KERNELBENCH)
+    if "Challenge" in names and "ref_kernel" not in names:
+        raise single_problem(label, FROM_LEETGPU)
     found = {call: _fault(tree, call, count) for call, count in CALLS.items()}
     raise_problems(
         [

@@ -19,7 +19,19 @@ from kernelcup.tasks.sources.trees import Unreadable, reject_odd_target
 from kernelcup_harness.protocol import Parameters, Work, to_json
 
 WRITTEN = frozenset(
-    {"name", "description", "lang", "form", "sources", "data", "submission_name", "main", "cuda", "templates"}
+    {
+        "name",
+        "description",
+        "lang",
+        "form",
+        "sources",
+        "data",
+        "figures",
+        "submission_name",
+        "main",
+        "cuda",
+        "templates",
+    }
     | {"tests", "benchmarks", "hidden_tests", "hidden_benchmarks", "limits", "devices", "harness"}
     | {"work", "hidden_work", "reference_s"}
 )
@@ -60,8 +72,8 @@ def claim(directory: Path) -> None:
 
 def files_of(task: Task) -> dict[str, bytes]:
     """Return the contents of a task's files by name, the one that defines the task first."""
-    data = {name: base64.b64decode(content) for name, content in task.data.items()}
-    return {name: text.encode() for name, text in _texts_of(task).items()} | data
+    texts = {name: text.encode() for name, text in _texts_of(task).items()}
+    return texts | figures_of(task) | decoded(task.data)
 
 
 def _texts_of(task: Task) -> dict[str, str]:
@@ -73,12 +85,22 @@ def _texts_of(task: Task) -> dict[str, str]:
     return {TASK_FILE: task_text(task), **task.sources, **by_name}
 
 
+def figures_of(task: Task) -> dict[str, bytes]:
+    """Return the figures of a task's statement by file name."""
+    return decoded(task.figures)
+
+
+def decoded(files: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the contents of files in base64."""
+    return {name: base64.b64decode(text) for name, text in files.items()}
+
+
 def template_files(task: Task) -> dict[str, str]:
     """Return the names of the templates' files, by language."""
     taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources, *task.data}
     names = {}
     for language, text in task.templates.items():
-        ending = task.language_of_template(text).endings[0]
+        ending = PurePosixPath(task.submission_name_of(text)).suffix
         name = stem = f"template_{re.sub(r'[^a-z0-9]+', '_', language.lower()).strip('_') or 'x'}"
         number = 1
         while f"{name}{ending}" in taken:

@@ -53,10 +53,6 @@ if TYPE_CHECKING:
     from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
-NO_TRITON = (
-    "The submission failed because Triton is not installed on the machine that judged it. The operator of "
-    "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
-)
 # Exceptions of compilers that run at the first call: the harness does not import their packages.
 BUILD_ERRORS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "CompileException", "NVRTCError", "PTXASError"}
@@ -288,8 +284,6 @@ def describe(error: BaseException) -> str:
     except BaseException:
         text = f"{type(error).__name__} (its text cannot be shown)"
     text = text.replace(os.getcwd() + os.sep, "")
-    if isinstance(error, ModuleNotFoundError) and error.name == "triton":
-        text += NO_TRITON
     return cut(text)
 
 

@@ -53,11 +53,11 @@ class Python:
 
 
 def instead(module: ModuleType) -> str:
-    """Return which functions a module defines itself, for its author."""
+    """Return which functions and classes a module defines itself, for its author."""
     found = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, FunctionType)
+        if isinstance(value, (FunctionType, type))
         and value.__module__ == module.__name__
         and not name.startswith("_")
     ]

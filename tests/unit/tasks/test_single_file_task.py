@@ -112,3 +112,9 @@ def test_a_single_file_in_cuda_without_its_functions_is_refused(tmp_path, text, 
 def test_nothing_of_the_file_is_run(tmp_path):
     (tmp_path / "r.py").write_text(SINGLE_FILE + "raise SystemExit('ran')\n")
     assert load_task(tmp_path / "r.py").sources["reference.py"].endswith("raise SystemExit('ran')\n")
+
+
+def test_a_challenge_of_leetgpu_is_recognised(tmp_path):
+    (tmp_path / "c.py").write_text("class Challenge:\n    def reference_impl(self, a): ...\n")
+    (line,) = problems_of(tmp_path / "c.py")
+    assert "is a challenge of LeetGPU" in line

@@ -38,7 +38,17 @@ DECIDES_SCORES: Mapping[str, str] = {
     "submission_name": "submissions are stored under another name",
 }
 CASE_GROUPS = ("tests", "benchmarks")
-_SHOWN_APART = {"name", "description", "templates", "harness", "sources", "data", "reference_s", *CASE_GROUPS}
+_SHOWN_APART = {
+    "name",
+    "description",
+    "figures",
+    "templates",
+    "harness",
+    "sources",
+    "data",
+    "reference_s",
+    *CASE_GROUPS,
+}
 SETTINGS = tuple(
     field.name
     for field in dataclasses.fields(Task)

@@ -204,6 +204,7 @@ def describe(
         "files": ", ".join(task.files),
         "templates": ", ".join(task.templates) or "none",
         **({} if devices is None else {"proposed devices": ", ".join(devices) or "none"}),
+        **({"packages": task.packages} if task.packages else {}),
         "ranking by": task.ranking_by.value,
         **({"answers": answers} if answers else {}),
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",

@@ -66,10 +66,11 @@ def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: C
 def show(found: Compiled, kinds: Sequence[str]) -> None:
     """Print errors, resources and listings."""
     from kernelcup.cli.show import terminal
+    from kernelcup_harness.protocol.first_errors import advice
 
     out = terminal.console()
     if found.error:
-        terminal.raw(out, plain(found.error))
+        terminal.raw(out, plain(f"{found.error}\n{advice(found.error)}"))
         return
     for target in found.targets:
         if not kinds or "resources" in kinds:
