@@ -21,6 +21,7 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
     estimates,
+    trimmed_mean,
 )
 
 NANOSECOND = 1e-9
@@ -133,10 +134,15 @@ def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
         return None
     if not stage.cases or len(stage.cases) < stage.planned_cases:
         return None
-    if not all(_is_time(_case_ns(case)) for case in stage.cases):
+    # A stage that was accepted has cases that were not only if the task gives points for each case.
+    right = [case for case in stage.cases if case.verdict is Verdict.ACCEPTED]
+    if len(right) < len(stage.cases) and ranking_by is not RankingBy.SPEEDUP:
         return None
-    counting = _counting(stage.cases, ranking_by)
-    return _scored([case.timing for case in counting if case.timing is not None], ranking_by)
+    if not all(_is_time(_case_ns(case)) for case in right):
+        return None
+    if ranking_by is RankingBy.SPEEDUP:
+        return _speedup(right, math.fsum(case.weight for case in stage.cases))
+    return _scored(_counting(stage.cases, ranking_by), ranking_by)
 
 
 def beside_s(
@@ -144,12 +150,17 @@ def beside_s(
 ) -> float | None:
     """Combine another time of each ranked case, for example the reference's, in the same way as the score, in seconds.
 
-    Return None if a case that counts has no such time.
+    Return None if a case that counts has no such time, and where the score is no time.
     """
     stage = report.stage_report(StageName.RANKED)
-    times = [time_ns(case) for case in _counting(stage.cases, ranking_by)] if stage is not None else []
+    if stage is None or ranking_by is RankingBy.SPEEDUP:
+        return None
+    cases = _counting(stage.cases, ranking_by)
+    times = [time_ns(case) for case in cases]
     known = [each for each in times if each is not None and _is_time(each)]
-    return _combine(known, ranking_by) * NANOSECOND if known and len(known) == len(times) else None
+    if not known or len(known) < len(times):
+        return None
+    return _combine(known, _weights_of(cases), ranking_by) * NANOSECOND
 
 
 def case_interval_ns(timing: Timing) -> tuple[float, float] | None:
@@ -237,44 +248,70 @@ def ranked(ordered: Sequence[Entry], ranks: Sequence[int], *, after: int | None 
     ]
 
 
-def _scored(timings: Sequence[Timing], ranking_by: RankingBy) -> Score | None:
-    times_ns = [timing.score_ns for timing in timings]
+def _scored(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Score | None:
+    timings = [case.timing for case in cases if case.timing is not None]
+    times_ns, weights = [timing.score_ns for timing in timings], _weights_of(cases)
     if not times_ns:
         return None
-    found = _combine(times_ns, ranking_by) * NANOSECOND
+    found = _combine(times_ns, weights, ranking_by) * NANOSECOND
     if not _is_time(found):
         return None
-    low_s, high_s = _interval(found, timings, _weights(times_ns, ranking_by))
-    return Score(
-        score_s=found,
-        low_s=low_s,
-        high_s=high_s,
-        raw_s=_raw(timings, ranking_by),
-    )
+    low_s, high_s = _interval(found, timings, _shares(times_ns, weights, ranking_by))
+    return Score(score_s=found, low_s=low_s, high_s=high_s, raw_s=_raw(timings, weights, ranking_by))
+
+
+def _speedup(cases: Sequence[CaseResult], weight: float) -> Score | None:
+    """Return the score whose speedup is the mean of those of the cases; what is missing to the weight counts 0.
+
+    Its seconds are the reciprocal: so a larger speedup is a smaller score everywhere, and ratios stay what they are.
+    """
+    timings = [case.timing for case in cases if case.timing is not None]
+    bases_ns = [trimmed_mean(case.baseline_ns) for case in cases]
+    if not cases or not all(map(_is_time, bases_ns)):
+        return None
+    gains = [
+        case.weight * base_ns / timing.score_ns
+        for case, base_ns, timing in zip(cases, bases_ns, timings, strict=True)
+    ]
+    found = weight / math.fsum(gains)
+    if not _is_time(found):
+        return None
+    shares = [gain / math.fsum(gains) for gain in gains]
+    low_s, high_s = _interval(found, timings, shares, [case.baseline_ns for case in cases])
+    return Score(score_s=found, low_s=low_s, high_s=high_s, speedup=1 / found)
 
 
 def _interval(
-    found_s: float, timings: Sequence[Timing], weights: Sequence[float]
+    found_s: float,
+    timings: Sequence[Timing],
+    shares: Sequence[float],
+    baselines_ns: Sequence[Sequence[float]] = (),
 ) -> tuple[float | None, float | None]:
     """Return the ends of a score's interval.
 
     It combines those of its cases, which are independent of each other, and on a GPU the difference of the same
-    kernels between processes: a run has only one process, which all cases share.
+    kernels between processes: a run has only one process, which all cases share. A speedup adds those of the
+    baseline's times, which are from another process.
     """
     ends = [_above_zero(estimates.sampling_interval_ns(timing), timing.score_ns) for timing in timings]
-    known = [(end, timing.score_ns) for end, timing in zip(ends, timings, strict=True) if end is not None]
-    if len(known) < len(timings):
+    bases = [_above_zero(estimates.interval(each), trimmed_mean(each)) for each in baselines_ns]
+    known, known_bases = ([each for each in some if each is not None] for some in (ends, bases))
+    if len(known) < len(timings) or len(known_bases) < len(bases):
         return None, None
-    down = math.hypot(
-        *(weight * _reach(low, middle) for weight, ((low, _), middle) in zip(weights, known, strict=True))
-    )
-    up = math.hypot(
-        *(weight * _reach(middle, high) for weight, ((_, high), middle) in zip(weights, known, strict=True))
-    )
-    shared = _between_processes(timings, weights)
-    down, up = math.hypot(down, shared), math.hypot(up, shared)
+    middles = [timing.score_ns for timing in timings]
+    down = [share * _reach(low, at) for share, (low, _), at in zip(shares, known, middles, strict=True)]
+    up = [share * _reach(at, high) for share, (_, high), at in zip(shares, known, middles, strict=True)]
+    for share, (low, high), each in zip(shares, known_bases, baselines_ns, strict=False):
+        # The longer the baseline takes, the smaller is the score.
+        down.append(share * _reach(trimmed_mean(each), high))
+        up.append(share * _reach(low, trimmed_mean(each)))
+    shared = _between_processes(timings, shares)
+    if baselines_ns and shared:
+        by_baseline = estimates.between_processes(list(map(trimmed_mean, baselines_ns)), shares)
+        shared = math.hypot(shared, estimates.Z95 * by_baseline)
+    below, above = math.hypot(*down, shared), math.hypot(*up, shared)
     # A spread beyond the largest float means that nothing is known.
-    return (found_s * math.exp(-down), found_s * math.exp(up)) if up < 100 else (None, None)
+    return (found_s * math.exp(-below), found_s * math.exp(above)) if above < 100 else (None, None)
 
 
 def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> float:
@@ -283,22 +320,28 @@ def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> f
     return estimates.Z95 * math.fsum(map(math.prod, zip(weights, shares, strict=True)))
 
 
-def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:
+def _weights_of(cases: Sequence[CaseResult]) -> list[float]:
+    """Return the weights of cases, which sum to 1."""
+    whole = math.fsum(case.weight for case in cases)
+    return [case.weight / whole for case in cases]
+
+
+def _shares(times_ns: Sequence[float], weights: Sequence[float], ranking_by: RankingBy) -> list[float]:
     """Return the derivative of the score's logarithm by that of each case's time."""
     if ranking_by is RankingBy.MEAN:
         largest = max(times_ns)
-        shares = [time_ns / largest for time_ns in times_ns]
+        shares = [weight * time_ns / largest for weight, time_ns in zip(weights, times_ns, strict=True)]
         return [share / math.fsum(shares) for share in shares]
-    return [1 / len(times_ns)] * len(times_ns)
+    return list(weights)
 
 
-def _raw(timings: Sequence[Timing], ranking_by: RankingBy) -> float | None:
+def _raw(timings: Sequence[Timing], weights: Sequence[float], ranking_by: RankingBy) -> float | None:
     times_ns = [
         timing.reported_ns if timing.reported_ns is not None else timing.read_ns for timing in timings
     ]
     if not all(_is_time(time_ns) for time_ns in times_ns):
         return None
-    found = _combine(times_ns, ranking_by) * NANOSECOND
+    found = _combine(times_ns, weights, ranking_by) * NANOSECOND
     return found if _is_time(found) else None
 
 
@@ -327,14 +370,15 @@ def _counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[Ca
     return [max(public, key=lambda case: case.index)] if public else []
 
 
-def _combine(times_ns: Sequence[float], ranking_by: RankingBy) -> float:
+def _combine(times_ns: Sequence[float], weights: Sequence[float], ranking_by: RankingBy) -> float:
+    both = list(zip(times_ns, weights, strict=True))
     if ranking_by is RankingBy.MEAN:
         # fmean sums first and could overflow although the mean does not
-        return math.fsum(time_ns / len(times_ns) for time_ns in times_ns)
+        return math.fsum(time_ns * weight for time_ns, weight in both)
     # A product of 60 microseconds, in seconds, is 1e-360: below the smallest float. One time stays as it is.
     if len(times_ns) == 1:
         return times_ns[0]
-    return math.exp(math.fsum(math.log(time_ns) for time_ns in times_ns) / len(times_ns))
+    return math.exp(math.fsum(math.log(time_ns) * weight for time_ns, weight in both))
 
 
 def _case_ns(case: CaseResult) -> float:

@@ -119,7 +119,7 @@ def test_each_call_that_is_named_is_a_route_of_ours(client, app, db) -> None:
         for method in methods
     }
     named = re.findall(r"(GET|POST) (/api[^\s`?]+)", page.text)
-    assert len(named) == 10
+    assert len(named) == 11
     for method, path in named:
         assert (method, re.sub(r"\b(NAME|DEVICE|ID)\b", "X", path)) in known, path
     for path in re.findall(r"\]\(http://[^/]+(/docs/[^)]+)\)", page.text):

@@ -15,7 +15,7 @@ from kernelcup_harness.protocol import RunReport, StageName, Timing, Verdict
 from ranking_model import standings
 
 times = st.lists(st.floats(min_value=1.0, max_value=1e12), min_size=1, max_size=60)
-any_rule = st.sampled_from(list(RankingBy))
+any_rule = st.sampled_from([RankingBy.LAST, RankingBy.MEAN, RankingBy.GEOM])
 order_free_rule = st.sampled_from([RankingBy.MEAN, RankingBy.GEOM])
 unusable = pytest.mark.parametrize("time_ns", [math.nan, math.inf, -math.inf, -1.0, 0.0, None])
 

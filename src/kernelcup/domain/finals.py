@@ -51,6 +51,7 @@ class FinalPlace:
     rank: int
     """Its rank in the standings when the final began."""
     score_s: float
+    speedup: float | None = None
     """The time that it had in the standings, with the ends of its 95 % interval."""
     low_s: float | None
     high_s: float | None

@@ -22,6 +22,8 @@ class Score:
     high_s: float | None = None
     raw_s: float | None = None
     """Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's own time."""
+    speedup: float | None = None
+    """The score of a task that ranks by speedup; the seconds, and the ends of the interval, are then reciprocals."""
 
     @property
     def in_ns(self) -> tuple[float, float | None, float | None]:
@@ -146,6 +148,12 @@ class Standing(Result):
         """The score in seconds, None if it means nothing."""
         return None if self.ranked_by is RankedBy.CORRECTNESS else self.score_s
 
+    @property
+    def times_s(self) -> tuple[float | None, float | None, float | None]:
+        """The score and the ends of its interval, where these are seconds."""
+        is_time = self.score.speedup is None
+        return (self.time_s, self.score.low_s, self.score.high_s) if is_time else (None, None, None)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
@@ -177,4 +185,6 @@ class Record:
     submission_id: int
     score_s: float
     """The measured score; after a duel that was not won, the result ranks by another time."""
+    speedup: float | None = None
+    """The score itself where a task ranks by speedup."""
     at: datetime

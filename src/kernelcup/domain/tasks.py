@@ -24,6 +24,7 @@ LEAVES_SCORES = frozenset(
         *(
             "name",
             "description",
+            "figures",
             "templates",
             "accepts",
             "limits",
@@ -89,6 +90,8 @@ class Task:
     form: TaskForm = TaskForm.FOLDER
     sources: dict[str, str]
     """Texts by file name, without the submission."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """The statement's figures by file name, in base64."""
     submission_name: str = "submission.py"
     main: str | None = None
     cuda: CudaBuild | None = None
@@ -100,6 +103,12 @@ class Task:
     hidden_benchmarks: list[Parameters] = field(default_factory=list)
     limits: StageLimits = field(default_factory=StageLimits)
     ranking_by: RankingBy = RankingBy.LAST
+    baseline: str = ""
+    """The file among ``sources`` that speedups are relative to; empty for the reference."""
+    weights: list[float] = field(default_factory=list)
+    """Of ``benchmarks``, then of ``hidden_benchmarks``, in the score; empty for equal ones."""
+    partial: bool = False
+    """Whether a benchmark that fails counts 0, and not the whole submission."""
     seed: int | None = None
     multi_gpu: bool = False
     libraries: list[str] = field(default_factory=list)

@@ -15,6 +15,7 @@ from kernelcup.domain import (
     Leaderboard,
     RankedBy,
     Ruling,
+    Score,
     Standing,
     TrustRule,
 )
@@ -65,9 +66,26 @@ def interval_text(ns: float, low_ns: float | None, high_ns: float | None) -> str
     return f"{significant(low_ns / size, 4)} to {significant(high_ns / size, 4)}"
 
 
-def place_time(score_s: float, ranked_by: str) -> str:
-    """Return the time of a place in a ranking, or that it is correct where times mean nothing."""
-    return CORRECT if ranked_by == RankedBy.CORRECTNESS else duration(score_s * 1e9)
+def score_value(score_s: float, speedup: float | None) -> str:
+    """Return a score: ``13.42 µs``, or as a speedup ``1.83×``."""
+    return duration(score_s * 1e9) if speedup is None else factor(speedup)
+
+
+def factor(value: float) -> str:
+    """Return how many times as fast something is: ``1.83×``."""
+    return f"{value:.2f}×" if value < 99.995 else f"{value:.0f}×"
+
+
+def score_interval(score: Score) -> str:
+    """Return the 95 % interval of a score in its unit, ``1.80 to 1.86``; empty if it is unknown."""
+    if score.speedup is None or score.low_s is None or score.high_s is None:
+        return interval_text(*score.in_ns) if score.speedup is None else ""
+    return f"{1 / score.high_s:.2f} to {1 / score.low_s:.2f}"
+
+
+def place_time(score_s: float, ranked_by: str, speedup: float | None = None) -> str:
+    """Return the score of a place in a ranking, or that it is correct where times mean nothing."""
+    return CORRECT if ranked_by == RankedBy.CORRECTNESS else score_value(score_s, speedup)
 
 
 def with_interval(ns: float, low_ns: float | None, high_ns: float | None) -> str:
@@ -196,7 +214,8 @@ def remark(job: JobInfo, board: Leaderboard) -> str:
         return duel_remark(run.duel, run.rival)
     if run.score is None or own_rank_s(run.score) == run.score_s:
         return ""
-    end = duration(own_rank_s(run.score) * 1e9)
+    by_s = own_rank_s(run.score)
+    end = score_value(by_s, run.score.speedup and 1 / by_s)
     return f"Ranked as {end}, the upper end of its interval, which extends more than 5 % from its score."
 
 

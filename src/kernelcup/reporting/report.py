@@ -15,12 +15,11 @@ from kernelcup.reporting.made_of import ran_line
 from kernelcup.reporting.phrases import (
     binaries_text,
     duel_sentence,
-    duration,
-    interval_text,
     read_text,
+    score_interval,
+    score_value,
     times_as_fast,
     trust_text,
-    with_interval,
 )
 from kernelcup.scoring import score as score_of
 from kernelcup_harness.protocol import (
@@ -237,14 +236,15 @@ def score_line(score: Score, report: RunReport, ranking_by: RankingBy | None = N
     how = [f"{ranking_by.value} of the benchmarks"] if ranking_by is not None else []
     if score.raw_s is not None and not math.isclose(score.raw_s, score.score_s):
         how.append(read_text(score.raw_s, report.trust))
-    interval = interval_text(*score.in_ns)
+    interval = score_interval(score)
     known = f", 95 % interval {interval}" if interval else ""
-    return f"score {duration(score.score_s * 1e9)}{known} ({', '.join([*how, trust_text(report.trust)])})"
+    return f"score {score_value(score.score_s, score.speedup)}{known} ({', '.join([*how, trust_text(report.trust)])})"
 
 
 def score_text(score: Score) -> str:
     """Return a score with its 95 % interval: ``13.42 µs (13.39 to 13.45)``."""
-    return with_interval(*score.in_ns)
+    told, value = score_interval(score), score_value(score.score_s, score.speedup)
+    return f"{value} ({told})" if told else value
 
 
 def parameters_text(case: CaseResult) -> str:

@@ -15,6 +15,7 @@ SCORES = {
     RankingBy.LAST: "The time of the last benchmark is the score.",
     RankingBy.MEAN: "The mean of the times of all benchmarks is the score.",
     RankingBy.GEOM: "The geometric mean of the times of all benchmarks is the score.",
+    RankingBy.SPEEDUP: "The mean of the speedups over the baseline in all benchmarks is the score; larger is better.",
 }
 FAULTS = (
     *(Reason.FORM, Reason.ALIASED, Reason.WRITES_INPUT, Reason.REPEATED, Reason.NEAR_TWIN, Reason.UNFINISHED),
@@ -31,11 +32,13 @@ DUEL = "A new first place must be faster than the one before when both are measu
 
 def rules_of(board: Leaderboard, task: Task, packages: str = "") -> list[tuple[str, str]]:
     """Return a leaderboard's rules as names and sentences."""
+    weighted = " Benchmarks have weights." if task.weights else ""
+    partial = " A benchmark that fails counts 0." if task.partial else ""
     cpu = cpu_rule(board.cpu_times)
     is_own = board.harness is HarnessKind.OWN
     size, share, prepare = board.max_file_bytes, task.own_share, None if is_own else task.prepare_timeout
     rules = {
-        "Score": SCORES[task.ranking_by],
+        "Score": f"{SCORES[task.ranking_by]}{weighted}{partial}",
         "Rank": f"{RANK} {cpu[0].upper()}{cpu[1:]}.",
         "Proof": _proof(board),
         "Duel": board.duel and DUEL,

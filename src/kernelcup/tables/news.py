@@ -33,6 +33,7 @@ class NewsRow(Base):
     user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     """The submission's author."""
     score_s: Mapped[float | None]
+    speedup: Mapped[float | None]
     tied: Mapped[bool] = mapped_column(default=False, server_default=false())
     other_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     """The previous holder of the place."""

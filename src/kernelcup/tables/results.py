@@ -41,6 +41,7 @@ class RunRow(Base):
     raw_s: Mapped[float | None]
     """The figure beside it: see :class:`kernelcup.domain.Score`. SQLite would have to read the whole report to reach
     what rankings show if it stood behind it."""
+    speedup: Mapped[float | None]
     trust: Mapped[str]
     backend: Mapped[str]
     """Of the device, which decides whether its time may rank."""

@@ -17,17 +17,20 @@ from kernelcup.tasks.manifest.null_waivers import check_waivers
 from kernelcup.tasks.manifest.problems import Findings, single_problem
 from kernelcup.tasks.manifest.reference import check_reference, parse_sources
 from kernelcup.tasks.manifest.schema import TaskShape
+from kernelcup.tasks.manifest.score import read_score
 from kernelcup.tasks.manifest.unindented import read_task_yaml
 from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
-from kernelcup.tasks.sources.files import Sources, read_sources, read_templates
+from kernelcup.tasks.sources.files import SourceReader, Sources, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
+from kernelcup.tasks.statement import read_figures
 from kernelcup_harness.protocol import HarnessKind, Parameters
 
 TASK_FILE = "task.yml"
 # Replacements for invalid required keys, so that the rest is checked as well.
 AS_WRITTEN = (
     *("description", "lang", "accepts", "ranking_by", "seed", "multi_gpu", "libraries", "environment"),
+    *("baseline", "weights", "partial"),
     *("seeds_below", "near_twins", "aliasing", "non_finite", "dtypes", "own_share", "waive_nulls"),
     "prepare_timeout",
 )
@@ -72,6 +75,7 @@ class _Folder:
         shape, bad = self.shape(raw)
         sources = self.sources(shape, bad)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
+        figures = read_figures(shape.description, self.tree, self.base)
         configuration = self.configuration(shape, sources, bad)
         cases = self.cases(shape, bad)
         check_waivers(shape, self.findings)
@@ -79,10 +83,14 @@ class _Folder:
         self.reference(shape, sources, configuration, bad)
         if shape.prepare_timeout is not None:
             self.prepare(shape, configuration)
+        if not bad & {"files", "lang", "config", "ranking_by", "benchmarks", "hidden_benchmarks"}:
+            reader = SourceReader(self.tree, self.base, self.findings)
+            read_score(shape, sources, configuration.harness, reader, self.findings)
         self.findings.raise_any()
         return Task(
             name=self.name,
             sources=sources.texts,
+            figures=figures,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,
             cuda=configuration.cuda,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from kernelcup.domain import Language, Task, TaskForm
 from kernelcup.errors import InvalidFiles, InvalidValue
@@ -74,7 +75,7 @@ def build_job_spec(
         benchmarks=task.benchmarks,
         hidden_tests=task.hidden_tests if ranked else [],
         hidden_benchmarks=task.hidden_benchmarks if ranked else [],
-        ranking_by=task.ranking_by,
+        **_score(task),
         limits=_limits(task),
         rules=_rules(task.form, backend),
         public_seed=task.seed,
@@ -95,6 +96,13 @@ def build_job_spec(
         device=device,
         reference_s=task.reference_s,
     )
+
+
+def _score(task: Task) -> dict[str, Any]:
+    """Return how a score is made."""
+    module = task.baseline.removesuffix(".py").replace("/", ".")
+    same = {name: getattr(task, name) for name in ("ranking_by", "weights", "partial")}
+    return same | {"baseline": module}
 
 
 def placed(tree: SourceTree, task: Task, harness: HarnessKind) -> SourceTree:

@@ -18,7 +18,9 @@ def private_files(task: Task) -> list[str]:
     """Return the reference, the task's own harness, and every file that only these import or include."""
     uses = {name: _used(name, text, task.sources) for name, text in task.sources.items()}
     others = task.cuda.sources if task.cuda is not None else []
-    secrets = {name for name in (REFERENCE, *REFERENCES, task.main, *others) if name in task.sources}
+    secrets = {
+        name for name in (REFERENCE, *REFERENCES, task.main, task.baseline, *others) if name in task.sources
+    }
     judged = _closure(secrets, uses)
     shared = {name for name in PUBLIC_FILES if name in task.sources}
     shared |= task.sources.keys() - judged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import re
@@ -18,7 +19,18 @@ from kernelcup.tasks.sources.trees import Unreadable, reject_odd_target
 from kernelcup_harness.protocol import Parameters, Work, to_json
 
 WRITTEN = frozenset(
-    {"name", "description", "lang", "form", "sources", "submission_name", "main", "cuda", "templates"}
+    {
+        "name",
+        "description",
+        "lang",
+        "form",
+        "sources",
+        "figures",
+        "submission_name",
+        "main",
+        "cuda",
+        "templates",
+    }
     | {"tests", "benchmarks", "hidden_tests", "hidden_benchmarks", "limits", "devices", "harness"}
     | {"work", "hidden_work", "reference_s"}
 )
@@ -31,7 +43,7 @@ def write_task(task: Task, directory: Path) -> list[Path]:
     Hidden cases are not written. Raise ``Conflict`` if the directory is not empty, ``InvalidValue`` for a file name
     that leads outside it, since the task may come from a server.
     """
-    texts = files_of(task)
+    texts = {name: text.encode() for name, text in files_of(task).items()} | figures_of(task)
     for name in texts:
         try:
             reject_odd_target(name)
@@ -42,7 +54,7 @@ def write_task(task: Task, directory: Path) -> list[Path]:
     for name, text in texts.items():
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8", newline="")
+        target.write_bytes(text)
         written.append(target)
     return written
 
@@ -65,6 +77,11 @@ def files_of(task: Task) -> dict[str, str]:
         ((name, text),) = task.sources.items()
         return {f"{task.name}{PurePosixPath(name).suffix}": text, **by_name}
     return {TASK_FILE: task_text(task), **task.sources, **by_name}
+
+
+def figures_of(task: Task) -> dict[str, bytes]:
+    """Return the figures of a task's statement by file name."""
+    return {name: base64.b64decode(text) for name, text in task.figures.items()}
 
 
 def template_files(task: Task) -> dict[str, str]:

@@ -257,7 +257,7 @@ class TimedCase(CaseCalls):
     @property
     def finished(self) -> bool:
         """Whether the case needs no more calls."""
-        if self.failed_on is not None:
+        if self.has_failed:
             return True
         if self._plan.stage.replayed is not None:
             return self.count >= 1

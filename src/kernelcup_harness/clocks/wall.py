@@ -71,12 +71,15 @@ class WallClock:
                 failed = judge.attempt(stage, case, work)
                 if failed is not None:
                     yield failed
-                    return
+                    if not stage.partial:
+                        return
+                    continue
                 judge.progress(stage, case)
                 if case.finished and not ranks:
                     yield judge.accepted(case)
         if ranks:
-            yield from self._ranked(stage, cases, judge, known)
+            left = [case for case in cases if not case.has_failed]
+            yield from self._ranked(stage, left, judge, known)
 
     def _ranked(
         self, stage: Stage, cases: Sequence[TimedCase], judge: Judge, known: Sequence[Finding]

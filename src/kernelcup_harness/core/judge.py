@@ -80,6 +80,7 @@ class Beside:
     work: Work | None = None
     floor_ns: float | None = None
     reference_ns: float | None = None
+    baseline_ns: Sequence[float] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,8 +120,12 @@ class Judge:
         for caller in self._job.callers.values():
             caller.waited_s = 0.0
         worst: CaseResult | None = None
+        found: dict[int, bool] = {}
         try:
             for result in self._results(stage):
+                if result.index in found:  # it failed when calls were captured, which then were made instead
+                    continue
+                found[result.index] = result.verdict is Verdict.ACCEPTED
                 self._job.runner.tell(CaseEnds(stage=stage.name, case=result))
                 if result.verdict is not Verdict.ACCEPTED and worst is None:
                     worst = result
@@ -129,6 +134,8 @@ class Judge:
         except RunEnds as end:
             self._job.runner.end_with(stage.name, end, met_hidden=stage.is_hidden)
             return False
+        if stage.partial and any(found.values()) and len(found) == len(stage.cases):
+            worst = None
         self._job.runner.end_of(stage, worst)
         return worst is None
 
@@ -242,6 +249,7 @@ class Judge:
             work=beside.work,
             floor_ns=beside.floor_ns,
             reference_ns=beside.reference_ns,
+            baseline_ns=list(beside.baseline_ns),
         )
 
     def doubted(self, timing: Timing, findings: Sequence[Finding]) -> Timing:
@@ -259,10 +267,12 @@ class Judge:
     def _result(
         self, calls: CaseCalls, verdict: Verdict, fault: Fault, *, line: int | None = None
     ) -> CaseResult:
+        calls.has_failed = verdict is not Verdict.ACCEPTED
         return CaseResult(
             index=calls.case.index,
             parameters=calls.case.parameters,
             hidden=calls.case.hidden,
+            weight=calls.case.weight,
             verdict=verdict,
             reason=fault.reason,
             message=fault.text[:MAX_MESSAGE],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelcup_harness.protocol.base import Parameters
@@ -20,6 +21,7 @@ class PlannedCase:
     index: int
     parameters: Parameters
     hidden: bool
+    weight: float = 1.0
 
     @property
     def role(self) -> str:
@@ -35,7 +37,9 @@ class CaseCalls:
         self.current: SampleName | None = None
         """The input of the current or last call."""
         self.failed_on: SampleName | None = None
-        """The input on which the case has failed; no calls follow."""
+        """The input on which the case has failed."""
+        self.has_failed = False
+        """Whether no calls follow."""
         self.count = 0
         """Number of calls made, of any kind."""
         self.profile: str | None = None
@@ -59,6 +63,8 @@ class Stage:
     cases: list[PlannedCase]
     limit_s: float
     timed: bool
+    partial: bool = False
+    """Whether the other cases go on after one that has failed."""
     others: int = 0
     """The number of cases of its other part."""
     replayed: SampleName | None = None
@@ -107,19 +113,31 @@ def all_stages(spec: JobSpec) -> list[Stage]:
     """Return the stages of a job's mode, each with all its cases."""
     limits: Limits = spec.limits
     tests = cases_of(spec.tests, spec.hidden_tests)
-    benchmarks = cases_of(spec.benchmarks, spec.hidden_benchmarks)
+    benchmarks = cases_of(spec.benchmarks, spec.hidden_benchmarks, spec.weights)
     test = Stage(name=StageName.TEST, cases=tests, limit_s=limits.test_s, timed=False)
     stages = {
         Mode.TEST: [test],
         Mode.BENCHMARK: [
-            Stage(name=StageName.BENCHMARK, cases=benchmarks, limit_s=limits.benchmark_s, timed=True)
+            Stage(
+                name=StageName.BENCHMARK,
+                cases=benchmarks,
+                limit_s=limits.benchmark_s,
+                timed=True,
+                partial=spec.partial,
+            )
         ],
         Mode.PROFILE: [
             Stage(name=StageName.PROFILE, cases=profiled(spec), limit_s=limits.profile_s, timed=False)
         ],
         Mode.LEADERBOARD: [
             test,
-            Stage(name=StageName.RANKED, cases=benchmarks, limit_s=limits.ranked_s, timed=True),
+            Stage(
+                name=StageName.RANKED,
+                cases=benchmarks,
+                limit_s=limits.ranked_s,
+                timed=True,
+                partial=spec.partial,
+            ),
         ],
     }
     return stages[spec.mode]
@@ -154,11 +172,14 @@ def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
     return replace(stage, cases=[stage.cases[wanted.case]], replayed=wanted.sample)
 
 
-def cases_of(public: list[Parameters], hidden: list[Parameters]) -> list[PlannedCase]:
+def cases_of(
+    public: list[Parameters], hidden: list[Parameters], weights: Sequence[float] = ()
+) -> list[PlannedCase]:
     """Number the public cases, then the hidden ones."""
+    every = [*public, *hidden]
     return [
-        PlannedCase(index=index, parameters=parameters, hidden=index >= len(public))
-        for index, parameters in enumerate([*public, *hidden])
+        PlannedCase(index=index, parameters=parameters, hidden=index >= len(public), weight=weight)
+        for index, (parameters, weight) in enumerate(zip(every, weights or [1.0] * len(every), strict=False))
     ]
 
 
@@ -166,8 +187,8 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
     """Return whether a case with this verdict ends its stage.
 
     Tests go on, so that one run shows every failure, unless each would fill the memory again.
-    After a failure nothing more is measured.
+    After a failure nothing more is measured, unless the task gives points for each case.
     """
-    if verdict is Verdict.ACCEPTED:
+    if verdict is Verdict.ACCEPTED or stage.partial:
         return False
     return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED

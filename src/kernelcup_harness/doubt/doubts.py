@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Reason,
     SampleName,
+    StageName,
     Timing,
     Verdict,
     Work,
@@ -72,6 +73,8 @@ class Doubts:
         self._tell = tell
         self._phase = phase
         self._canary_ns = 0.0
+        self.baselines_ns: Mapping[tuple[StageName, int], Sequence[float]] = {}
+        """What speedups are relative to, by stage and case; measured before any code of the submission ran."""
         self._seen: list[int | None] = []
         """How many processes used the device, each time that it was asked."""
 
@@ -86,6 +89,10 @@ class Doubts:
                 f"the device was not as usual before the job: its canary took {check.canary_ns / 1e3:.1f} us"
             )
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+
+    def timer(self) -> Callable[[Callable[[], Any]], float]:
+        """Return what times a call of the task's own code in this process, in nanoseconds."""
+        return CudaClock().time_ns if self._watch.gpu else host_ns
 
     @property
     def gpu(self) -> bool:
@@ -128,32 +135,51 @@ class Doubts:
         )
         self._tell(Calibrated(calibration=found))
         return [
-            self._beside(case, busy, reference_ns)
-            for (case, _), reference_ns in zip(timed, found_ns, strict=True)
+            self._beside(case, busy, reference_ns, self._baseline_ns(stage, case, timing))
+            for (case, timing), reference_ns in zip(timed, found_ns, strict=True)
         ]
 
-    def _beside(self, case: PlannedCase, findings: list[Finding], reference_ns: float | None) -> Beside:
+    def _baseline_ns(self, stage: Stage, case: PlannedCase, timing: Timing) -> list[float]:
+        return [each + _called_ns(timing) for each in self.baselines_ns.get((stage.name, case.index), ())]
+
+    def _beside(
+        self,
+        case: PlannedCase,
+        findings: list[Finding],
+        reference_ns: float | None,
+        baseline_ns: Sequence[float],
+    ) -> Beside:
         work, device = work_of(self._spec, case), self._spec.device
         floor_ns = floor.floor_ns(work, device) if work is not None and device is not None else None
-        return Beside(findings=findings, work=work, floor_ns=floor_ns, reference_ns=reference_ns)
+        return Beside(
+            findings=findings,
+            work=work,
+            floor_ns=floor_ns,
+            reference_ns=reference_ns,
+            baseline_ns=baseline_ns,
+        )
 
     def _references_ns(self, stage: Stage, timed: Sequence[tuple[PlannedCase, Timing]]) -> list[float | None]:
         """Return the time of the reference for each case; with the overhead of a call if the case's time has it too."""
-        time_ns = CudaClock().time_ns if self._watch.gpu else host_ns
+        time_ns = self.timer()
         budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / max(1, len(timed))
         references_ns: list[float | None] = []
         for case, timing in timed:
             place = self._checks.place(stage.name, case)
             reference_ns = median_ns(self._checks, place, budget_s, time_ns)
-            is_called = timing.audit is None or not timing.audit.captured
-            overhead_ns = (timing.overhead_ns or 0.0) if is_called else 0.0
-            references_ns.append(None if reference_ns is None else reference_ns + overhead_ns)
+            references_ns.append(None if reference_ns is None else reference_ns + _called_ns(timing))
         return references_ns
 
     def _busy(self) -> list[Finding]:
         counts = [count for count in (*self._seen, self._watch.gauge.processes()) if count is not None]
         busy = findings.busy_device(max(counts, default=None), self._expected)
         return [busy] if busy is not None else []
+
+
+def _called_ns(timing: Timing) -> float:
+    """Return the overhead of a call if the time of a case has it in it, too."""
+    is_called = timing.audit is None or not timing.audit.captured
+    return (timing.overhead_ns or 0.0) if is_called else 0.0
 
 
 def work_of(spec: JobSpec, case: PlannedCase) -> Work | None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from kernelcup_harness.clocks import reference_time
+from kernelcup_harness.clocks import baseline, reference_time
 from kernelcup_harness.clocks.replay.rival import load
 from kernelcup_harness.clocks.replay.session import ReplayClock, Rival, Session
 from kernelcup_harness.clocks.replay.stage import StageContext
@@ -22,7 +22,7 @@ from kernelcup_harness.doubt.device_state import DeviceWatch
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.doubt.overhead import Overheads
 from kernelcup_harness.judge.load import Parts
-from kernelcup_harness.protocol import Backend, CaseResult, Mode, Reason, StageName, Verdict
+from kernelcup_harness.protocol import Backend, CaseResult, Mode, RankingBy, Reason, StageName, Verdict
 from kernelcup_harness.wire import devices
 from kernelcup_harness.wire.messages import CasePrepared, Prepare
 
@@ -65,6 +65,12 @@ class Clocks:
         overheads = measured(parts, Overheads(parts.checks, parts.callers, calls_of), timed)
         with runner.phase("reference"):
             reference_s = reference_time.of_job(parts.spec, timed, parts.task, parts.checks)
+        if parts.spec.ranking_by is RankingBy.SPEEDUP and parts.spec.replay is None:
+            with runner.phase("baseline"):
+                timer = self._doubts.timer()
+                self._doubts.baselines_ns = baseline.measured(
+                    parts.spec, timed, parts.task, parts.checks, timer
+                )
         plans = Plans(spec=parts.spec, reference_s=reference_s, chance=self._chance, gpu=self._doubts.gpu)
         wall = WallClock(
             plans,
@@ -169,7 +175,7 @@ def open_session(parts: Parts, session: Session, chance: random.Random, *, clock
         result_bytes=parts.spec.limits.result_bytes,
         clock=clock,
         every_share=parts.spec.own_share is not None,
-        keeps_binary=parts.spec.mode is Mode.LEADERBOARD,
+        keeps_binary=parts.spec.mode is Mode.LEADERBOARD and not parts.spec.partial,
     )
     if session.trouble and parts.spec.mode is Mode.LEADERBOARD:
         # By another clock it would rank beside times that have nothing to do with it.

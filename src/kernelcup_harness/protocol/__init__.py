@@ -64,6 +64,7 @@ from kernelcup_harness.protocol.results import (
     Finding,
     Mismatch,
     Timing,
+    trimmed_mean,
 )
 from kernelcup_harness.protocol.spec import (
     FEWEST_SAMPLES,

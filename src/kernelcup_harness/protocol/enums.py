@@ -126,6 +126,8 @@ class RankingBy(StrEnum):
     LAST = "last"
     MEAN = "mean"
     GEOM = "geom"
+    SPEEDUP = "speedup"
+    """The mean of the speedups over the baseline."""
 
 
 class DuelVerdict(StrEnum):

@@ -189,6 +189,10 @@ class CaseResult:
     """The shortest time in which the device can do that work."""
     reference_ns: float | None = None
     """Time of the task's own reference, if it was measured."""
+    baseline_ns: list[float] = field(default_factory=list)
+    """Times of the baseline, measured before the submission was imported; only of tasks that rank by speedup."""
+    weight: float = 1.0
+    """In the score."""
     profile: str | None = None
     """Text of the profiler, in profile mode."""
     trace_gz64: str | None = None

@@ -237,6 +237,12 @@ class JobSpec:
     hidden_tests: list[Parameters] = field(default_factory=list)
     hidden_benchmarks: list[Parameters] = field(default_factory=list)
     ranking_by: RankingBy = RankingBy.LAST
+    baseline: str = ""
+    """The module among ``sources`` that speedups are relative to; empty for the reference."""
+    weights: list[float] = field(default_factory=list)
+    """Of ``benchmarks``, then of ``hidden_benchmarks``, in the score; empty for equal ones."""
+    partial: bool = False
+    """Whether a timed case that fails costs its part of the score only."""
     limits: Limits = field(default_factory=Limits)
     rules: MeasureRules = field(default_factory=MeasureRules)
     public_seed: int | None = None

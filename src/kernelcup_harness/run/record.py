@@ -198,7 +198,8 @@ class Record:
         assert self._open is not None
         stage, self._open = self._open, None
         wrong = next((case for case in stage.cases if case.verdict is Verdict.WRONG_ANSWER), None)
-        judged = self._spec.harness is HarnessKind.STANDARD
+        is_partial = self._spec.partial and verdict is Verdict.ACCEPTED
+        judged = self._spec.harness is HarnessKind.STANDARD and not is_partial
         if judged and wrong is not None and verdict is not Verdict.WRONG_ANSWER:
             verdict, reason, message = wrong.verdict, wrong.reason, wrong.message
             met_hidden = wrong.met_hidden
@@ -249,6 +250,7 @@ class Record:
             )
             bad = self.stages[0]
         ranked = [case for stage in self.stages if stage.name is StageName.RANKED for case in stage.cases]
+        timed = ranked if bad else [case for case in ranked if case.verdict is Verdict.ACCEPTED]
         found = [*self.found, *([self._own_share(len(ranked))] if bad is None else [])]
         return RunReport(
             job_id=self._spec.job_id,
@@ -275,7 +277,7 @@ class Record:
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
-            trust=findings.trust_of(ranked),
+            trust=findings.trust_of(timed),
             quarantine=findings.quarantine_of(ranked, reported=list(filter(None, found))),
             calibration=self.calibration,
             duel=self.duel,

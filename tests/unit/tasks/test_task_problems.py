@@ -34,7 +34,7 @@ test_timeout: -5
     assert lines == [
         "task.yml:4:29: files.2.source: `gone.py` does not exist",
         "task.yml:6:1: test: unknown key; did you mean `tests`? ...",
-        "task.yml:7:13: ranking_by: must be 'last', 'mean' or 'geom'",
+        "task.yml:7:13: ranking_by: must be 'last', 'mean', 'geom' or 'speedup'",
         "task.yml:10:5: benchmarks.1: `size` is missing, which `generate_input` requires",
         "task.yml:10:6: benchmarks.1.sice: is no parameter of `generate_input`; did you mean `size`? ...",
         "task.yml:11:15: benchmarks.2.size: duplicate key; it is on line 11 already",

@@ -267,5 +267,9 @@ def deploy(settings: LauncherSettings, folder: Path | None) -> list[str]:  # noq
     app, gpus, devices = read_options(settings)
     if not devices:
         raise ConfigError('no device of the configuration has launcher = "modal"')
-    make_app(import_modal(), devices, gpus, app=app).deploy()
+    modal = import_modal()
+    try:
+        make_app(modal, devices, gpus, app=app).deploy()
+    except modal.exception.Error as error:
+        raise ConfigError(f"Modal did not take the app: {type(error).__name__}: {error}") from error
     return [f"{app}: {', '.join(map(function_name, devices))}"]

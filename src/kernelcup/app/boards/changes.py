@@ -227,9 +227,9 @@ def _changed(
     if (changed.task_hash, changed.devices) != (board.task_hash, board.devices):
         check_judgeable(task, changed.devices, known)
     # A proof that the board lacked already must not block a change of another setting.
-    asks = ("trust", "duel", "devices", "harness")
+    asks = ("trust", "duel", "devices", "harness", "task_hash")
     if any(getattr(changed, name) != getattr(board, name) for name in asks):
-        board_rules.check_proofs(changed.harness, changed, devices=changed.devices, known=known)
+        board_rules.check_proofs(changed.harness, changed, devices=changed.devices, known=known, task=task)
     return changed
 
 

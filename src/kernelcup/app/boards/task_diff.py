@@ -25,6 +25,9 @@ DECIDES_SCORES: Mapping[str, str] = {
     "main": "the task's own harness is another file",
     "cuda": "it is built in another way",
     "ranking_by": "the score is computed in another way",
+    "baseline": "speedups are relative to another baseline",
+    "weights": "the weights of benchmarks changed",
+    "partial": "the score is computed in another way",
     "seed": "the public seed changed",
     "multi_gpu": "it runs on another number of GPUs",
     "libraries": "other libraries are available",
@@ -38,7 +41,16 @@ DECIDES_SCORES: Mapping[str, str] = {
     "submission_name": "submissions are stored under another name",
 }
 CASE_GROUPS = ("tests", "benchmarks")
-_SHOWN_APART = {"name", "description", "templates", "harness", "sources", "reference_s", *CASE_GROUPS}
+_SHOWN_APART = {
+    "name",
+    "description",
+    "figures",
+    "templates",
+    "harness",
+    "sources",
+    "reference_s",
+    *CASE_GROUPS,
+}
 SETTINGS = tuple(
     field.name
     for field in dataclasses.fields(Task)

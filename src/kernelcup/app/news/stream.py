@@ -21,7 +21,7 @@ from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import identities, users
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, NewsKind, Role, Scope
 from kernelcup.engine import Database, Session
-from kernelcup.reporting.phrases import duration
+from kernelcup.reporting.phrases import score_value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,7 +219,7 @@ def _item(found: news.News, names: dict[tuple[int, int], str], viewer: Actor) ->
 
 def _sentence(found: news.News, user: str, whose: str) -> str:
     where = f"{found.board} on {found.device}"
-    time = "" if found.score_s is None else f" with {duration(found.score_s * 1e9)}"
+    time = "" if found.score_s is None else f" with {score_value(found.score_s, found.speedup)}"
     closes = "" if found.moment is None else f"{found.moment:%Y-%m-%d %H:%M} UTC"
     match found.kind:
         case NewsKind.OPENED:

@@ -32,6 +32,7 @@ class ClassResult:
     seconds: float | None = None
     low_s: float | None = None
     high_s: float | None = None
+    speedup: float | None = None
     submission: int | None = None
     submitted_at: datetime | None = None
     ranked_by: str = ""
@@ -93,7 +94,8 @@ def results(db: Database, actor: Actor, board: Board) -> list[ClassResult]:
 def _result(of: MemberProgress, device: str, board: Leaderboard, count: int, last: Run | None) -> ClassResult:
     best, reached = of.bests.get(device), dict[str, Any]()
     if best is not None:
-        score = {"seconds": best.time_s, "low_s": best.score.low_s, "high_s": best.score.high_s}
+        score: dict[str, Any] = dict(zip(("seconds", "low_s", "high_s"), best.times_s, strict=True))
+        score["speedup"] = best.score.speedup
         place = {"rank": best.rank, "submission": best.submission_id, "ranked_by": best.ranked_by.value}
         late = board.deadline is not None and best.submitted_at > board.deadline
         reached = score | place | {"submitted_at": best.submitted_at, "late": late}

@@ -13,7 +13,7 @@ from typing import Annotated
 from kernelcup import scoring
 from kernelcup.app.boards import visibility
 from kernelcup.app.boards.boards import find_board, find_managed
-from kernelcup.app.boards.queries import boards, late_exceptions
+from kernelcup.app.boards.queries import boards, late_exceptions, task_versions
 from kernelcup.app.operation import Board, Given, OnDevice, operation
 from kernelcup.app.people.queries import audit_log
 from kernelcup.app.results import duels, news
@@ -149,6 +149,8 @@ def _check(session: Session, board: Leaderboard, device: str, *, now: datetime) 
         raise InvalidValue(
             f"Leaderboard {board.name!r} is judged by its own harness, which measures one at a time."
         )
+    if task_versions.load(session, board.task_hash).partial:
+        raise InvalidValue("The task has `partial`: entries that fail in a case cannot be measured in turns.")
     _check_closed(session, board, now=now)
     if unjudged := stored.count_unjudged(session, board_id=board.id, device=device):
         many = "submission is" if unjudged == 1 else "submissions are"
@@ -196,9 +198,7 @@ def _begin(
         stored.Finalist(
             submission_id=each.submission_id,
             rank=rank,
-            score_s=each.score_s,
-            low_s=each.score.low_s,
-            high_s=each.score.high_s,
+            **{name: getattr(each.score, name) for name in ("score_s", "speedup", "low_s", "high_s")},
             in_turns=each.trust != TrustLevel.WALL_CLOCK,
         )
         for each, rank in zip(entries, ranks, strict=True)
@@ -319,6 +319,7 @@ def _places(
                 submission=each.submission_id,
                 rank=stood.rank,
                 score_s=stood.score_s,
+                speedup=stood.speedup,
                 low_s=stood.low_s,
                 high_s=stood.high_s,
             )

@@ -34,6 +34,8 @@ class DeviceSummary:
     entries: int = 0
     best_s: float | None = None
     """None where times do not rank."""
+    best_speedup: float | None = None
+    """The best score itself where a task ranks by speedup."""
     reference_s: float | None = None
     """The time of the task's reference in the best run, None if it was not measured."""
     floor_s: float | None = None
@@ -148,11 +150,14 @@ def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPER
 
 
 def summary_of(description: str) -> str:
-    """Return the first sentence of a statement without its Markdown."""
-    lines = [line.strip() for line in description.strip().splitlines()]
-    plain = [line for line in lines if line and not line.startswith(("#", "```", "|", "==", "--"))]
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(plain[:6]))
-    text = re.sub(r"[`*_]{1,3}(?=\S)|(?<=\S)[`*_]{1,3}", "", text)
+    """Return the first sentence of a statement's first paragraph without formulas, without its Markdown."""
+    lines = (line.strip() for line in description.strip().splitlines())
+    plain = [line for line in lines if not line.startswith(("#", "```", "|", "==", "--", "<", "!["))]
+    paragraphs = re.split(r"\n{2,}", "\n".join(plain))
+    first = next((each for each in paragraphs if each.strip() and not re.search(r"\$\S", each)), "")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(first.split()))
+    # An underscore in the middle of a word belongs to a name.
+    text = re.sub(r"[`*]{1,3}(?=\S)|(?<=\S)[`*]{1,3}|(?<=\w)_{1,3}(?!\w)|(?<!\w)_{1,3}(?=\w)", "", text)
     sentence = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
     if len(sentence) <= LONGEST_SUMMARY:
         return sentence
@@ -199,6 +204,7 @@ def _device(head: Head, entries: int, beside: Beside | None) -> DeviceSummary:
         device=head.device,
         entries=entries,
         best_s=head.score_s,
+        best_speedup=head.speedup,
         reference_s=None if beside is None else beside.reference_s,
         floor_s=None if beside is None else beside.attainable_s,
     )

@@ -125,6 +125,8 @@ def _settle(
 def _tell(session: Session, stored: Stored, *, counted: bool) -> Run:
     run, number = stored.run, stored.job.submission_id
     finished = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
+    if run.score is not None and run.score.speedup is not None:
+        finished["speedup"] = run.score.speedup
     events.record(session, number, "finished", finished, stored.job.id, stored.now)
     for subscriber in SUBSCRIBERS:
         subscriber(session, stored)

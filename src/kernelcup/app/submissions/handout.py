@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from kernelcup.app.boards.boards import get_task, visible_task
+from kernelcup.app.boards.boards import visible_task
 from kernelcup.app.machines.queries import calibrations
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.submissions.directives import write_directives
 from kernelcup.domain import OPERATOR, Actor, Device, Language, Leaderboard, Task, TaskInfo
 from kernelcup.engine import Database
-from kernelcup.errors import NotFound
 from kernelcup.launchers import environments
 from kernelcup.tasks.public_code import judging_code, our_code
-from kernelcup.tasks.starter import all_templates, find_template
+from kernelcup.tasks.starter import all_templates
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,31 +87,6 @@ def hand_out(db: Database, name: Board, viewer: Actor = OPERATOR) -> HandedOut:
     return HandedOut(
         task=task, hidden_tests=visible.hidden_tests, hidden_benchmarks=visible.hidden_benchmarks
     )
-
-
-@operation("GET", "/leaderboards/{name}/task/files/{file:path}", subject="tasks")
-def show_file(
-    db: Database, name: Board, file: Annotated[str, Given(help="Its name.")], viewer: Actor
-) -> File:
-    """Show one of the task's files, for example its reference."""
-    task = get_task(db, name, viewer)
-    if file not in task.sources:
-        raise NotFound(f"{task.name} has no file {file!r}; it has {', '.join(sorted(task.sources))}.")
-    return File(name=file, text=task.sources[file])
-
-
-@operation("GET", "/leaderboards/{name}/templates/{language}", subject="tasks")
-def show_template(
-    db: Database, name: Board, language: Annotated[str, Given(help="Python, Triton, cu, ...")], viewer: Actor
-) -> File:
-    """Show a starting point for a submission, with the leaderboard's directives."""
-    task = hand_out(db, name, viewer).task
-    wanted = find_template(task, task.templates, language)
-    if wanted is None:
-        raise NotFound(
-            f"{task.name} has no template for {language!r}; it has {', '.join(task.templates) or 'none'}."
-        )
-    return File(name=wanted, text=task.templates[wanted])
 
 
 @operation("GET", "/leaderboards/{name}/harness", subject="tasks")

@@ -18,6 +18,7 @@ from kernelcup_harness.protocol import (
     StageReport,
     Timing,
     Verdict,
+    trimmed_mean,
 )
 
 WITHHELD = "Withheld: it may reveal the hidden cases."
@@ -115,6 +116,8 @@ def _evident(case: CaseResult) -> CaseResult:
         work=case.work,
         floor_ns=case.floor_ns,
         reference_ns=case.reference_ns,
+        baseline_ns=case.baseline_ns,
+        weight=case.weight,
     )
 
 
@@ -216,6 +219,8 @@ def _case(case: CaseResult) -> CaseResult:
         work=case.work,
         floor_ns=case.floor_ns,
         reference_ns=None if case.reference_ns is None else _rounded(case.reference_ns),
+        baseline_ns=[_rounded(trimmed_mean(case.baseline_ns))] if case.baseline_ns else [],
+        weight=case.weight,
     )
 
 

@@ -16,14 +16,13 @@ from kernelcup.app.rules import pauses
 from kernelcup.app.stats import Stats
 from kernelcup.bot.commands import autocomplete, groups, show
 from kernelcup.bot.context import Parts
-from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm
 from kernelcup.client.requests import path_of
 from kernelcup.domain import PauseScope
 from kernelcup.errors import InvalidValue
-from kernelcup.reporting.phrases import about
+from kernelcup.reporting.phrases import about, score_value
 
 Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
@@ -89,7 +88,7 @@ def submission_text(found: Json) -> str:
     )
     jobs = [
         f"- {texts.code(job['device'])}: {job['verdict'] or job['state']}"
-        + (f", {duration(job['score_s'])}" if job["score_s"] is not None else "")
+        + (f", {score_value(job['score_s'], job.get('speedup'))}" if job["score_s"] is not None else "")
         for job in found["jobs"][:20]
     ]
     return "\n".join([head, *jobs])

@@ -101,7 +101,7 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
                 rank=place["rank"],
                 tied=place["tied"],
                 user=place["user"],
-                time=place_time(place["score_s"], place["ranked_by"]),
+                time=place_time(place["score_s"], place["ranked_by"], place.get("speedup")),
                 score_s=0.0 if place["ranked_by"] == RankedBy.CORRECTNESS else place["score_s"],
             )
             for place in places

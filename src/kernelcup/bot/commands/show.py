@@ -16,7 +16,7 @@ from kernelcup.bot.api import Person
 from kernelcup.bot.commands import rankings
 from kernelcup.bot.commands.autocomplete import is_over, visible_boards
 from kernelcup.bot.context import Parts
-from kernelcup.bot.delivery.progress_message import MODES, Live, duration, render
+from kernelcup.bot.delivery.progress_message import MODES, Live, render
 from kernelcup.bot.messages import boards as boards_text
 from kernelcup.bot.messages import replies, reports, texts
 from kernelcup.bot.messages.dialogs import Menu
@@ -25,7 +25,7 @@ from kernelcup.bot.messages.texts import Attached
 from kernelcup.client.requests import path_of
 from kernelcup.domain import RankedBy
 from kernelcup.errors import InvalidValue, NotFound, UserError
-from kernelcup.reporting.phrases import CORRECT, rank_text
+from kernelcup.reporting.phrases import CORRECT, rank_text, score_value
 from kernelcup.reporting.words import verdict_text
 
 BOARDS_A_PAGE = 5
@@ -288,7 +288,7 @@ def _chosen(gpu: str, devices: Sequence[str], board: str) -> list[str]:
 
 def _personal_line(submission: dict[str, Any], job: dict[str, Any]) -> str:
     if job["verdict"] == "accepted" and job["score_s"] is not None:
-        outcome = f"**{duration(job['score_s'])}**"
+        outcome = f"**{score_value(job['score_s'], job.get('speedup'))}**"
     else:
         outcome = verdict_text(job["verdict"] or job["state"])
     mode = MODES.get(submission["mode"], submission["mode"])

@@ -81,7 +81,11 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     mine = next((each for each in its if each["submission"] == shown["id"]), its[0] if its else None)
     head = f"**{texts.plain(device)}**: {score_text(job)}"
     if mine is None or mine["submission"] != shown["id"]:
-        best = f"; the personal best stays {place_time(mine['score_s'], mine['ranked_by'])}" if mine else ""
+        best = (
+            f"; the personal best stays {place_time(mine['score_s'], mine['ranked_by'], mine.get('speedup'))}"
+            if mine
+            else ""
+        )
         return [f"✅ {head}, successful{best}"]
     if mine["ranked_by"] == RankedBy.CORRECTNESS:
         return [f"✅ **{texts.plain(device)}**: {CORRECT}; {UNTIMED}"]

@@ -36,6 +36,7 @@ class JobLine:
     cases: int | None = None
     verdict: str | None = None
     score_s: float | None = None
+    speedup: float | None = None
 
     def text(self) -> str:
         device = f"**{texts.plain(self.device)}**"
@@ -51,7 +52,8 @@ class JobLine:
             case "rejected":
                 return f"🔎 {device}: finished; a person rejected this result"
         if self.verdict == "accepted":
-            return f"✅ {device}: {'success' if self.score_s is None else duration(self.score_s)}"
+            score_s, speedup = self.score_s, self.speedup
+            return f"✅ {device}: {'success' if score_s is None else phrases.score_value(score_s, speedup)}"
         return f"❌ {device}: {words.verdict_text(self.verdict or 'no result')}"
 
     def _waits(self) -> str:
@@ -141,7 +143,7 @@ def ordinal(number: int) -> str:
 
 def _show(line: JobLine, job: Mapping[str, Any]) -> None:
     line.state, line.reason = job["state"], job["reason"]
-    line.verdict, line.score_s = job["verdict"], job["score_s"]
+    line.verdict, line.score_s, line.speedup = job["verdict"], job["score_s"], job.get("speedup")
     if job.get("waiting"):
         _wait(line, job["waiting"])
 
@@ -160,7 +162,8 @@ def _move(line: JobLine, kind: str, data: Mapping[str, Any]) -> None:
         line.state, line.stage = "running", str(data.get("stage", ""))
         line.case, line.cases = data.get("case"), data.get("cases")
     elif kind == "finished":
-        line.state, line.verdict, line.score_s = "done", data.get("verdict"), data.get("score_s")
+        line.state, line.verdict = "done", data.get("verdict")
+        line.score_s, line.speedup = data.get("score_s"), data.get("speedup")
     elif kind in ("cancelled", "quarantined", "rejected"):
         line.state = kind
     elif kind == "released":

@@ -18,12 +18,12 @@ from kernelcup.reporting.phrases import (
     classes_text,
     code_rule,
     cpu_rule,
-    interval_text,
     level_mark,
     place_time,
     rank_text,
     ranking_levels,
     ranking_notes,
+    score_interval,
     trust_text,
     waiting_text,
 )
@@ -130,6 +130,7 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
 
 def description_text(text: str, limit: int = LONGEST_DESCRIPTION) -> str:
     """Return as much of a task's description as fits after escaping, which lengthens it."""
+    text = texts.formulas(text)
     tries = (texts.plain_lines(text, limit // share) for share in (1, 2, 3))
     return next((found for found in tries if len(found) <= limit), "")
 
@@ -248,8 +249,8 @@ def _row(place: Standing) -> tuple[str, str, str, str, str]:
     return (
         rank_text(place.rank, tied=place.tied),
         texts.shortened(user, 20),
-        place_time(place.score_s, place.ranked_by),
-        interval_text(*place.score.in_ns),
+        place_time(place.score_s, place.ranked_by, place.score.speedup),
+        score_interval(place.score),
         f"#{place.submission_id} {texts.shortened(file, 20)}{mark}",
     )
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.tables import cell, new_table, print_table
-from kernelcup.domain import Final, FinalPlace
+from kernelcup.domain import Final, FinalPlace, Score
 from kernelcup.reporting.finals import DELETED, OFFICIAL
-from kernelcup.reporting.phrases import rank_text, with_interval
+from kernelcup.reporting.phrases import rank_text
+from kernelcup.reporting.report import score_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +40,6 @@ def print_final(out: Console, final: Final) -> None:
 
 
 def time_text(place: FinalPlace) -> str:
-    """Return the time that an entry had in the standings, with its interval."""
-    low, high = (None if each is None else each * 1e9 for each in (place.low_s, place.high_s))
-    return with_interval(place.score_s * 1e9, low, high)
+    """Return the score that an entry had in the standings, with its interval."""
+    names = ("score_s", "low_s", "high_s", "speedup")
+    return score_text(Score(**{name: getattr(place, name) for name in names}))

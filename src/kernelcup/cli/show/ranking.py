@@ -16,10 +16,10 @@ from kernelcup.domain import DuelOutcome, Leaderboard, RankedBy, Standing, Table
 from kernelcup.reporting.phrases import (
     UPPER_END,
     classes_text,
-    interval_text,
     place_time,
     rank_text,
     ranking_notes,
+    score_interval,
     unranked,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
@@ -75,8 +75,8 @@ def places_table(
         table.add_row(
             rank_text(place.rank, tied=place.tied) if ranked else "–",
             cell(place.user),
-            place_time(place.score_s, place.ranked_by),
-            interval_text(*place.score.in_ns),
+            place_time(place.score_s, place.ranked_by, place.score.speedup),
+            score_interval(place.score),
             cell(place.file_name),
             place.language,
             f"#{place.submission_id}",

@@ -32,6 +32,11 @@ class ScoreOut(BaseModel):
         description="Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's "
         "own, unverified time."
     )
+    speedup: float | None = Field(
+        default=None,
+        description="The score of a task that ranks by speedup, larger is better; `score_s` and the interval are then "
+        "reciprocals. Null for others.",
+    )
 
 
 class JobOut(ScoreOut):
@@ -165,6 +170,7 @@ class RecordOut(Shown):
     id: int
     user: str
     score_s: float
+    speedup: float | None
     submission: int = Field(validation_alias="submission_id")
     at: datetime
 

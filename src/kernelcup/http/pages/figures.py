@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kernelcup.reporting.phrases import UNITS, duration, percent
+from kernelcup.reporting.phrases import UNITS, duration, factor, percent, score_interval, score_value
 
 NS = 1e9
 SIGNIFICANT = 4
@@ -39,6 +39,10 @@ class TimeScale:
             return "–"
         return f"{seconds * NS / self.size_ns:.{self.decimals}f}"
 
+    def place(self, seconds: float, speedup: float | None) -> str:
+        """Return a score with its unit: a time, or a speedup."""
+        return f"{self.text(seconds)} {self.unit}" if speedup is None else factor(speedup)
+
     def within(self, seconds: float, low_s: float | None, high_s: float | None) -> str:
         """Return half of an interval, ``± 0.05``, or its ends if it is skewed; empty where none is known."""
         if low_s is None or high_s is None or not math.isfinite(high_s - low_s):
@@ -61,11 +65,9 @@ def behind_text(seconds: float, first_s: float) -> str:
     return f"+{100 * more:.1f} %" if more < 9.995 else f"{seconds / first_s:.0f}×"
 
 
-def speedup_text(factor: float | None) -> str:
+def speedup_text(value: float | None) -> str:
     """Return how many times as fast something is: ``4.02×``."""
-    if factor is None or not math.isfinite(factor):
-        return ""
-    return f"{factor:.2f}×" if factor < 99.995 else f"{factor:.0f}×"
+    return factor(value) if value is not None and math.isfinite(value) else ""
 
 
 def share_text(share: float | None) -> str:
@@ -122,6 +124,8 @@ FILTERS = {
     "nanoseconds": nanoseconds_text,
     "behind": behind_text,
     "speedup": speedup_text,
+    "score_value": score_value,
+    "score_interval": score_interval,
     "share": share_text,
     "count": count_text,
     "bytes": bytes_text,

@@ -22,7 +22,7 @@ from kernelcup.http.popcorn.forms import MODES, iso
 from kernelcup.reporting import columns
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import lessons
-from kernelcup.reporting.phrases import trust_text
+from kernelcup.reporting.phrases import factor, trust_text
 from kernelcup.reporting.results import JobInfo
 from kernelcup_harness.protocol import (
     CaseResult,
@@ -61,7 +61,8 @@ def report_text(job: JobInfo, submission_id: int) -> str:
         for stage in job.report.stages:
             lines += _stage_lines(stage)
         if job.score is not None:
-            lines.append(f"> score: {job.score.score_s:.9g} s, {trust_text(job.report.trust)}")
+            value = f"{job.score.score_s:.9g} s" if job.score.speedup is None else factor(job.score.speedup)
+            lines.append(f"> score: {value}, {trust_text(job.report.trust)}")
             lines += [f"> {places}: {one_line(note)}" for note, places in _notes(job.report).items()]
         if job.remark:
             lines.append(f"> {one_line(job.remark)}")

@@ -64,6 +64,9 @@ class TaskShape(Shape):
     ranked_timeout: Timeout = 180
     ranking_by: Annotated[RankingBy, Field(strict=False)] = RankingBy.LAST
     prepare_timeout: Timeout | None = None
+    baseline: str = ""
+    weights: list[Annotated[float, Field(strict=False)]] = []
+    partial: bool = False
     seed: int | None = None
     multi_gpu: bool = False
     libraries: list[Name] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,8 @@ from kernelcup_harness.protocol import CaseResult, Timing
 from kernelcup_harness.window.reasons import NotReplayed
 
 Work = Callable[[], None]
+OF_ALL = ("layout", "export", "rival", "duel", "shares")
+"""Steps that are about all cases of a stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +57,7 @@ def results(
         return failed
 
     room.alone = False
-    for case, name, work in preparing(room, stage, cases):
+    for case, name, work in going_on(preparing(room, stage, cases)):
         try:
             failed = attempt(name, case, work)
         except NotReplayed as reason:
@@ -63,22 +65,48 @@ def results(
             return NotReplayed(reason.reason) if case.case.hidden else reason
         if failed is not None:
             yield failed
-            return None
+            if ends(stage, name):
+                return None
+    cases = [case for case in cases if not case.has_failed]
     attempt("dismiss", None, partial(around.dismiss, stage))
     room.alone = True
+    yield from timed_results(room, stage, cases, judge, around, attempt)
+    return None
+
+
+def timed_results(
+    room: CleanRoom,
+    stage: Stage,
+    cases: Sequence[TimedCase],
+    judge: Judge,
+    around: StageContext,
+    attempt: Callable[[str, CaseCalls | None, Work], CaseResult | None],
+) -> Iterator[CaseResult]:
+    """Yield the results of cases whose calls were captured."""
     timed: list[tuple[PlannedCase, Timing]] = []
-    for case, name, work in timing(room, cases, judge, around, timed):
+    for case, name, work in going_on(timing(room, cases, judge, around, timed)):
         failed = attempt(name, case, work)
         if failed is not None:
             yield failed
-            return None
-        if name == "samples":
+            if ends(stage, name):
+                return
+        elif name == "samples":
             judge.progress(stage, case)
+    cases = [case for case in cases if not case.has_failed]
     beside = around.doubt.beside(stage, timed)
     yield from [
         judge.accepted(case, found, more) for case, (_, found), more in zip(cases, timed, beside, strict=True)
     ]
-    return None
+
+
+def going_on(steps: Iterator[tuple[TimedCase, str, Work]]) -> Iterator[tuple[TimedCase, str, Work]]:
+    """Yield the steps that are about all cases, and those of cases that have not failed."""
+    return ((case, name, work) for case, name, work in steps if not case.has_failed or name in OF_ALL)
+
+
+def ends(stage: Stage, name: str) -> bool:
+    """Return whether no step follows after one that failed."""
+    return not stage.partial or name in OF_ALL
 
 
 def preparing(

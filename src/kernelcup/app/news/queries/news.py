@@ -39,6 +39,7 @@ class Fact:
     submission_id: int | None = None
     user_id: int | None = None
     score_s: float | None = None
+    speedup: float | None = None
     tied: bool = False
     other_id: int | None = None
     other_submission_id: int | None = None
@@ -60,6 +61,7 @@ class News:
     user_id: int | None
     user: str
     score_s: float | None
+    speedup: float | None
     tied: bool
     other_id: int | None
     other: str

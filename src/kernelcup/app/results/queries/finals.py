@@ -24,6 +24,7 @@ class Finalist:
     submission_id: int
     rank: int
     score_s: float
+    speedup: float | None = None
     low_s: float | None
     """Ends of the score's 95 % interval, None where nothing is known about it."""
     high_s: float | None

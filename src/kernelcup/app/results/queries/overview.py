@@ -37,6 +37,7 @@ class Head:
     device: str
     revision: int
     run_id: int
+    speedup: float | None
     score_s: float | None
     """None where times do not rank."""
 
@@ -75,7 +76,7 @@ def _heads(*, frozen: bool) -> Select[Any]:
     )
     time_s = case((RANKS_TIMES, RunRow.score_s)).label("score_s")
     return (
-        select(tops, time_s)
+        select(tops, time_s, RunRow.speedup)
         .join(RunRow, RunRow.id == tops.c.run_id)
         .join(LeaderboardRow, LeaderboardRow.id == tops.c.leaderboard_id)
     )

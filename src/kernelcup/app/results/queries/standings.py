@@ -355,7 +355,7 @@ def history(
         always: Include all records of this user, even after ``until``.
     """
     query = (
-        select(RecordRow, UserRow.name, RunRow.score_s)
+        select(RecordRow, UserRow.name, RunRow.score_s, RunRow.speedup)
         .join(UserRow, UserRow.id == RecordRow.user_id)
         .join(RunRow, RunRow.id == RecordRow.run_id)
         .join(JobRow, JobRow.id == RunRow.job_id)
@@ -378,7 +378,8 @@ def history(
             user=name,
             submission_id=row.submission_id,
             score_s=score_s or row.score_s,
+            speedup=speedup,
             at=row.at,
         )
-        for row, name, score_s in session.execute(query)
+        for row, name, score_s, speedup in session.execute(query)
     ]

@@ -44,7 +44,11 @@ def show_badge(
     chosen = device or board.devices[0]
     place = standings.personal_best(db, board.name, chosen, user, viewer=NOBODY)
     label = f"{board.name} · {standings.board_device(board, chosen)}"
-    text = "not ranked" if place is None else f"{_rank(place)} · {place_time(place.score_s, place.ranked_by)}"
+    text = (
+        "not ranked"
+        if place is None
+        else f"{_rank(place)} · {place_time(place.score_s, place.ranked_by, place.score.speedup)}"
+    )
     return file_of(request, "image/svg+xml", lambda: _svg(label, text).encode(), facts=(label, text))
 
 
@@ -65,7 +69,7 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
             Line(
                 rank=_rank(each),
                 user=each.user,
-                time=CORRECT if each.time_s is None else f"{scale.text(each.time_s)} {scale.unit}",
+                time=CORRECT if each.time_s is None else scale.place(each.score_s, each.score.speedup),
                 score_s=each.time_s or 0.0,
             )
             for each in places

@@ -185,7 +185,7 @@ def show_board(
         waiting=_waiting(db, head, actor),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor, now=now),
         # Times of several classes are not on one line.
-        plot="" if head.classes else best_over_time(points[0], before_s=points[1]),
+        plot="" if head.classes or _is_speedup(found) else best_over_time(points[0], before_s=points[1]),
     )
 
 
@@ -208,13 +208,15 @@ def download_standings(
 def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow("rank user seconds low_s high_s submission submitted_at trust class ranked_by".split())
+    writer.writerow(
+        "rank user seconds low_s high_s submission submitted_at trust class ranked_by speedup".split()
+    )
     for each in standings.standings(db, head.board.name, head.device, viewer=viewer, limit=MOST_IN_CSV):
         # A name that begins with a sign of a formula stays text in a spreadsheet.
         user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
-        row = [each.rank, user, each.time_s, each.score.low_s, each.score.high_s, each.submission_id]
+        row = [each.rank, user, *each.times_s, each.submission_id]
         row += [each.submitted_at.isoformat(), each.trust, each.host_class, each.ranked_by.value]
-        writer.writerow(row)
+        writer.writerow([*row, each.score.speedup])
     return text.getvalue().encode()
 
 
@@ -228,14 +230,15 @@ def show_history(
     points, before_s = _points(found, actor)
     times = overview.times_of_best(db, head.board.name, head.device, viewer=actor)
     records = found.records[::-1]
+    has_no_plot = head.classes or _is_speedup(found)
     return render(
         request,
         "history.html",
         head=head,
         current="history",
-        plot="" if head.classes else best_over_time(points, before_s=before_s, width=860, height=280),
+        plot="" if has_no_plot else best_over_time(points, before_s=before_s, width=860, height=280),
         strips=""
-        if head.classes
+        if has_no_plot
         else strips([Strip(name=each.user, seconds=each.seconds, own=each.own) for each in times], width=860),
         records=records[after : after + RECORDS],
         leading=set() if head.classes else {each.id for each in _leading(found)},
@@ -380,6 +383,11 @@ def _points(
         for each in records
     ]
     return points, min(times, default=None)
+
+
+def _is_speedup(found: overview.Improvements) -> bool:
+    """Return whether scores are speedups, for which the plots' axis of seconds means nothing."""
+    return any(each.speedup is not None for each in found.records)
 
 
 def _leading(found: overview.Improvements) -> list[Any]:

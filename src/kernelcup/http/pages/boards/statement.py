@@ -16,7 +16,7 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.rules import rules_of
 from kernelcup.tasks.starter import find_template
-from kernelcup.tasks.writer import files_of, template_files
+from kernelcup.tasks.writer import figures_of, files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
 
 ZIPPED_AT = (2020, 1, 1, 0, 0, 0)
@@ -78,6 +78,16 @@ def show_code(name: str, request: Request, db: Db, actor: ActorDep, now: Now) ->
     )
 
 
+@router.get("/b/{name}/figures/{file:path}")
+def show_figure(name: str, file: str, db: Db, actor: ActorDep) -> Response:
+    """Send a figure of the statement."""
+    figures = figures_of(hand_out(db, name, actor).task)
+    if file not in figures:
+        raise NotFound(f"{name} has no figure {file!r}.")
+    kind = "image/png" if file.lower().endswith(".png") else "image/jpeg"
+    return Response(figures[file], media_type=kind)
+
+
 @router.get("/b/{name}/task.zip")
 def download_task(name: str, db: Db, actor: ActorDep) -> Response:
     """Send the task as a folder that can be run and submitted to; hidden cases are not in it."""
@@ -122,7 +132,8 @@ def _file_name(task: Task, language: str) -> str:
 def _zip(task: Task) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files_of(task).items():
+        files: dict[str, str | bytes] = {**files_of(task), **figures_of(task)}
+        for name, text in files.items():
             entry = zipfile.ZipInfo(f"{task.name}/{name}", ZIPPED_AT)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
