@@ -254,6 +254,13 @@ def test_the_command_deploys_a_function_for_each_device(tmp_path: Path, monkeypa
     assert "no device of the configuration" in str(done.exception)
 
 
+def test_a_leaderboard_that_takes_a_providers_isolation_needs_no_sandbox_there(bench: ModalBench) -> None:
+    asked = make_order(DEVICE, mode=Mode.LEADERBOARD)
+    for order, policy in ((asked, "required"), (dataclasses.replace(asked, provider_isolation=True), "auto")):
+        job, _bundle = bench.call(bench.launcher.start(order, wake=lambda: None)).arguments
+        assert remote_job.unpack(job)["spec"]["sandbox"] == policy
+
+
 def test_deploying_without_a_sign_in_is_one_sentence_that_says_how(
     tmp_path: Path, monkeypatch, capsys
 ) -> None:

@@ -238,7 +238,8 @@ def score_line(score: Score, report: RunReport, ranking_by: RankingBy | None = N
         how.append(read_text(score.raw_s, report.trust))
     interval = score_interval(score)
     known = f", 95 % interval {interval}" if interval else ""
-    return f"score {score_value(score.score_s, score.speedup)}{known} ({', '.join([*how, trust_text(report.trust)])})"
+    how += [trust_text(report.trust), "isolation: provider" if report.environment.get("isolation") else ""]
+    return f"score {score_value(score.score_s, score.speedup)}{known} ({', '.join(filter(None, how))})"
 
 
 def score_text(score: Score) -> str:

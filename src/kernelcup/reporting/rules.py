@@ -27,6 +27,9 @@ RANK = (
     "A result shares the rank above unless it is slower than the first there by more than the 95 % margin of their "
     "difference. One whose interval reaches further than 5 % ranks by its upper end."
 )
+PROVIDER = (
+    "A provider may isolate ranked runs itself, where our sandbox cannot: marked `isolation: provider`."
+)
 DUEL = "A new first place must be faster than the one before when both are measured in turns."
 
 
@@ -41,6 +44,7 @@ def rules_of(board: Leaderboard, task: Task, packages: str = "") -> list[tuple[s
         "Score": f"{SCORES[task.ranking_by]}{weighted}{partial}",
         "Rank": f"{RANK} {cpu[0].upper()}{cpu[1:]}.",
         "Proof": _proof(board),
+        "Isolation": board.provider_isolation and PROVIDER,
         "Duel": board.duel and DUEL,
         "Judge": "The task’s own harness judges." if is_own else "KernelCup’s harness judges.",
         "Code": code_rule(board),

@@ -194,6 +194,9 @@ ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
     "trust": lambda rule: ranking_levels(TrustRule(rule)),
     "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
     "cpu_times": cpu_rule,
+    "provider_isolation": lambda taken: (
+        f"ranked runs isolated by a provider {'rank' if taken else 'are refused'}"
+    ),
 }
 """The settings whose changes are announced, and what is said of their new values."""
 
