@@ -161,11 +161,11 @@ async def test_what_judges_cuda_is_a_file_without_any_leaderboard(stage: Stage, 
     assert "kernelcup_harness/submission/cuda/library.py" in files_of(asked)["how_it_is_judged.py"]
 
 
-async def test_a_task_is_headed_by_its_name_and_its_leaderboard(stage: Stage, ada: Member) -> None:
+async def test_a_task_is_headed_by_its_leaderboard(stage: Stage, ada: Member) -> None:
     stage.board("autumn")
     asked = await ask(stage, ada, "leaderboard task", leaderboard_name="autumn")
     message = await asked.wait_text("Task")
-    assert message.text.startswith("### Task `double` of `autumn`\n")
+    assert message.text.startswith("### Task of `autumn`\n")
 
 
 async def test_templates_depend_on_the_leaderboard(stage: Stage, ada: Member) -> None:

@@ -23,10 +23,11 @@ from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import answer, think, who
 from kernelcup.bot.messages.texts import Attached
 from kernelcup.client.requests import path_of
-from kernelcup.domain import RankedBy
+from kernelcup.domain import RankedBy, Task
 from kernelcup.errors import InvalidValue, NotFound, UserError
 from kernelcup.reporting.phrases import CORRECT, rank_text, score_value
 from kernelcup.reporting.words import verdict_text
+from kernelcup.tasks.starter import find_template
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
@@ -122,12 +123,12 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
 async def task(interaction: discord.Interaction, parts: Parts, board: str) -> None:
     """Send a task's statement and files."""
     await think(interaction)
-    person = who(interaction)
-    shown = await parts.api.get(path_of("leaderboards", board, "task"), person)
-    files = [await _file(parts, person, board, name) for name in shown["files"][:MOST_FILES]]
-    title = f"### Task {texts.code(shown['name'])} of {texts.code(board)}"
-    head = f"{title}\n{texts.plain_lines(shown['description'], 1500)}"
-    left = len(shown["files"]) - MOST_FILES
+    shown = await _definition(parts, who(interaction), board)
+    sources = sorted(shown["sources"].items())
+    files = [Attached(_flat_name(name), text.encode()) for name, text in sources[:MOST_FILES]]
+    title = f"### Task of {texts.code(board)}"
+    head = f"{title}\n{texts.plain_lines(texts.formulas(shown['description']), 1500)}"
+    left = len(sources) - MOST_FILES
     more = f"\n{left} more files are on the web." if left > 0 else ""
     await answer(interaction, head + more, files=files)
 
@@ -135,15 +136,14 @@ async def task(interaction: discord.Interaction, parts: Parts, board: str) -> No
 async def reference_code(interaction: discord.Interaction, parts: Parts, board: str) -> None:
     """Send the file with the reference of a task."""
     await think(interaction)
-    person = who(interaction)
-    shown = await parts.api.get(path_of("leaderboards", board, "task"), person)
-    found = [name for name in shown["files"] if name.rpartition("/")[2].startswith("reference")]
+    sources = (await _definition(parts, who(interaction), board))["sources"]
+    found = [name for name in sources if name.rpartition("/")[2].startswith("reference")]
     if not found:
         raise NotFound(
-            f"The task has no file of that name; /leaderboard task gives all: {', '.join(shown['files'])}"
+            f"The task has no file of that name; /leaderboard task gives all: {', '.join(sorted(sources))}"
         )
-    files = [await _file(parts, person, board, name) for name in found]
-    files = [Attached(f"{texts.file_name(board)}_{each.name}", each.data) for each in files]
+    prefix = texts.file_name(board)
+    files = [Attached(f"{prefix}_{_flat_name(name)}", sources[name].encode()) for name in found]
     await answer(interaction, f"The reference of {texts.code(board)}:", files=files)
 
 
@@ -174,12 +174,12 @@ async def template(interaction: discord.Interaction, parts: Parts, board: str, l
     await think(interaction)
     person = who(interaction)
     shown = await parts.api.get(path_of("leaderboards", board), person)
-    about = await parts.api.get(path_of("leaderboards", board, "task"), person)
-    languages = about["templates"]
-    if not languages:
-        raise NotFound(f"{board} has no template.")
-    found = await parts.api.get(path_of("leaderboards", board, "templates", lang or languages[0]), person)
-    file = boards_text.template_file(shown, about, found["text"])
+    about = await _definition(parts, person, board)
+    task = Task.from_json(about)
+    wanted = find_template(task, task.templates, lang or next(iter(task.templates), ""))
+    if wanted is None:
+        raise NotFound(f"{board} has no template for {lang!r}; it has {', '.join(task.templates) or 'none'}.")
+    file = boards_text.template_file(shown, about, task.templates[wanted])
     await answer(interaction, f"Start from this for {texts.code(shown['name'])}:", files=[file])
 
 
@@ -301,10 +301,8 @@ def _flat_name(path: str) -> str:
     return path.removeprefix("kernelcup_harness/").replace("/", "_")
 
 
-async def _file(parts: Parts, person: Person, board: str, name: str) -> Attached:
-    address = f"{path_of('leaderboards', board, 'task')}/files{path_of(*name.split('/'))}"
-    found = await parts.api.get(address, person)
-    return Attached(_flat_name(name), found["text"].encode())
+async def _definition(parts: Parts, person: Person, board: str) -> Any:
+    return (await parts.api.get(path_of("leaderboards", board, "task", "definition"), person))["task"]
 
 
 def _zipped(files: Mapping[str, str]) -> bytes:

@@ -183,11 +183,11 @@ class _Forum:
         """Return the first message with the templates."""
         name = str(board["name"])
         api = self._parts.api
-        task = await api.get(path_of("leaderboards", name, "task"), None)
-        files = []
-        for language in task["templates"][:MOST_TEMPLATES]:
-            found = await api.get(path_of("leaderboards", name, "templates", language), None)
-            files.append(boards_text.template_file(board, task, found["text"], language))
+        task = (await api.get(path_of("leaderboards", name, "task", "definition"), None))["task"]
+        files = [
+            boards_text.template_file(board, task, text, language)
+            for language, text in list(task["templates"].items())[:MOST_TEMPLATES]
+        ]
         link = f"{self._parts.config.public_url}/b/{name}"
         return boards_text.first_message(board, task, changes, link=link), files
 
