@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -92,6 +94,8 @@ class Task:
     """Texts by file name, without the submission."""
     figures: dict[str, str] = field(default_factory=dict)
     """The statement's figures by file name, in base64."""
+    data: dict[str, str] = field(default_factory=dict)
+    """Bytes in base64 by file name: what the task's own code may open."""
     submission_name: str = "submission.py"
     main: str | None = None
     cuda: CudaBuild | None = None
@@ -175,6 +179,11 @@ class Task:
     def _hash_without(self, left_out: Collection[str]) -> str:
         body = to_json(self)
         return canonical_hash({key: body[key] for key in body.keys() - set(left_out)})
+
+    def data_sums(self) -> dict[str, tuple[int, str]]:
+        """Return the size of each data file in bytes, and its SHA-256 in hex."""
+        contents = {name: base64.b64decode(text) for name, text in self.data.items()}
+        return {name: (len(each), hashlib.sha256(each).hexdigest()) for name, each in contents.items()}
 
     def to_json(self) -> Mapping[str, object]:
         """Return the JSON form that :meth:`from_json` reads."""

@@ -21,7 +21,7 @@ from kernelcup.tasks.manifest.score import read_score
 from kernelcup.tasks.manifest.unindented import read_task_yaml
 from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
-from kernelcup.tasks.sources.files import SourceReader, Sources, read_sources, read_templates
+from kernelcup.tasks.sources.files import SourceReader, Sources, read_data, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
 from kernelcup.tasks.statement import read_figures
 from kernelcup_harness.protocol import HarnessKind, Parameters
@@ -74,6 +74,7 @@ class _Folder:
     def task(self, raw: Any) -> Task:
         shape, bad = self.shape(raw)
         sources = self.sources(shape, bad)
+        data = read_data(shape.data, sources, self.tree, self.base, self.findings)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
         figures = read_figures(shape.description, self.tree, self.base)
         configuration = self.configuration(shape, sources, bad)
@@ -90,6 +91,7 @@ class _Folder:
         return Task(
             name=self.name,
             sources=sources.texts,
+            data=data,
             figures=figures,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,

@@ -25,6 +25,7 @@ WRITTEN = frozenset(
         "lang",
         "form",
         "sources",
+        "data",
         "figures",
         "submission_name",
         "main",
@@ -43,18 +44,18 @@ def write_task(task: Task, directory: Path) -> list[Path]:
     Hidden cases are not written. Raise ``Conflict`` if the directory is not empty, ``InvalidValue`` for a file name
     that leads outside it, since the task may come from a server.
     """
-    texts = {name: text.encode() for name, text in files_of(task).items()} | figures_of(task)
-    for name in texts:
+    contents = files_of(task)
+    for name in contents:
         try:
             reject_odd_target(name)
         except Unreadable as error:
             raise InvalidValue(f"The task's file name {name!r} {error}.") from error
     claim(directory)
     written = []
-    for name, text in texts.items():
+    for name, content in contents.items():
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text)
+        target.write_bytes(content)
         written.append(target)
     return written
 
@@ -69,8 +70,13 @@ def claim(directory: Path) -> None:
         raise Conflict(f"{directory} is not empty; name a new folder")
 
 
-def files_of(task: Task) -> dict[str, str]:
-    """Return the texts of a task by file name, the one that defines the task first."""
+def files_of(task: Task) -> dict[str, bytes]:
+    """Return the contents of a task's files by name, the one that defines the task first."""
+    texts = {name: text.encode() for name, text in _texts_of(task).items()}
+    return texts | figures_of(task) | decoded(task.data)
+
+
+def _texts_of(task: Task) -> dict[str, str]:
     templates = template_files(task)
     by_name = {templates[language]: text for language, text in task.templates.items()}
     if task.form is TaskForm.SINGLE_FILE:
@@ -81,12 +87,17 @@ def files_of(task: Task) -> dict[str, str]:
 
 def figures_of(task: Task) -> dict[str, bytes]:
     """Return the figures of a task's statement by file name."""
-    return {name: base64.b64decode(text) for name, text in task.figures.items()}
+    return decoded(task.figures)
+
+
+def decoded(files: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the contents of files in base64."""
+    return {name: base64.b64decode(text) for name, text in files.items()}
 
 
 def template_files(task: Task) -> dict[str, str]:
     """Return the names of the templates' files, by language."""
-    taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources}
+    taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources, *task.data}
     names = {}
     for language, text in task.templates.items():
         ending = PurePosixPath(task.submission_name_of(text)).suffix
@@ -107,6 +118,7 @@ def task_text(task: Task) -> str:
     body: dict[str, Any] = {
         "lang": task.lang.value,
         "files": entries,
+        "data": list(task.data),
         "description": task.description,
         "config": _config(task),
         "harness": task.harness.value,

@@ -55,7 +55,7 @@ def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
         return LintReport(fault="this job asks for a sandbox and the machine has none")
     with runner.job_folder() as folder:
         try:
-            job_environment.write_files(folder / "judge", spec.sources)
+            job_environment.write_files(folder / "judge", spec.sources, spec.data)
             ours, theirs = socket.socketpair()
             with theirs:
                 child = start(spec, folder, theirs.fileno(), boxed=boxed)

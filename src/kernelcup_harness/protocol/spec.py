@@ -220,6 +220,8 @@ class JobSpec:
     harness: HarnessKind
     sources: dict[str, str]
     """File name to text: the task's files without the submission."""
+    data: dict[str, str] = field(default_factory=dict)
+    """File name to bytes in base64: what the task's own code may open, and the submission never sees."""
     submission: SourceTree
     reference_module: str = "reference"
     """The module among ``sources`` that has ``generate_input`` and ``check_implementation``, or a file in C++."""
@@ -299,11 +301,13 @@ def check_spec(spec: JobSpec) -> None:
     """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
     rules, limits = spec.rules, spec.limits
     seed = spec.secret_seed
+    names = [*spec.sources, *spec.data]
     trees = [tree for tree in (spec.submission, spec.rival) if tree is not None]
     faults = {
         "secret_seed: expected 64 hex digits": seed is not None and not re.fullmatch("[0-9a-f]{64}", seed),
-        "sources: a name that is not a plain relative path": not all(map(is_plain_name, spec.sources)),
-        "sources: a name that is both a file and a folder": has_clash(list(spec.sources)),
+        "sources: a name that is not a plain relative path": not all(map(is_plain_name, names)),
+        "sources: a name that is both a file and a folder": has_clash(names),
+        "data: a name of another file": not spec.data.keys().isdisjoint(spec.sources),
         "sources: text that cannot be written as UTF-8": not all(map(is_encodable, spec.sources.values())),
         f"seeds_below: at least {FEWEST_SEEDS}": spec.seeds_below is not None
         and spec.seeds_below < FEWEST_SEEDS,

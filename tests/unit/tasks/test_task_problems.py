@@ -197,13 +197,15 @@ def test_an_alias_bomb_is_refused(tmp_path):
 def test_a_source_that_is_not_utf8_names_the_offset(tmp_path):
     folder = write_task(tmp_path / "bad", extra={"task.py": b"# ok\n# \xff\n"})
     assert problems_of(folder) == [
-        "task.py:2:3: is not UTF-8: byte 0xff at offset 7; only UTF-8 text is allowed"
+        "task.py:2:3: is not UTF-8: byte 0xff at offset 7; only UTF-8 text is allowed; other files belong into `data`"
     ]
 
 
 def test_a_source_with_a_nul_byte_is_refused(tmp_path):
     folder = write_task(tmp_path / "bad", extra={"task.py": b"# ok\n# \0\n"})
-    assert problems_of(folder) == ["task.py:2:1: has a NUL byte; only UTF-8 text is allowed"]
+    assert problems_of(folder) == [
+        "task.py:2:1: has a NUL byte; only UTF-8 text is allowed; other files belong into `data`"
+    ]
 
 
 def test_a_syntax_error_is_found_where_it_is(tmp_path):

@@ -48,6 +48,7 @@ _SHOWN_APART = {
     "templates",
     "harness",
     "sources",
+    "data",
     "reference_s",
     *CASE_GROUPS,
 }
@@ -103,7 +104,7 @@ def compare(old: Task, new: Task) -> TaskChanges:
         for name in SETTINGS
         if getattr(old, name) != getattr(new, name)
     }
-    sources = _files(old.sources, new.sources)
+    sources = _files(old.sources, new.sources) + _files(_sums(old), _sums(new))
     cases = tuple(change for group in CASE_GROUPS for change in _cases(group, old, new))
     hidden = {
         name: (len(getattr(old, name)), len(getattr(new, name)))
@@ -126,6 +127,11 @@ def compare(old: Task, new: Task) -> TaskChanges:
         hidden=hidden,
         reasons=tuple(reasons),
     )
+
+
+def _sums(task: Task) -> dict[str, str]:
+    """Return size and hash of each data file."""
+    return {name: f"{size:,} bytes, sha256 {sha256}" for name, (size, sha256) in task.data_sums().items()}
 
 
 def _statement(task: Task) -> dict[str, str]:

@@ -62,7 +62,9 @@ def run(
     show: Annotated[
         str | None,
         typer.Option(
-            "--show", metavar="KINDS", help="Of CUDA C++, for sm_90a and sm_100a: resources, ptx, sass."
+            "--show",
+            metavar="KINDS",
+            help="Of CUDA C++, for the GPUs that the task names: resources, ptx, sass.",
         ),
     ] = None,
     as_json: JsonOption = False,

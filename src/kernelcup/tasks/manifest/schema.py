@@ -52,6 +52,7 @@ class TaskShape(Shape):
     files: list[Any]
     lang: Annotated[Language, Field(strict=False)]
     accepts: list[Annotated[Language, Field(strict=False)]] = []
+    data: list[Name] = []
     description: str = ""
     config: dict[str, Any] = {}
     templates: dict[Name, Name] = {}

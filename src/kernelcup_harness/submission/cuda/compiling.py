@@ -16,7 +16,7 @@ from typing import NoReturn
 from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
 from kernelcup_harness.protocol import first_errors
 from kernelcup_harness.protocol.variables import CHECKED
-from kernelcup_harness.submission.cuda import libraries, options
+from kernelcup_harness.submission.cuda import driver_library, libraries, options
 from kernelcup_harness.submission.cuda.libraries import find_nvcc
 from kernelcup_harness.submission.port import NotCompiled
 
@@ -65,8 +65,9 @@ def compiled(entry: Path, environ: Mapping[str, str]) -> Path:
 
 def key(entry: Path, environ: Mapping[str, str]) -> str:
     """Return a name for the result: two submissions of a job may share the folder."""
-    named = (CHECKED, options.OPTIONS, options.LEADERBOARD, options.PROGRAM)
-    digest = hashlib.sha256(repr((str(entry), *map(environ.get, named))).encode())
+    named = (CHECKED, options.OPTIONS, options.LEADERBOARD, options.PROGRAM, "TORCH_CUDA_ARCH_LIST")
+    driver = driver_library.kind(environ)
+    digest = hashlib.sha256(repr((str(entry), driver, *map(environ.get, named))).encode())
     for file in sources():
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:32]
@@ -86,6 +87,8 @@ def compile_to(library: Path, entry: Path, environ: Mapping[str, str]) -> None:
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
+    # Only the linker needs it.
+    header.with_name(driver_library.NAME).unlink(missing_ok=True)
     if done.returncode:
         raise NotCompiled(explained(done.stdout.decode(errors="replace"), entry, header, argv[0]))
     os.replace(made, library)
@@ -121,7 +124,10 @@ def command(entry: Path, library: Path, header: Path, environ: Mapping[str, str]
         *for_target(architecture(environ)),
         *shared,
     ]
-    return [compiler, *before, "-o", str(library), *language_of(entry), *files, *named.link]
+    link = [*named.link]
+    if driver_library.is_called(sources(), environ):
+        link += ["-Xlinker", str(driver_library.to_link(header.parent, environ))]
+    return [compiler, *before, "-o", str(library), *language_of(entry), *files, *link]
 
 
 def device_command(

@@ -132,10 +132,9 @@ def _file_name(task: Task, language: str) -> str:
 def _zip(task: Task) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        files: dict[str, str | bytes] = {**files_of(task), **figures_of(task)}
-        for name, text in files.items():
+        for name, content in files_of(task).items():
             entry = zipfile.ZipInfo(f"{task.name}/{name}", ZIPPED_AT)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, text)
+            archive.writestr(entry, content)
     return buffer.getvalue()
