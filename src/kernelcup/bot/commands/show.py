@@ -23,11 +23,10 @@ from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import answer, think, who
 from kernelcup.bot.messages.texts import Attached
 from kernelcup.client.requests import path_of
-from kernelcup.domain import RankedBy, Task
+from kernelcup.domain import RankedBy
 from kernelcup.errors import InvalidValue, NotFound, UserError
 from kernelcup.reporting.phrases import CORRECT, rank_text, score_value
 from kernelcup.reporting.words import verdict_text
-from kernelcup.tasks.starter import find_template
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
@@ -175,11 +174,13 @@ async def template(interaction: discord.Interaction, parts: Parts, board: str, l
     person = who(interaction)
     shown = await parts.api.get(path_of("leaderboards", board), person)
     about = await _definition(parts, person, board)
-    task = Task.from_json(about)
-    wanted = find_template(task, task.templates, lang or next(iter(task.templates), ""))
-    if wanted is None:
-        raise NotFound(f"{board} has no template for {lang!r}; it has {', '.join(task.templates) or 'none'}.")
-    file = boards_text.template_file(shown, about, task.templates[wanted])
+    wanted = (lang or "").lower()  # "CUDA" and "cu" are enough for "CUDA C++"
+    text = next((text for name, text in about["templates"].items() if name.lower().startswith(wanted)), None)
+    if text is None:
+        raise NotFound(
+            f"{board} has no template for {lang!r}; it has {', '.join(about['templates']) or 'none'}."
+        )
+    file = boards_text.template_file(shown, about, text)
     await answer(interaction, f"Start from this for {texts.code(shown['name'])}:", files=[file])
 
 
