@@ -27,10 +27,11 @@ CUDA_ENDINGS = (".cu", ".cuh", ".cpp")
 SINGLE_ENDINGS = (".py", *CUDA_ENDINGS)
 KERNELBENCH = {"Model", "get_inputs", "get_init_inputs"}
 """What every problem of KernelBench defines."""
-FROM_KERNELBENCH = (
-    "is a problem of KernelBench (Model, get_inputs, get_init_inputs), which is not imported yet; make a task "
-    f"with `kernelcup task new`, or define {', '.join(CALLS)}: ref_kernel calls the model, generate_input "
-    "returns its inputs"
+REFERENCES = {"reference_impl", "reference_solution"}
+"""Methods of a challenge of LeetGPU, and of a problem of Tensara."""
+FROM_OTHERS = (
+    "is a problem of another contest (KernelBench, LeetGPU or Tensara); `kernelcup task import FILE` makes a task "
+    "folder of it"
 )
 
 
@@ -53,8 +54,9 @@ def read_single_file(content: bytes, label: str, name: str) -> Task:
     tree = parse(text)
     if isinstance(tree, BrokenSource):
         raise single_problem(label, tree.text, tree.position)
-    if {getattr(node, "name", "") for node in tree.body} >= KERNELBENCH:
-        raise single_problem(label, FROM_KERNELBENCH)
+    methods = {getattr(each, "name", "") for node in tree.body for each in getattr(node, "body", ())}
+    if {getattr(node, "name", "") for node in tree.body} >= KERNELBENCH or methods & REFERENCES:
+        raise single_problem(label, FROM_OTHERS)
     found = {call: _fault(tree, call, count) for call, count in CALLS.items()}
     raise_problems(
         [
