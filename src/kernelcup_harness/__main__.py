@@ -94,7 +94,9 @@ def calibrate(backend: Backend) -> int:
     try:
         blind = counters_trouble() if backend is Backend.CUDA else None
         found = calibration.calibrate(backend)
-        found = replace(found, environment=environments.default_hash(), no_counters=blind)
+        usual = environments.named("", {})
+        has = environments.packages(usual)
+        found = replace(found, environment=usual.hash, packages=has, no_counters=blind)
     except (ImportError, RuntimeError, ValueError) as error:
         sys.stderr.write(f"{backend.value}: {error}\n")
         return 2

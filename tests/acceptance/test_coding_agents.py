@@ -8,10 +8,13 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import anyio
 import httpx
 import pytest
-from cup import Cup, read_until, run_a_copy
+from cup import COMMAND, Cup, interruptible, read_until, run_a_copy
+from mcp import Client, StdioServerParameters
 
 from kernelcup.cli.credentials import Credentials
 
@@ -39,12 +42,18 @@ def served(cup: Cup) -> Iterator[Served]:
         process.terminate()
 
 
-def test_the_commands_of_a_started_folder_lead_to_a_place(served: Served, cup: Cup, tmp_path: Path) -> None:
+@pytest.fixture
+def environ(served: Served, cup: Cup, tmp_path: Path) -> dict[str, str]:
+    """What the processes of an agent see that has signed in to the server."""
     home = tmp_path / "agent"
     home.mkdir()
-    environ = {name: text for name, text in cup.environ.items() if not name.startswith("KERNELCUP_")}
-    environ |= {"HOME": str(home), "KERNELCUP_RUNTIME": cup.environ["KERNELCUP_RUNTIME"]}
     Credentials.load({"HOME": str(home)}).put(served.url, served.token)
+    kept = {name: text for name, text in cup.environ.items() if not name.startswith("KERNELCUP_")}
+    return kept | {"HOME": str(home), "KERNELCUP_RUNTIME": cup.environ["KERNELCUP_RUNTIME"]}
+
+
+def test_the_commands_of_a_started_folder_lead_to_a_place(environ: dict[str, str]) -> None:
+    home = Path(environ["HOME"])
     begun = run_a_copy(["start", BOARD], home, environ)
     assert begun.returncode == 0, begun.stderr
 
@@ -100,3 +109,42 @@ def test_the_calls_of_llms_txt_lead_to_a_place(served: Served) -> None:
         re.sub("NAME", BOARD, re.sub("DEVICE", "emulated", f"{method} {path}")) for method, path, _ in way
     ]
     assert calls == len(way) + 2 <= MOST_CALLS
+
+
+def test_the_tools_lead_to_a_place_and_submit_once_for_each_key(environ: dict[str, str]) -> None:
+    async def compete() -> None:
+        process = StdioServerParameters(command=COMMAND, args=["mcp"], env=environ)
+        async with Client(process) as client:
+
+            async def call(name: str, **arguments: object) -> Any:
+                done = await client.call_tool(name, arguments)
+                (content,) = done.content
+                assert not done.is_error, content.text
+                return json.loads(content.text)
+
+            (board,) = await call("leaderboards")
+            task = await call("task", leaderboard=board["name"])
+            sent = {"leaderboard": board["name"], "code": task["templates"]["Python"]}
+            checked = await call("check", **sent)
+            assert checked == {
+                "leaderboard": BOARD,
+                "devices": ["emulated"],
+                "practice": False,
+                "warnings": [],
+            }
+            made = await call("submit", **sent, key="once")
+            again = await call("submit", **sent, key="once")
+            assert again["id"] == made["id"] == 1
+            assert len(await call("submissions", user="me")) == 1
+            kinds, waited = [], {"next": 0, "ended": False}
+            while not waited["ended"]:
+                waited = await call("wait", submission_id=1, after=waited["next"])
+                kinds += [each["kind"] for each in waited["events"]]
+            assert (kinds[0], kinds[-1], kinds.count("finished")) == ("accepted", "done", 1)
+            report = await call("report", submission_id=1, section="summary")
+            assert report[0]["text"].startswith("accepted")
+            place = await call("place", leaderboard=BOARD, device="emulated")
+            assert (place["user"], place["rank"], place["submission"]) == ("robo", 1, 1)
+
+    with interruptible():
+        anyio.run(compete)

@@ -109,6 +109,30 @@ async def test_gpus_that_are_given_need_no_menu(stage: Stage) -> None:
     assert (board.devices, board.visibility) == (("H100", "MI300"), Visibility.CLOSED)
 
 
+@pytest.mark.parametrize(
+    ("deadline", "content", "told"),
+    [
+        ("2026-12-24", b"PK\x03\x04 and no more", "The task has problems"),
+        ("2026-12-24", zip_of({"t/task.yml": b"lang: [\n"}), "task.yml:2"),
+        ("2026-12-24", zip_of({"t/reference_code.py": b"x = 1\n"}), "task.yml"),
+        ("2020-01-01", SINGLE, "has already passed"),
+        ("2026-12-24 23:59 PST", SINGLE, "is probably meant"),
+    ],
+)
+async def test_what_is_wrong_is_told_before_the_menu_of_gpus(
+    stage: Stage, deadline: str, content: bytes, told: str
+) -> None:
+    given = {"leaderboard_name": "broken", "deadline": deadline}
+    name = "a.zip" if content.startswith(b"PK") else "a.py"
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, (name, content)
+    )
+    answer = await asked.wait_response()
+    assert told in answer.text
+    assert not answer.controls
+    assert "body" not in answer.text
+
+
 async def test_what_is_wrong_with_a_task_is_shown_by_line(stage: Stage) -> None:
     folder = {
         "task/task.yml": b"lang: py\ntests:\n  - {size: 1, seed: x}\nbenchmarks: 3\n",
@@ -178,15 +202,16 @@ async def test_what_cannot_be_a_leaderboard_is_refused(
     assert board_names(stage) == []
 
 
-async def test_a_name_that_is_taken_leaves_the_menu_for_nothing_else(stage: Stage) -> None:
+async def test_a_name_that_is_taken_is_told_before_the_menu_of_gpus(stage: Stage) -> None:
     stage.board("same")
     given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
     asked = await stage.discord.slash(
         stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)
     )
-    answer = await (await asked.choose(GPU_MENU, ["H100"])).wait_followup()
+    answer = await asked.wait_response()
     assert "❌" in answer.text
     assert answer.ephemeral
+    assert not answer.controls
 
 
 async def test_a_leaderboard_is_deleted_once_its_name_is_typed(stage: Stage) -> None:

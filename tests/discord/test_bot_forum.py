@@ -263,6 +263,7 @@ def test_changes_are_named() -> None:
         "trust": "any",
         "duel": False,
         "cpu_times": False,
+        "provider_isolation": False,
         "notice": "",
     }
     after = before | {"deadline": None, "devices": ["b", "c"], "task_hash": "2", "max_file_bytes": 5000}

@@ -1105,3 +1105,19 @@ sys.exit("torch._dynamo" in sys.modules)
 def test_the_judges_modes_import_no_compiler() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+OPENS = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.load("weights.npy")
+
+def check_implementation(data, output):
+    return True
+"""
+
+
+def test_a_file_that_the_task_does_not_list_is_named_with_where_it_belongs(make_checks: Any) -> None:
+    with pytest.raises(TaskFault, match=r"No such file.*'weights.npy'\n.* belong into `data`\.$"):
+        make_checks(OPENS).make_input(PLACE, FIRST)

@@ -55,6 +55,8 @@ x = torch.arange(4.0, device="cuda")
 cuda = torch.device("cuda")
 def placed(value):
     return value.is_cuda and str(value.device) == "cuda:0" and value.device == torch.device("cuda:0")
+def on_host(value):
+    return not value.is_cuda and value.is_cpu and value.device == torch.device("cpu") and value.get_device() == -1
 
 factories = {
     "empty": lambda **k: torch.empty(2, **k),
@@ -79,8 +81,8 @@ factories = {
 for name, make in factories.items():
     for device in ("cuda", "cuda:0", cuda, torch.device("cuda", 0), x.device, 0):
         ask(f"{name} on {device!r}", lambda: placed(make(device=device)))
-ask("pinned factory", lambda: placed(torch.empty(2, pin_memory=True)))
-ask("pinned", lambda: placed(torch.empty(2).pin_memory()))
+ask("pinned factory", lambda: on_host(torch.empty(2, pin_memory=True)))
+ask("pinned", lambda: on_host(torch.empty(2).pin_memory()))
 ask("fp8", lambda: placed(torch.ones(2, device="cuda").to(torch.float8_e4m3fn)))
 
 moves = {
@@ -89,22 +91,38 @@ moves = {
     "to keyword": lambda v: v.to(device="cuda"),
     "to both": lambda v: v.to("cuda", torch.float16),
     "to keywords": lambda v: v.to(device=cuda, dtype=torch.float16, non_blocking=True),
-    "to dtype": lambda v: v.to(torch.int32),
-    "to another's": lambda v: v.to(torch.zeros(1)),
+    "to another's": lambda v: v.to(torch.zeros(1, device="cuda")),
     "to number": lambda v: v.to(0),
     "cuda": lambda v: v.cuda(),
     "cuda number": lambda v: v.cuda(0, non_blocking=True),
-    "type": lambda v: v.type(torch.float16),
+    "type": lambda v: v.type(torch.cuda.FloatTensor),
+}
+steps = {
+    "to dtype": lambda v: v.to(torch.int32),
+    "to nothing": lambda v: v.to(non_blocking=True),
+    "type of elements": lambda v: v.type(torch.float16),
     "half": lambda v: v.half(),
     "arithmetic": lambda v: v * 2 + 1,
     "in place": lambda v: v.add_(1),
     "view": lambda v: v.view(2, 2).t(),
     "deepcopy": lambda v: copy.deepcopy(v),
+    "new": lambda v: v.new_zeros(3),
+    "like": lambda v: torch.zeros_like(v),
+    "index": lambda v: v[torch.tensor([0, 1], device=v.device)],
+    "indices on the host": lambda v: torch.tensor([5.0, 6], device=v.device)[torch.tensor([0, 1])],
+    "part": lambda v: v[1:],
+    "in a tuple": lambda v: v.max(0)[1],
+    "stacked": lambda v: torch.stack([v, v]),
+    "gathered": lambda v: v.unsqueeze(0).gather(1, torch.zeros(1, 1, dtype=torch.int64, device=v.device)),
+    "copied": lambda v: torch.tensor(v),
+    "beside a number on the host": lambda v: v * torch.tensor(2.0),
 }
 for name, move in moves.items():
-    ask(name, lambda: placed(move(torch.ones(4))))
+    ask(name, lambda: placed(move(torch.ones(4))) and placed(move(torch.ones(4, device="cuda"))))
+for name, step in steps.items():
+    ask(name, lambda: placed(step(torch.ones(4, device="cuda"))))
+    ask(name + " on the host", lambda: on_host(step(torch.ones(4))))
 ask("values", lambda: (x.cpu() * 2).tolist() == [0.0, 2.0, 4.0, 6.0] and x.cpu().numpy().tolist() == [0, 1, 2, 3])
-ask("out of a with", lambda: placed(torch.zeros(2)))
 
 def generated():
     make = lambda: torch.rand(5, device="cuda", generator=torch.Generator(device="cuda").manual_seed(2**63 - 1))
@@ -128,6 +146,7 @@ def with_device():
     with torch.device("cuda"):
         return placed(torch.ones(2)) and placed(nn.Linear(1, 1).weight)
 ask("with device", with_device)
+ask("out of a with", lambda: on_host(torch.zeros(2)))
 def default_device():
     torch.set_default_device("cuda")
     try:
@@ -135,7 +154,7 @@ def default_device():
     finally:
         torch.set_default_device(None)
 ask("default device", default_device)
-ask("after the default device", lambda: placed(torch.ones(2, device="cuda")))
+ask("after the default device", lambda: on_host(torch.ones(2)) and placed(torch.ones(2, device="cuda")))
 def autocast(dtype):
     with torch.autocast("cuda", dtype=dtype):
         return (torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")).dtype is dtype
@@ -275,12 +294,92 @@ import os
 os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"  # for one kernel it takes longer
 import torch
 x = torch.arange(4.0, device="cuda")
-ask("compile", lambda: torch.compile(lambda a: a * 2 + 1)(x).tolist() == [1.0, 3.0, 5.0, 7.0])
+double = torch.compile(lambda a: a * 2 + 1)
+ask("compile", lambda: double(x).tolist() == [1.0, 3.0, 5.0, 7.0])
+ask("on the device", lambda: str(double(x).device) == "cuda:0")
+ask("on the host", lambda: str(double(x.cpu()).device) == "cpu")
+@torch.compile(backend="aot_eager")
+def with_buffer(a):
+    return a + torch.ones(4, device="cuda")
+ask("with a buffer of its own", lambda: str(with_buffer(x).device) == "cuda:0")
+module = torch.compile(torch.nn.Linear(4, 2).cuda(), backend="aot_eager")
+ask("module", lambda: str(module(x).device) == "cuda:0" and isinstance(module, torch.nn.Module))
 """
 
 
 def test_torch_compile_works() -> None:
-    assert answers_of(COMPILE) == {"compile": True}
+    found = answers_of(COMPILE)
+    assert found == dict.fromkeys(found, True)
+    assert len(found) == 5
+
+
+PLACES = r"""
+import io, copy
+import numpy, torch
+from torch import nn
+x = torch.arange(4.0, device="cuda")
+def both(value):
+    return "cuda" if value.device.type == "cuda" and value.is_cuda else "cpu" if value.is_cpu else "neither"
+ask("from numpy", lambda: both(torch.from_numpy(numpy.ones(3))) == "cpu")
+ask("from a buffer", lambda: both(torch.frombuffer(bytearray(4), dtype=torch.uint8)) == "cpu")
+ask("type's name", lambda: x.type() == "torch.cuda.FloatTensor" and x.cpu().type() == "torch.FloatTensor")
+ask("to numpy by force", lambda: x.numpy(force=True).tolist() == [0, 1, 2, 3])
+ask("a copy on the host is one", lambda: x.cpu().add_(1).tolist() != x.tolist())
+ask("the host's own is not copied", lambda: (lambda y: y.cpu() is y and y.to("cpu") is y)(torch.ones(2)))
+ask("copy in", lambda: both(torch.zeros(4, device="cuda").copy_(torch.ones(4))) == "cuda")
+ask("copy out", lambda: both(torch.zeros(4).copy_(x)) == "cpu")
+ask("write from the host", lambda: x.clone().__setitem__(slice(0, 2), torch.ones(2)) is None)
+ask("meta", lambda: str(torch.zeros(2, device="meta").device) == "meta")
+def trained(device):
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).to(device)
+    steps = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        steps.zero_grad()
+        model(torch.rand(8, 4, device=device)).sum().backward()
+        steps.step()
+    state = next(iter(steps.state.values()))
+    return {both(model[0].weight), both(model[0].weight.grad), both(model[1].running_mean), both(state["exp_avg"])}
+ask("training there", lambda: trained("cuda") == {"cuda"})
+ask("training here", lambda: trained("cpu") == {"cpu"})
+def packed(lengths):
+    rows = nn.utils.rnn.pack_padded_sequence(torch.rand(2, 5, 4, device="cuda"), lengths, batch_first=True)
+    rows, _ = nn.LSTM(4, 3, batch_first=True).cuda()(rows)
+    values, lengths = nn.utils.rnn.pad_packed_sequence(rows, batch_first=True)
+    return both(values) == "cuda" and both(lengths) == both(rows.batch_sizes) == "cpu"
+ask("packed by a list", lambda: packed([5, 3]))
+ask("packed by lengths on the host", lambda: packed(torch.tensor([5, 3])))
+def refused(name, words, call):
+    try:
+        call()
+    except Exception as error:
+        ask(name, lambda: words in str(error) or str(error))
+    else:
+        ask(name, lambda: "not refused")
+two = "found at least two devices, cuda:0 and cpu!"
+on_device = torch.tensor([5, 3]).cuda()
+refused("packed by lengths there", "should be a 1D CPU int64 tensor, but got 1D cuda:0", lambda: packed(on_device))
+refused("concatenated", two, lambda: torch.cat([x, torch.ones(1)]))
+refused("out", two, lambda: torch.add(x, x, out=torch.empty(4)))
+refused("in place", two, lambda: torch.ones(4).add_(x))
+refused("a number of the device", two, lambda: torch.ones(4) * x[0])
+refused("compared", two, lambda: torch.equal(x, x.cpu()))
+refused("einsum", two, lambda: torch.einsum("i,i->", x, torch.ones(4)))
+refused("assert_close", "cuda:0 != cpu", lambda: torch.testing.assert_close(x, x.cpu()))
+there = torch.Generator("cuda")
+refused("a generator there", "Expected a 'cpu' device type", lambda: torch.rand(2, generator=there))
+def saved(value, **options):
+    buffer = io.BytesIO(); torch.save(value, buffer); buffer.seek(0)
+    return both(torch.load(buffer, **options))
+ask("saved there", lambda: saved(x) == "cuda")
+ask("saved here", lambda: saved(x.cpu()) == "cpu")
+ask("saved there, wanted here", lambda: saved(x, map_location="cpu") == "cpu")
+"""
+
+
+def test_tensors_stay_where_they_would_be_beside_a_gpu() -> None:
+    found = answers_of(PLACES)
+    assert {name: answer for name, answer in found.items() if answer is not True} == {}
+    assert len(found) == 26
 
 
 TRITON = r"""

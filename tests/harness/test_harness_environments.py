@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,9 @@ def test_a_submission_imports_what_its_environment_has_and_the_report_names_it(
 
     assert found.report.verdict is Verdict.ACCEPTED, found.report.message
     assert "answer=42" in found.report.stdout.text
-    assert found.report.environment["environment"] == {"name": "demo", "hash": "ab" * 32}
+    named = found.report.environment["environment"]
+    assert (named["name"], named["hash"]) == ("demo", "ab" * 32)
+    assert f"torch {metadata.version('torch')}" in named["packages"].split(", ")
 
 
 def test_a_job_without_an_environment_does_not_see_one_and_names_the_default(machine: dict[str, str]) -> None:

@@ -275,6 +275,25 @@ def test_a_lower_precision_is_a_warning_and_all_else_an_error(trial):
     assert warnings == {Null.LOWER_PRECISION}
 
 
+IDENTITY = "def ref_kernel(data):\n    return data\n"
+SAME = "def check_implementation(data, output):\n    return torch.equal(ref_kernel(data), output)\n"
+
+
+def test_a_copy_of_the_input_is_a_remark_where_the_reference_returns_its_input(trial):
+    cases = {
+        "tests": [{"size": 64, "seed": 7}, {"size": 65, "seed": 8}],
+        "benchmarks": [{"size": 128, "seed": 1}],
+    }
+    report = trial(GENERATE, IDENTITY, SAME, **cases)
+    assert {(each.null, each.severity) for each in report.findings} == {
+        (Null.COPY_OF_INPUT, Severity.WARNING)
+    }
+
+    sometimes = "def ref_kernel(data):\n    return data if len(data) == 128 else data * 2\n"
+    report = trial(GENERATE, sometimes, SAME, **cases)
+    assert {(each.null, each.severity) for each in report.findings} == {(Null.COPY_OF_INPUT, Severity.ERROR)}
+
+
 def test_another_form_is_a_note_since_the_judge_refuses_it_by_itself(trial):
     report = trial(*BROKEN["items that are compared in pairs"][0])
     assert report.findings == []
@@ -645,6 +664,32 @@ def test_the_trial_runs_in_the_judges_sandbox():
 def test_a_checker_that_ends_the_process_is_reported():
     ends = "def check_implementation(data, output):\n    import os\n    os._exit(3)\n"
     assert "ended with code 3" in whole(GENERATE, REFERENCE, ends).fault
+
+
+ON_HOST = """\
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(size, generator=generator), torch.rand(size, device="cuda")
+
+
+def ref_kernel(data):
+    return {reference}
+
+
+def check_implementation(data, output):
+    return torch.allclose(ref_kernel(data), output)
+"""
+
+
+@pytest.mark.parametrize("reference", ["data[0] + data[1] + 1", "data[0].cuda() + data[1] + 1"])
+def test_an_input_that_is_made_on_the_host_is_named_with_its_line(reference: str) -> None:
+    mixes = "cuda()" not in reference
+    report = whole("import torch", ON_HOST.format(reference=reference), backend=Backend.EMULATED)
+
+    said = report.fault if mixes else report.notes[0]
+    assert "reference.py:5" in said, report
+    assert ("found at least two devices, cuda:0 and cpu!" in said) is mixes
+    assert mixes or "input[0], made in reference.py:5, is on the host" in said
 
 
 ARGSORT = "def ref_kernel(data):\n    return data.argsort()\n"

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from kernelcup_harness.clocks.replay.rival import NotHeld, RivalFailed, load
+from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.messages import FailureKind
 
 
 class Contestant:
@@ -55,6 +57,32 @@ def test_a_rival_is_imported_once_it_has_said_hello() -> None:
 def test_a_rival_that_does_not_say_that_it_is_ready_has_failed(replies: list[Any]) -> None:
     with pytest.raises(RivalFailed, match="could not be imported"):
         loaded(Contestant(*replies))
+
+
+def test_a_rival_prepares_after_its_import_and_before_the_duel() -> None:
+    channel: Any = Contestant({"type": "hello"}, {"type": "ready"})
+    met: list[list[str]] = []
+    load(channel, "rival.py", 5.0, lambda: 5.0, lambda: met.append([each["type"] for each in channel.sent]))
+    assert met == [["load"]]
+
+
+@pytest.mark.parametrize(
+    ("failure", "ends", "text"),
+    [
+        (CallFailed(FailureKind.EXCEPTION, "no plan"), RivalFailed, "its `prepare` failed: no plan"),
+        (CallFailed(FailureKind.MEMORY, "full"), NotHeld, "not enough memory to prepare it"),
+        (ChannelTimeout(), RivalFailed, "could not be"),
+    ],
+)
+def test_a_rival_that_cannot_prepare_has_failed_unless_it_lacks_memory(
+    failure: Exception, ends: type[Exception], text: str
+) -> None:
+    def prepare() -> None:
+        raise failure
+
+    channel: Any = Contestant({"type": "hello"}, {"type": "ready"})
+    with pytest.raises(ends, match=text):
+        load(channel, "rival.py", 5.0, lambda: 5.0, prepare)
 
 
 def test_lack_of_memory_for_an_import_is_not_the_rivals_fault() -> None:

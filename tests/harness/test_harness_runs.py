@@ -397,14 +397,6 @@ def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     assert "exit code 3" in report.message
 
 
-def test_a_submission_that_fails_for_want_of_triton_is_told_so(warm: Run) -> None:
-    absent = "import sys\nsys.modules['triton'] = None\n"
-    report = warm(quick_spec(f"{absent}import triton\ndef custom_kernel(data):\n    return data * 2\n"))
-    assert report.verdict is Verdict.RUNTIME_ERROR
-    assert "Triton is not installed on the machine" in report.message
-    assert "pip install triton" in report.message
-
-
 def test_an_exception_that_cannot_be_shown_is_named(warm: Run) -> None:
     submission = "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(5)\n"
     submission += "def custom_kernel(data):\n    raise Odd\n"

@@ -83,6 +83,9 @@ ROUTES: dict[tuple[str, str], Route] = {
         files=TASK_FILES,
         status=201,
     ),
+    ("POST", "/leaderboards/check"): Route(
+        who=Who.CREATOR, form={"settings": '{"name": "fresh"}'}, files=TASK_FILES
+    ),
     ("GET", "/leaderboards/{name}"): Route(who=Who.EVERYBODY, values=BOARD),
     ("PATCH", "/leaderboards/{name}"): Route(who=Who.MANAGER, values=BOARD, json={"deadline": None}),
     ("DELETE", "/leaderboards/{name}"): Route(who=Who.MANAGER, values=BOARD, query={"confirm": "double"}),
@@ -94,12 +97,6 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/leaderboards/{name}/unveil"): Route(who=Who.MANAGER, values=BOARD, status=409),
     ("GET", "/leaderboards/{name}/task"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/task/definition"): Route(who=Who.EVERYBODY, values=BOARD),
-    ("GET", "/leaderboards/{name}/task/files/{file}"): Route(
-        who=Who.EVERYBODY, values={**BOARD, "file": "reference.py"}
-    ),
-    ("GET", "/leaderboards/{name}/templates/{language}"): Route(
-        who=Who.EVERYBODY, values={**BOARD, "language": "Python"}
-    ),
     ("GET", "/leaderboards/{name}/brief"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
@@ -116,6 +113,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/leaderboards/{name}/final"): Route(who=Who.EVERYBODY, values=BOARD, status=404),
     ("POST", "/submissions"): Route(
         who=Who.SIGNED_IN, json={"leaderboard": "double", "devices": ["H100"], "code": "x = 1"}, status=201
+    ),
+    ("POST", "/submissions/check"): Route(
+        who=Who.SIGNED_IN, json={"leaderboard": "double", "devices": ["H100"], "code": "x = 1"}
     ),
     ("GET", "/submissions"): Route(who=Who.EVERYBODY),
     ("GET", "/submissions/{submission_id}/report"): Route(who=Who.OUTCOME, values=WAITING),

@@ -279,7 +279,7 @@ def test_a_task_is_shown_without_its_hidden_cases(client, db) -> None:
     make_board(db, task=make_task(hidden_tests=hidden, hidden_benchmarks=hidden, templates={"Python": "x"}))
     answer = client.get("/api/v1/leaderboards/double/task")
     assert answer.json()["hidden_tests"] == 1
-    for address in ("task", "task/files/reference.py", "templates/python", "brief", "harness", ""):
+    for address in ("task", "task/definition", "brief", "harness", ""):
         text = client.get(f"/api/v1/leaderboards/double/{address}".rstrip("/")).text
         assert "31337" not in text
         assert "4242" not in text

@@ -8,8 +8,10 @@ import pytest
 from test_api_submissions import judge, submit
 
 from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_task
+from database_kinds import DATABASES
 from kernelcup.app.boards.boards import check_board_name
 from kernelcup.app.rules.limits import add_limit
+from kernelcup.app.submissions.submissions import list_views
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.reporting.sections import Section
@@ -119,7 +121,7 @@ def test_each_call_that_is_named_is_a_route_of_ours(client, app, db) -> None:
         for method in methods
     }
     named = re.findall(r"(GET|POST) (/api[^\s`?]+)", page.text)
-    assert len(named) == 10
+    assert len(named) == 11
     for method, path in named:
         assert (method, re.sub(r"\b(NAME|DEVICE|ID)\b", "X", path)) in known, path
     for path in re.findall(r"\]\(http://[^/]+(/docs/[^)]+)\)", page.text):
@@ -169,3 +171,22 @@ def test_an_accepted_report_says_what_to_do_next(client, ada, db) -> None:
     judge(db, make_report(mode=Mode.TEST))
     told = client.get("/api/v1/submissions/1/report", headers=ada.headers).json()
     assert told[0]["text"].endswith("All tests pass. Measure it as a benchmark, or submit it ranked.")
+
+
+@pytest.mark.parametrize("db_url", DATABASES, indirect=True)
+def test_a_check_is_refused_as_a_submission_would_be_and_stores_nothing(client, ada, person, db) -> None:
+    make_board(db)
+    add_limit(db, OPERATOR, text="1/hour", board="double", per_user=False, now=NOW)
+    body = {"leaderboard": "double", "code": SUBMISSION}
+    for _ in range(2):
+        checked = client.post("/api/v1/submissions/check", json=body, headers=ada.headers)
+        assert checked.json() == {
+            "leaderboard": "double",
+            "devices": ["H100"],
+            "practice": False,
+            "warnings": [],
+        }
+    assert list_views(db) == []
+    submit(client, person("bob"))
+    refused = client.post("/api/v1/submissions/check", json=body, headers=ada.headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")

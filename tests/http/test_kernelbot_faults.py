@@ -78,7 +78,7 @@ def test_10_1_1_closed_leaderboards_and_secrets_are_in_no_list(client, scene, wh
     headers = scene[who].headers if who in scene else {}
     listed = client.get("/api/v1/leaderboards", headers=headers)
     assert [each["name"] for each in listed.json()["items"]] == ["double"]
-    for path in ("", "/task", "/task/files/reference.py", "/brief", "/harness", "/standings/H100"):
+    for path in ("", "/task", "/task/definition", "/brief", "/harness", "/standings/H100"):
         answer = client.get(f"/api/v1/leaderboards/closed{path}", headers=headers)
         assert answer.status_code == 404
     task = client.get("/api/v1/leaderboards/double/task", headers=headers).json()

@@ -58,6 +58,7 @@ def load_script(name: str) -> ModuleType:
 
 cli_docs = load_script("cli-docs")
 api_docs = load_script("api-docs")
+discord_docs = load_script("discord-docs")
 
 
 def read(page: str | Path) -> str:
@@ -75,6 +76,10 @@ def anchors(page: Path) -> set[str]:
     text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
     found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+def test_the_page_of_discord_commands_is_up_to_date():
+    assert discord_docs.render() == read("discord-commands.md"), "run scripts/discord-docs"
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=page_id)
@@ -219,6 +224,7 @@ def prints_json(function: ast.FunctionDef) -> bool:
 WITHOUT_JSON = {
     "bot",
     "demo",
+    "mcp",
     "serve",
     "runner agent",
     "runner join",

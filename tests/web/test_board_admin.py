@@ -263,9 +263,8 @@ def test_a_form_that_says_what_is_changes_nothing(visitor, people) -> None:
 
 def test_a_new_task_shows_who_leaves_the_ranking_and_judges_again(visitor, people, db) -> None:
     task = make_task(benchmarks=[{"size": 4096, "seed": 3}])
-    files = {name: text.encode() for name, text in files_of(task).items()}
     page = visitor(people["grace"], width=360).open("/admin/boards/double")
-    page.get_by_label("New version").set_input_files(packed(files))
+    page.get_by_label("New version").set_input_files(packed(files_of(task)))
     page.get_by_role("button", name="Show what changes").last.click()
     moving = page.get_by_role("region", name="Ranks that change on H100")
     expect(moving.get_by_role("row").nth(1)).to_contain_text(re.compile(r"ada\s*1\s*leaves"))

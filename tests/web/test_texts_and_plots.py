@@ -12,7 +12,7 @@ import pytest
 from builders import NOW
 from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, strips
 from kernelcup.http.pages.figures import TimeScale, behind_text, bytes_text, speedup_text
-from kernelcup.http.pages.texts import LARGEST_COLOURED, code, coloured, markdown
+from kernelcup.http.pages.texts import LARGEST_COLOURED, MATHML_ATTRIBUTES, code, coloured, markdown
 from kernelcup.http.pages.wording import value_text
 
 
@@ -37,6 +37,49 @@ def test_statement_brings_no_script_and_no_picture(text) -> None:
         assert each.tag not in ("script", "img", "style", "iframe")
         assert not [name for name in each.attrib if name.startswith("on")]
         assert not each.get("href", "").startswith(("javascript:", "data:"))
+
+
+def test_formulas_become_mathml_without_a_script() -> None:
+    html = str(markdown("With $y_{i} = w_k\\, x_{i}$ and\n\n$$\\frac{1}{n}$$\n"))
+    root = ElementTree.fromstring(f"<div>{html}</div>")
+    inline, block = root.iter("{http://www.w3.org/1998/Math/MathML}math")
+    assert (inline.get("display"), block.get("display")) == ("inline", "block")
+    assert "".join(inline.itertext()) == "yi=wkxi"
+    assert block.find(".//{*}mfrac") is not None
+
+
+@pytest.mark.parametrize(
+    "latex",
+    [
+        r"\href{javascript:alert(1)}{x}",
+        r"\style{color:red}{x}",
+        r"\class{banner}{x}",
+        r"\text{<script>alert(1)</script>}",
+        r"\text{<img src=x onerror=alert(1)>}",
+        r"\mathrm{</math><script>alert(1)</script>}",
+        r"\color{red}{x}",
+        r"x_{&lt;script&gt;}",
+    ],
+)
+def test_a_formula_smuggles_neither_elements_nor_attributes(latex: str) -> None:
+    root = ElementTree.fromstring(f"<div>{markdown(f'${latex}$')}</div>")
+    math = next(root.iter("{http://www.w3.org/1998/Math/MathML}math"))
+    assert all(each.tag.startswith("{http://www.w3.org/1998/Math/MathML}m") for each in math.iter())
+    assert {name for each in math.iter() for name in each.attrib} <= MATHML_ATTRIBUTES
+
+
+@pytest.mark.parametrize("latex", [r"\frac{", "{" * 1500, "x" * 3000])
+def test_a_formula_that_cannot_be_read_stays_as_it_is_written(latex: str) -> None:
+    assert f"<code>{latex}</code>" in markdown(f"${latex}$")
+
+
+def test_prices_are_no_formulas() -> None:
+    assert "<math" not in markdown("It costs $5 to $10.\n\n`$x$` is code.")
+
+
+def test_only_figures_of_the_task_are_shown() -> None:
+    html = markdown("![of *it*](a.png) ![b](b.png) ![c](https://x.example/c.png)", "/b/x/figures", ["a.png"])
+    assert html == '<p><img src="/b/x/figures/a.png" alt="of it" /> b c</p>\n'
 
 
 def test_headings_of_a_statement_stand_below_the_pages_own() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,6 +169,8 @@ def test_the_workflow_refuses_a_wrong_submission(bench, repository: Path) -> Non
 def test_a_submission_sees_no_token_of_the_runner(bench, repository: Path) -> None:
     code = f"""\
 import os
+import subprocess
+import sys
 
 def custom_kernel(data):
     seen = "".join(os.environ.values()) + open("/proc/self/environ").read()
@@ -428,6 +432,19 @@ def made(folder: Path, text: str, token: str):
     (folder / "kernelcup.toml").write_text(text)
     environ = {"KERNELCUP_HOME": str(folder), "KERNELCUP_GITHUB_TOKEN": token}
     return installed.make("github", Config.load(folder / "kernelcup.toml", environ))
+
+
+def follows_the_schema(repository: Path) -> bool:
+    """Return whether the workflow follows the schema that is published for GitHub's workflows."""
+    file = repository / ".github/workflows/kernelcup.yml"
+    command = ["check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(file)]
+    return subprocess.run([sys.executable, "-m", *command], capture_output=True, check=False).returncode == 0
+
+
+def test_the_deployed_workflow_follows_the_published_schema(repository: Path) -> None:
+    assert follows_the_schema(repository)
+    change(repository, "    runs-on:", "    runs-at:")
+    assert not follows_the_schema(repository)
 
 
 def change(repository: Path, old: str, new: str) -> None:

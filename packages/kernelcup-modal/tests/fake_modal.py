@@ -60,13 +60,17 @@ class InvalidError(Error):
     """The client was used in a wrong way."""
 
 
+class AuthError(Error):
+    """Nobody is signed in."""
+
+
 class InputCancellation(BaseException):
     """The call was cancelled."""
 
 
 KNOWN = (
     Error, FunctionTimeoutError, OutputExpiredError, NotFoundError, RemoteError, ExecutionError,
-    DeserializationError, InternalFailure, InvalidError, InputCancellation,
+    AuthError, DeserializationError, InternalFailure, InvalidError, InputCancellation,
 )  # fmt: skip
 EXCEPTIONS = SimpleNamespace(**{each.__name__: each for each in KNOWN})
 
@@ -93,6 +97,7 @@ class FakeModal:
 
     def __init__(self, *, carries_out: bool = False) -> None:
         self.exception = EXCEPTIONS
+        self.token = "ak-1"
         self.deployed: dict[tuple[str, str], tuple[Callable[..., Any], dict[str, Any]]] = {}
         self.calls: dict[str, Call] = {}
         self.now_s = 0.0
@@ -220,5 +225,7 @@ class App:
         return add
 
     def deploy(self) -> None:
-        """Deploy it, in place of the last one."""
+        """Deploy it, in place of the last one. Raise ``AuthError`` without a token."""
+        if not self._modal.token:
+            raise AuthError("Token missing. Could not authenticate client.")
         self._modal.deployed |= {(self._name, name): each for name, each in self.functions.items()}

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from builders import make_device, make_spec
 from kernelcup.cli.app import app
+from kernelcup.cli.entry import execute
 from kernelcup.config.settings import Config
 from kernelcup.errors import BadReport, ConfigError, LaunchError, LaunchLost, LaunchTimeout, NoRoom
 from kernelcup.launchers import installed, outcomes, remote_job
@@ -251,6 +252,28 @@ def test_the_command_deploys_a_function_for_each_device(tmp_path: Path, monkeypa
     config.write_text("")
     done = CliRunner().invoke(app, ["runner", "deploy", "modal", "--config", str(config)])
     assert "no device of the configuration" in str(done.exception)
+
+
+def test_a_leaderboard_that_takes_a_providers_isolation_needs_no_sandbox_there(bench: ModalBench) -> None:
+    asked = make_order(DEVICE, mode=Mode.LEADERBOARD)
+    for order, policy in ((asked, "required"), (dataclasses.replace(asked, provider_isolation=True), "auto")):
+        job, _bundle = bench.call(bench.launcher.start(order, wake=lambda: None)).arguments
+        assert remote_job.unpack(job)["spec"]["sandbox"] == policy
+
+
+def test_deploying_without_a_sign_in_is_one_sentence_that_says_how(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    modal = FakeModal()
+    modal.token = ""
+    monkeypatch.setattr(launcher, "import_modal", lambda: modal)
+    config = configured(tmp_path, ONE + SECTION).file
+    assert execute(["runner", "deploy", "modal", "--config", str(config)]) != 0
+    error, way = capsys.readouterr().err.splitlines()
+    assert error.endswith(
+        "Modal did not take the app: AuthError: Token missing. Could not authenticate client."
+    )
+    assert way.startswith("Next: Modal knows no account here. Sign in with `modal token new`")
 
 
 def configured(folder: Path, text: str) -> Config:

@@ -128,6 +128,8 @@ class Operation:
     """Whether a client should wait for minutes."""
     is_aside: bool
     """Whether it takes so long that a server gives it a thread of its own, and a person one at a time."""
+    tool: str
+    """Its name for coding agents; empty where they do not need it."""
     location: str
     """Address under whose ``id`` the answer is found later; empty for none."""
 
@@ -163,6 +165,7 @@ def operation(
     is_paged: bool = False,
     is_slow: bool = False,
     is_aside: bool = False,
+    tool: str = "",
     location: str = "",
 ) -> Callable[[F], F]:
     """Offer a function at all doors.
@@ -178,6 +181,7 @@ def operation(
             without these it is the whole list.
         is_slow: Whether a client should wait for minutes.
         is_aside: Whether a server gives it a thread of its own, and a person one at a time.
+        tool: Its name for coding agents; empty where they do not need it.
         location: Address below ``/api/v1`` under whose ``id`` the answer is found later.
     """
 
@@ -195,6 +199,7 @@ def operation(
             is_paged=is_paged,
             is_slow=is_slow,
             is_aside=is_aside,
+            tool=tool,
             location=location,
             parameters=tuple(
                 _parameter(name, hints[name], each.default, path, names=tuple(signature))

@@ -23,7 +23,7 @@ from kernelcup.app.results import (
     table,
 )
 from kernelcup.app.rules import limits, pauses
-from kernelcup.app.submissions import handout, withdrawal
+from kernelcup.app.submissions import handout, submit, withdrawal
 
 MODULES = (
     boards,
@@ -31,6 +31,7 @@ MODULES = (
     handout,
     brief,
     shown,
+    submit,
     withdrawal,
     table,
     finals,

@@ -76,10 +76,9 @@ class Api:
         self.server = core.read_server(server)
         self._token = token
         self._first_pause_s = first_pause_s
-        self._http = httpx.AsyncClient(
-            **core.options(self.server, "kernelcup-bot"),
-            transport=transport,
-            limits=httpx.Limits(max_connections=None),
+        limits = httpx.Limits(max_connections=None)
+        self._http = core.http_client(
+            httpx.AsyncClient, self.server, "kernelcup-bot", transport=transport, limits=limits
         )
 
     async def close(self) -> None:

@@ -9,7 +9,18 @@ import typer
 
 from kernelcup.cli.admin import devices
 from kernelcup.cli.author import board, board_sync, board_update, final, task
-from kernelcup.cli.compete import compare, joining, login, profile, replay, run, start, submissions, submit
+from kernelcup.cli.compete import (
+    compare,
+    joining,
+    login,
+    profile,
+    replay,
+    run,
+    start,
+    submissions,
+    submit,
+    tools,
+)
 from kernelcup.cli.help import ADMINISTER, AUTHOR, COMPETE, OPERATE, HelpGroup, LazyGroup, RootGroup
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, env, runner, serve
 
@@ -74,6 +85,7 @@ app.command("compare", rich_help_panel=COMPETE)(compare.compare)
 app.command("standings", rich_help_panel=COMPETE)(submit.standings)
 app.command("budget", rich_help_panel=COMPETE)(joining.budget)
 app.command("join", rich_help_panel=COMPETE)(joining.join)
+app.command("mcp", rich_help_panel=COMPETE)(tools.mcp)
 app.command("login", rich_help_panel=COMPETE)(login.login)
 app.command("logout", rich_help_panel=COMPETE)(login.logout)
 app.command("whoami", rich_help_panel=COMPETE)(login.whoami)

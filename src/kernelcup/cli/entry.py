@@ -108,7 +108,9 @@ def tell(error: BaseException, code: str, message: str, *, as_json: bool) -> Non
 
     The error's notes hold the next step.
     """
-    notes: list[str] = getattr(error, "__notes__", [])
+    from kernelcup_harness.protocol.first_errors import advice
+
+    notes: list[str] = getattr(error, "__notes__", []) or list(filter(None, [advice(message)]))
     if as_json:
         body: dict[str, object] = {"code": code, "message": message}
         if notes:

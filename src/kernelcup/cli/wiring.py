@@ -331,6 +331,13 @@ def read_submission(path: Path) -> tuple[str, bytes]:
         raise NotFound(f"{path}: {error.strerror}") from error
 
 
+def files_beside(path: Path) -> set[str]:
+    """Return the names of the files beside a submission of one file; none beside a folder or a zip."""
+    if path.is_dir() or path.suffix == ".zip":
+        return set()
+    return {each.name for each in path.parent.iterdir()} - {path.name}
+
+
 def creator_name(db: Database, given: str | None) -> str:
     """Return a new leaderboard's owner: the given name, or the login's user."""
     from kernelcup.app.people.user_names import creator_here

@@ -27,10 +27,10 @@ class Calls:
         """Run an operation with values for its parameters, and return its answer."""
         return self._answer(asking(call, self.server, values))
 
-    def ask(self, read: Callable[[Any], T], path: str) -> T:
+    def ask(self, read: Callable[[Any], T], path: str, params: Params | None = None) -> T:
         """Return what is found at a path that has no method here, as parsed by ``read``."""
         with self._reading():
-            return read(self._client.request("GET", path))
+            return read(self._client.request("GET", path, params=params))
 
     def _pages(self, path: str, params: Params, limit: int | None) -> list[Any]:
         return self._answer(asking_pages(path, params, limit=limit))

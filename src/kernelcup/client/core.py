@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -20,6 +21,8 @@ from kernelcup.errors import (
     UserError,
 )
 from kernelcup.next_steps import NEXT_STEPS
+
+T = TypeVar("T")
 
 API = "/api/v1"
 TIMEOUT_S = 30.0
@@ -60,11 +63,14 @@ def read_server(text: str) -> str:
     return str(url).rstrip("/")
 
 
-def options(server: str, agent: str) -> dict[str, Any]:
-    """Return the options of an httpx client for a server."""
+def http_client(kind: Callable[..., T], server: str, agent: str, **more: Any) -> T:
+    """Return an httpx client for a server. Raise ``InvalidValue`` if a proxy of the environment cannot be used."""
     headers = {"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"}
-    # A redirect would send the token to an unknown target.
-    return {"base_url": server, "headers": headers, "timeout": TIMEOUT_S, "follow_redirects": False}
+    try:
+        # A redirect would send the token to an unknown target.
+        return kind(base_url=server, headers=headers, timeout=TIMEOUT_S, follow_redirects=False, **more)
+    except (ValueError, httpx.InvalidURL) as error:
+        raise InvalidValue(str(error)) from error
 
 
 def stream_options(last_id: int) -> dict[str, Any]:
@@ -84,7 +90,11 @@ def pauses(first_s: float, longest_s: float) -> Iterator[float]:
 def unreached(server: str, error: httpx.HTTPError) -> ServerUnavailable:
     """Return the error for a request without an answer."""
     kind = NotReached if isinstance(error, httpx.TransportError) else ServerUnavailable
-    return kind(f"{server}: {error or type(error).__name__}")
+    address, proxies = httpx.URL(server), getproxies()
+    proxy = None if proxy_bypass(address.host) else proxies.get(address.scheme, proxies.get("all"))
+    # Its name and password stay out of messages.
+    through = f", through the proxy {proxy.rpartition('@')[2]}" if proxy else ""
+    return kind(f"{server}: {str(error) or type(error).__name__}{through}")
 
 
 def read_answer(server: str, answer: httpx.Response) -> Any:

@@ -20,7 +20,7 @@ class Client:
         self, server: str, token: str | None = None, *, transport: httpx.BaseTransport | None = None
     ) -> None:
         self.server = core.read_server(server)
-        self._http = httpx.Client(**core.options(self.server, "kernelcup"), transport=transport)
+        self._http = core.http_client(httpx.Client, self.server, "kernelcup", transport=transport)
         if token is not None:
             self._http.headers["Authorization"] = f"Bearer {token}"
 

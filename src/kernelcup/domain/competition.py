@@ -138,6 +138,8 @@ class BoardSettings:
     """Whether a new first place must win a duel against the previous one, measured in turns."""
     cpu_times: bool = False
     """Whether times of devices without a GPU rank."""
+    provider_isolation: bool = False
+    """Whether ranked jobs may run where a provider isolates each job itself, and no sandbox of ours stands beside."""
     event: str = ""
     """The event that it is part of; empty for none."""
     share: float = 1.0

@@ -116,6 +116,8 @@ class Result:
     comparable: bool
     lent: bool = False
     """Whether a machine judged it for which the operator does not vouch."""
+    isolation: str = ""
+    """``provider`` where a provider's isolation stood in for our sandbox."""
     duel: DuelOutcome = DuelOutcome.NONE
     """The outcome of its duel against the previous leader, if it had one."""
     host_class: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,6 +26,7 @@ LEAVES_SCORES = frozenset(
         *(
             "name",
             "description",
+            "figures",
             "templates",
             "accepts",
             "limits",
@@ -89,6 +92,10 @@ class Task:
     form: TaskForm = TaskForm.FOLDER
     sources: dict[str, str]
     """Texts by file name, without the submission."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """The statement's figures by file name, in base64."""
+    data: dict[str, str] = field(default_factory=dict)
+    """Bytes in base64 by file name: what the task's own code may open."""
     submission_name: str = "submission.py"
     main: str | None = None
     cuda: CudaBuild | None = None
@@ -124,6 +131,8 @@ class Task:
     """Whether an output element may be NaN or infinite where the reference's is finite."""
     dtypes: list[str] | None = None
     """Names of dtypes that outputs may have beside the reference's; None for the usual ones, by the task format."""
+    prepare_timeout: int | None = None
+    """Seconds that the `prepare` of a submission may take for a case; None if it is not called."""
     own_share: float | None = None
     """The least share of the time of its kernels, from 0 to 1, that kernels of no library must take for a result to
     rank; None for no rule."""
@@ -171,6 +180,11 @@ class Task:
         body = to_json(self)
         return canonical_hash({key: body[key] for key in body.keys() - set(left_out)})
 
+    def data_sums(self) -> dict[str, tuple[int, str]]:
+        """Return the size of each data file in bytes, and its SHA-256 in hex."""
+        contents = {name: base64.b64decode(text) for name, text in self.data.items()}
+        return {name: (len(each), hashlib.sha256(each).hexdigest()) for name, each in contents.items()}
+
     def to_json(self) -> Mapping[str, object]:
         """Return the JSON form that :meth:`from_json` reads."""
         body: Mapping[str, object] = to_json(self)
@@ -200,9 +214,12 @@ class TaskInfo:
     hidden_benchmarks: int
     hidden_cases: Sequence[Parameters] = ()
     """The hidden cases themselves, for those who manage the task's leaderboard."""
+    prepare_timeout: int | None = None
     files: Sequence[str]
     templates: Sequence[str]
     submission_name: str
+    packages: str = ""
+    """What the environment of submissions has, with versions; empty if that is not known."""
 
     @classmethod
     def of(cls, task: Task) -> TaskInfo:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,6 +20,7 @@ from kernelcup.clean_text import clean_json
 from kernelcup.http.middleware import HEADERS
 from kernelcup.http.pages.failures import error_page, wants_page
 from kernelcup.next_steps import NEXT_STEPS
+from kernelcup_harness.protocol.first_errors import advice
 
 STATUS: tuple[tuple[type[errors.KernelCupError], int], ...] = (
     (errors.NotFound, 404),
@@ -47,6 +49,9 @@ RETRY_STORAGE_S = 2
 RETRY_SHORT_S = 10
 MOST_DETAILS = 20
 LONGEST_PLACE = 200
+
+OURS = re.compile(r"^(?:body|query|path)\.(?:settings\.)?(?=.)")
+"""Where a value stands in a request, which people do not see; ``details`` has it for programs."""
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +87,7 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
         text = told if isinstance(error, errors.StorageUnavailable) else other
         return {"code": code_of(error), "message": text}
     body: dict[str, Any] = {"code": error.code, "message": str(error)}
-    if notes := getattr(error, "__notes__", []):
+    if notes := getattr(error, "__notes__", []) or list(filter(None, [advice(str(error))])):
         body["next"] = list(notes)
     if isinstance(error, errors.InvalidTask):
         names = ("file", "line", "column", "key", "text")
@@ -152,11 +157,11 @@ def _unreadable(cause: BaseException | None) -> dict[str, Any] | None:
 def invalid_text(error: RequestValidationError) -> str:
     """Return the validation errors as one line: the first places, and the number of others."""
     more = len(error.errors()) - MOST_DETAILS
-    # Whole sentences come first; other messages get the place as their subject.
+    # A whole sentence names its subject; other messages get the place, in words of the reader.
     shown = [
-        f"{text.rstrip('.')} ({where})" if text.endswith(".") else f"{where}: {text}"
-        for where, text in _places(error)
+        text if text.endswith(".") else f"{OURS.sub('', where)}: {text}" for where, text in _places(error)
     ]
+    shown = [each.rstrip(".") if len(shown) > 1 else each for each in shown]
     return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
 
 

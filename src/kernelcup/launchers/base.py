@@ -43,6 +43,8 @@ class Order:
     """The harness to judge with (see :mod:`kernelcup.launchers.bundle`)."""
     machines: frozenset[str] | None = None
     """The machines that may judge it; None for all."""
+    provider_isolation: bool = False
+    """Whether a provider's isolation of the job may stand in for our sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,6 +41,8 @@ from kernelcup_harness.isolation.environments import (
     VARIABLE,
     Environment,
     NoEnvironment,
+    named,
+    packages,
     read,
 )
 from kernelcup_harness.isolation.layout import make_readable
@@ -256,6 +258,14 @@ def find(root: Path, name: str) -> Environment | None:
         return read(root / name)
     except NoEnvironment:
         return None
+
+
+def packages_here(root: Path, name: str) -> str:
+    """Return the packages of an environment of this machine; empty if it is missing."""
+    try:
+        return packages(named(name, {VARIABLE: str(root)}))
+    except NoEnvironment:
+        return ""
 
 
 def installed(root: Path) -> list[Environment]:

@@ -33,6 +33,7 @@ def summary(lesson: Insight) -> str:
         "overhead {}": overhead(lesson),
         "own clock {}": own(lesson),
         "raw {}": raw(lesson),
+        "prepare {} before": prepare(lesson),
         "{} of what the device attains": attained(lesson),
         "{}": rates(lesson) if lesson.share is None else "",
         "{} the reference": _than(lesson.over_reference),
@@ -60,6 +61,11 @@ def own(lesson: Insight) -> str:
 def overhead(lesson: Insight) -> str:
     """Return the part of the time that a call takes which computes nothing."""
     return duration(lesson.overhead_ns, digits=2) if lesson.overhead_ns is not None else ""
+
+
+def prepare(lesson: Insight) -> str:
+    """Return what the submission's `prepare` took before the calls."""
+    return duration(lesson.prepare_ns) if lesson.prepare_ns is not None else ""
 
 
 def calls(lesson: Insight) -> str:
@@ -152,6 +158,7 @@ _COLUMNS: dict[str, Column] = {
     "overhead": overhead,
     "own clock": own,
     "raw": raw,
+    "prepare": prepare,
     "calls": calls,
     "of attainable": attained,
     "rate": lambda lesson: rates(lesson) if lesson.share is None else "",

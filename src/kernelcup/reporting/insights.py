@@ -51,6 +51,8 @@ class Insight:
     """The submission's own, unverified time; None if it measured none."""
     overhead_ns: float | None
     """The part of the time that a call takes which computes nothing; None if it was not measured."""
+    prepare_ns: float | None
+    """Time of the submission's `prepare`, which is no part of the others; None if it has none."""
     calls: int
     discarded: int
     """The number of calls that did not count because the device was throttled."""
@@ -110,6 +112,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Insight:
         raw_ns=timing.raw_ns if timing.samples_ns and timing.offset_ns else None,
         own_ns=timing.read_ns if timing.own_ns else None,
         overhead_ns=timing.overhead_ns,
+        prepare_ns=None if case.prepare_s is None else 1e9 * case.prepare_s,
         calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
         discarded=len(timing.discarded_ns),
         trust=None if audit is None else audit.level,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -139,6 +139,7 @@ def blocks(
     best: Best | None = None,
     about: str = "",
     held: str = WAITS,
+    beside: Collection[str] = (),
 ) -> Iterator[Block]:
     """Yield all that a report says, in the order in which it is read.
 
@@ -149,6 +150,7 @@ def blocks(
         best: The current first place, if known.
         about: The command that shows the task, for readers with a command line.
         held: The consequence of the measurement's findings.
+        beside: The names of the files that lie where a submission of one file was.
     """
     made = None if ranking_by is None else score_of(report, ranking_by)
     if score is not None and (made is None or not math.isclose(made.score_s, score.score_s)):
@@ -170,7 +172,7 @@ def blocks(
     for finding in report.quarantine:
         yield Line(text=f"{held}: {finding.text}", tone=Tone.WARNING)
     if report.verdict is not Verdict.ACCEPTED:
-        yield Line(text=words.next_step(report, about), tone=Tone.SOFT)
+        yield Line(text=words.next_step(report, about, beside), tone=Tone.SOFT)
 
 
 def headline(report: RunReport) -> Headline:
@@ -236,7 +238,8 @@ def score_line(score: Score, report: RunReport, ranking_by: RankingBy | None = N
         how.append(read_text(score.raw_s, report.trust))
     interval = score_interval(score)
     known = f", 95 % interval {interval}" if interval else ""
-    return f"score {score_value(score.score_s, score.speedup)}{known} ({', '.join([*how, trust_text(report.trust)])})"
+    how += [trust_text(report.trust), "isolation: provider" if report.environment.get("isolation") else ""]
+    return f"score {score_value(score.score_s, score.speedup)}{known} ({', '.join(filter(None, how))})"
 
 
 def score_text(score: Score) -> str:

@@ -27,43 +27,39 @@ RANK = (
     "A result shares the rank above unless it is slower than the first there by more than the 95 % margin of their "
     "difference. One whose interval reaches further than 5 % ranks by its upper end."
 )
+PROVIDER = (
+    "A provider may isolate ranked runs itself, where our sandbox cannot: marked `isolation: provider`."
+)
+DUEL = "A new first place must be faster than the one before when both are measured in turns."
 
 
-def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
+def rules_of(board: Leaderboard, task: Task, packages: str = "") -> list[tuple[str, str]]:
     """Return a leaderboard's rules as names and sentences."""
     weighted = " Benchmarks have weights." if task.weights else ""
     partial = " A benchmark that fails counts 0." if task.partial else ""
-    rules = [("Score", f"{SCORES[task.ranking_by]}{weighted}{partial}")]
     cpu = cpu_rule(board.cpu_times)
-    rules.append(("Rank", f"{RANK} {cpu[0].upper()}{cpu[1:]}."))
-    rules.append(("Proof", _proof(board)))
-    if board.duel:
-        duel = "A new first place must be faster than the one before when both are measured in turns."
-        rules.append(("Duel", duel))
-    own = (
-        "The task’s own harness judges."
-        if board.harness is HarnessKind.OWN
-        else "KernelCup’s harness judges."
-    )
-    rules.append(("Judge", own))
-    rules.append(("Code", code_rule(board)))
-    if board.deadline is not None:
-        rules.append(("Afterwards", after_rule(board.after_deadline)))
-    if board.pseudonymous:
-        rules.append(("Names", "Members see each other under pseudonyms."))
-    if board.visibility is Visibility.CLOSED:
-        rules.append(("Access", "Only members see this leaderboard."))
-    if board.max_file_bytes is not None:
-        rules.append(("Size", f"A submission has at most {board.max_file_bytes:,} bytes."))
-    if board.review_tags:
-        rules.append(("Review", "A person reviews results with certain patterns before they count."))
-    if task.multi_gpu:
-        rules.append(("GPUs", "A submission may use several GPUs."))
-    if task.own_share is not None:
-        rules.append(("Own kernels", f"They have to take {task.own_share:.0%} of the time of all kernels."))
-    if task.libraries:
-        rules.append(("Libraries", ", ".join(task.libraries)))
-    return rules
+    is_own = board.harness is HarnessKind.OWN
+    size, share, prepare = board.max_file_bytes, task.own_share, None if is_own else task.prepare_timeout
+    rules = {
+        "Score": f"{SCORES[task.ranking_by]}{weighted}{partial}",
+        "Rank": f"{RANK} {cpu[0].upper()}{cpu[1:]}.",
+        "Proof": _proof(board),
+        "Isolation": board.provider_isolation and PROVIDER,
+        "Duel": board.duel and DUEL,
+        "Judge": "The task’s own harness judges." if is_own else "KernelCup’s harness judges.",
+        "Code": code_rule(board),
+        "Afterwards": board.deadline is not None and after_rule(board.after_deadline),
+        "Names": board.pseudonymous and "Members see each other under pseudonyms.",
+        "Access": board.visibility is Visibility.CLOSED and "Only members see this leaderboard.",
+        "Size": size is not None and f"A submission has at most {size:,} bytes.",
+        "Review": board.review_tags and "A person reviews results with certain patterns before they count.",
+        "GPUs": task.multi_gpu and "A submission may use several GPUs.",
+        "Prepare": prepare is not None and prepare_text(prepare),
+        "Own kernels": share is not None and f"They have to take {share:.0%} of the time of all kernels.",
+        "Packages": packages,
+        "Libraries": ", ".join(task.libraries),
+    }
+    return [(name, str(text)) for name, text in rules.items() if text]
 
 
 def _proof(board: Leaderboard) -> str:
@@ -72,6 +68,16 @@ def _proof(board: Leaderboard) -> str:
     if board.trust is TrustRule.REPLAYED:
         return "Only replayed times rank. Times by the wall clock are listed, but not ranked."
     return "All times rank. Those by the wall clock, which include the overhead of a call, are marked."
+
+
+def prepare_text(limit_s: int) -> str:
+    """Return what a submission may define beside `custom_kernel`."""
+    what = (
+        "A submission in Python may define prepare(**case): it is called once for each case, without the seed"
+    )
+    return (
+        f"{what}, before it gets an input of the case, and may take {limit_s} s. No ranked time contains it."
+    )
 
 
 def answers_text(task: Task) -> str:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from kernelcup.reporting import phrases
 from kernelcup.reporting.results import Waiting
-from kernelcup_harness.protocol import Backend, Mode, Reason, RunReport, TrustLevel, Verdict
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    Mode,
+    Reason,
+    RunReport,
+    TrustLevel,
+    Verdict,
+    first_errors,
+)
+
+OF_THE_FILE = (Verdict.WRONG_ANSWER, Verdict.COMPILE_ERROR, Verdict.RUNTIME_ERROR)
+"""The verdicts that the table of first errors explains."""
 
 REASONS = {
     Reason.NONE: "",
@@ -131,10 +143,17 @@ def wants_a_gpu(report: RunReport) -> bool:
     return report.backend is Backend.CPU and any(mark in report.message for mark in NO_GPU)
 
 
-def next_step(report: RunReport, about: str = "") -> str:
-    """Return what to do next after a report; with the command that shows more, if ``about`` shows the task."""
+def next_step(report: RunReport, about: str = "", beside: Collection[str] = ()) -> str:
+    """Return what to do next after a report; with the command that shows more, if ``about`` shows the task.
+
+    ``beside`` are the names of the files that lie where a submission of one file was.
+    """
     if wants_a_gpu(report):
         return WANTS_A_GPU
+    if report.verdict in OF_THE_FILE:
+        known = first_errors.advice("\n".join(_symptoms(report)), has=packages(report), beside=beside)
+        if known:
+            return known
     is_accepted = report.verdict is Verdict.ACCEPTED
     if is_accepted and report.mode is Mode.BENCHMARK and report.backend is Backend.EMULATED:
         return ONLY_EMULATED
@@ -142,11 +161,39 @@ def next_step(report: RunReport, about: str = "") -> str:
     return f"{step} {command.format(about=about)}" if about and command else step
 
 
+def _symptoms(report: RunReport) -> Iterator[str]:
+    """Yield what a report says of an error, in the words by which the table of first errors knows it."""
+    yield report.message
+    cases = [case for stage in report.stages for case in stage.cases]
+    passed = [case for case in cases if case.verdict is Verdict.ACCEPTED]
+    failed = [case for case in cases if case.verdict is not Verdict.ACCEPTED]
+    if all(map(_is_odd, failed)) and not all(map(_is_odd, passed)):
+        yield "wrong only at sizes that 32 does not divide"
+    for case in failed:
+        yield case.message
+        if case.mismatch is not None:
+            yield f"elements are wrong{case.mismatch.kinds}"
+
+
+def _is_odd(case: CaseResult) -> bool:
+    """Return whether a case has a size that 32, and so any usual block, does not divide."""
+    sizes = (value for key, value in case.parameters.items() if type(value) is int and key != "seed")
+    return any(size % 32 for size in sizes)
+
+
+def packages(report: RunReport) -> str:
+    """Return the packages of the environment in which a submission ran, empty if they are not known."""
+    ran_in = report.environment.get("environment")
+    return str(ran_in.get("packages", "")) if isinstance(ran_in, Mapping) else ""
+
+
 def environment(report: RunReport) -> Iterator[tuple[str, str]]:
     """Yield the names and values of what a report says about the machine that judged."""
     for key, name in ENVIRONMENT.items():
         if value := report.environment.get(key):
             yield name, str(value)
+    if found := packages(report):
+        yield "Packages", found
     sandbox = report.environment.get("sandbox")
     if isinstance(sandbox, Mapping) and sandbox.get("kind"):
         yield "Sandbox", str(sandbox["kind"])

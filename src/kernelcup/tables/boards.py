@@ -54,6 +54,7 @@ class LeaderboardRow(Base):
     """``any``, or the least level that ranks: ``replayed`` or ``witnessed``."""
     duel: Mapped[bool] = mapped_column(default=False, server_default=false())
     cpu_times: Mapped[bool] = mapped_column(default=False, server_default=false())
+    provider_isolation: Mapped[bool] = mapped_column(default=False, server_default=false())
     judging: Mapped[str] = mapped_column(default="", server_default="")
     """The hash of everything that judging depends on: only runs with an equal value rank."""
     judging_since: Mapped[datetime | None]

@@ -51,6 +51,8 @@ class RunRow(Base):
     machine: Mapped[str]
     lent: Mapped[bool] = mapped_column(default=False)
     """Whether the operator did not vouch for the machine."""
+    isolation: Mapped[str] = mapped_column(default="", server_default="")
+    """``provider`` where a provider's isolation stood in for our sandbox, else empty."""
     host_class: Mapped[str] = mapped_column(default="", server_default="")
     """The class of the machine at that time: its hardware and driver."""
     cost: Mapped[float] = mapped_column(default=0.0, server_default="0")

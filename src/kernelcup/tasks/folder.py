@@ -21,8 +21,9 @@ from kernelcup.tasks.manifest.score import read_score
 from kernelcup.tasks.manifest.unindented import read_task_yaml
 from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
-from kernelcup.tasks.sources.files import SourceReader, Sources, read_sources, read_templates
+from kernelcup.tasks.sources.files import SourceReader, Sources, read_data, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
+from kernelcup.tasks.statement import read_figures
 from kernelcup_harness.protocol import HarnessKind, Parameters
 
 TASK_FILE = "task.yml"
@@ -31,6 +32,7 @@ AS_WRITTEN = (
     *("description", "lang", "accepts", "ranking_by", "seed", "multi_gpu", "libraries", "environment"),
     *("baseline", "weights", "partial"),
     *("seeds_below", "near_twins", "aliasing", "non_finite", "dtypes", "own_share", "waive_nulls"),
+    "prepare_timeout",
 )
 """Keys that become fields of the task without a change."""
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}
@@ -72,12 +74,16 @@ class _Folder:
     def task(self, raw: Any) -> Task:
         shape, bad = self.shape(raw)
         sources = self.sources(shape, bad)
+        data = read_data(shape.data, sources, self.tree, self.base, self.findings)
         templates = read_templates(shape.templates, self.tree, self.base, self.findings)
+        figures = read_figures(shape.description, self.tree, self.base)
         configuration = self.configuration(shape, sources, bad)
         cases = self.cases(shape, bad)
         check_waivers(shape, self.findings)
         work = read_work(shape, self.findings)
         self.reference(shape, sources, configuration, bad)
+        if shape.prepare_timeout is not None:
+            self.prepare(shape, configuration)
         if not bad & {"files", "lang", "config", "ranking_by", "benchmarks", "hidden_benchmarks"}:
             reader = SourceReader(self.tree, self.base, self.findings)
             read_score(shape, sources, configuration.harness, reader, self.findings)
@@ -85,6 +91,8 @@ class _Folder:
         return Task(
             name=self.name,
             sources=sources.texts,
+            data=data,
+            figures=figures,
             submission_name=sources.submission_name or "submission.py",
             main=configuration.main,
             cuda=configuration.cuda,
@@ -136,6 +144,14 @@ class _Folder:
                 ("config",), "the task ships no harness of its own: `config.main` names none"
             )
         return dataclasses.replace(found, harness=self.harness)
+
+    def prepare(self, shape: TaskShape, configuration: Configuration) -> None:
+        if shape.lang is Language.CUDA:
+            text = "is for submissions in Python: the C interface has no `prepare`"
+            self.findings.at_key(("prepare_timeout",), text)
+        elif configuration.harness is HarnessKind.OWN:
+            text = "only the standard harness calls `prepare`: write `harness: standard`"
+            self.findings.at_key(("prepare_timeout",), text)
 
     def reference(
         self, shape: TaskShape, sources: Sources, configuration: Configuration, bad: frozenset[str]

@@ -36,6 +36,19 @@ SINGLE_FILE_RULES_WITHOUT_GPU = MeasureRules(
 # An interpreted kernel may take seconds: a case has a score from two samples on.
 EMULATED_SAMPLES = 5
 
+SAME = (
+    "data",
+    "multi_gpu",
+    "near_twins",
+    "aliasing",
+    "non_finite",
+    "dtypes",
+    "environment",
+    "libraries",
+    "reference_s",
+)
+"""What a job has from its task without a change, by name."""
+
 
 def build_job_spec(
     task: Task,
@@ -54,12 +67,9 @@ def build_job_spec(
 
     ``build_scope`` names the user whose compiled files it may reuse, empty for none. ``device`` has the device's
     figures; a launcher that knows the GPU replaces them with that GPU's own. ``seeds_below`` bounds seeds if the
-    task itself does not.
-
-    Raise ``InvalidValue`` where the task cannot be judged that way.
+    task itself does not. Raise ``InvalidValue`` where the task cannot be judged that way.
     """
-    chosen = harness or task.harness
-    _refuse(task, chosen)
+    _refuse(task, chosen := harness or task.harness)
     ranked, private = mode is Mode.LEADERBOARD, private_files(task)
     return JobSpec(
         job_id=job_id,
@@ -84,19 +94,13 @@ def build_job_spec(
         public_seed=task.seed,
         seeds_below=seeds_below if task.seeds_below is None else task.seeds_below,
         secret_seed=secret_seed,
-        multi_gpu=task.multi_gpu,
-        near_twins=task.near_twins,
-        aliasing=task.aliasing,
-        non_finite=task.non_finite,
-        dtypes=task.dtypes,
+        prepare_s=task.prepare_timeout,
         own_share=task.own_share if ranked else None,
-        environment=task.environment,
-        libraries=task.libraries,
         build_scope=build_scope,
         work=task.work,
         hidden_work=task.hidden_work if ranked else [],
         device=device,
-        reference_s=task.reference_s,
+        **{name: getattr(task, name) for name in SAME},
     )
 
 

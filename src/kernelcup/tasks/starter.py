@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from kernelcup.domain import Language, Task, TaskForm
+from kernelcup.tasks.manifest.c_interface import reference_of
 from kernelcup.tasks.manifest.python_source import BrokenSource, parse
 from kernelcup.tasks.manifest.reference import REFERENCE
 from kernelcup_harness.protocol import HarnessKind
@@ -49,21 +50,47 @@ int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) 
 """
 
 
+CPP_TEMPLATE = """\
+// A starting point in C++. Compiles as it is, and leaves the answer to you: the right one is what ref_kernel in
+// {reference} returns. `inputs` has the tensors and the other values of its argument, in their order; `outputs` has
+// those of the answer, already allocated. kernelcup.h, which is always included, explains all of it.
+
+int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) {{
+    kc_tensor *input = kc_tensor_at(inputs, 0, context);
+    if (input == NULL) return 1;
+    // A task that works in place has no outputs: the answer is then in the input.
+    kc_tensor *output = outputs->tensor_count > 0 ? &outputs->tensors[0] : input;
+    unsigned char *bytes = (unsigned char *)output->data;
+    for (int64_t i = 0; i < kc_numel(output); i++) bytes[i] = 0;  // write your kernel here
+    return 0;
+}}
+"""
+
+
 def all_templates(task: Task, harness: HarnessKind) -> dict[str, str]:
     """Return the templates of a task, with one that is made for each language that has none."""
     made = made_template(task)
     texts = dict(task.templates) if made is None else {Language.PYTHON.label: made}
     languages = {task.language_of_template(text) for text in texts.values()}
     if Language.CUDA in task.accepted(harness) and Language.CUDA not in languages:
-        texts[Language.CUDA.label] = CUDA_TEMPLATE.format(reference=REFERENCE)
+        is_host = task.submission_name.endswith(".cpp")
+        reference = reference_of(task.sources) or REFERENCE
+        texts[Language.CUDA.label] = (CPP_TEMPLATE if is_host else CUDA_TEMPLATE).format(reference=reference)
     return texts
 
 
 def find_template(task: Task, templates: Mapping[str, str], wanted: str) -> str | None:
-    """Return the name of a template by its name, or by a language: ``py`` or ``cu``."""
-    named = next((each for each in templates if each.lower() == wanted.lower()), None)
+    """Return the name of a template by its name, or by a language: ``py``, ``cu``, ``Python``, ``CUDA``."""
+    wanted = wanted.lower()
+    named = next((each for each in templates if each.lower() == wanted), None)
     return named or next(
-        (each for each, text in templates.items() if task.language_of_template(text) == wanted.lower()), None
+        (
+            each
+            for each, text in templates.items()
+            for language in (task.language_of_template(text),)
+            if wanted in (language.value, language.label.lower(), language.label.lower().partition(" ")[0])
+        ),
+        None,
     )
 
 

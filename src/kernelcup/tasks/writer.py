@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import re
@@ -18,7 +19,19 @@ from kernelcup.tasks.sources.trees import Unreadable, reject_odd_target
 from kernelcup_harness.protocol import Parameters, Work, to_json
 
 WRITTEN = frozenset(
-    {"name", "description", "lang", "form", "sources", "submission_name", "main", "cuda", "templates"}
+    {
+        "name",
+        "description",
+        "lang",
+        "form",
+        "sources",
+        "data",
+        "figures",
+        "submission_name",
+        "main",
+        "cuda",
+        "templates",
+    }
     | {"tests", "benchmarks", "hidden_tests", "hidden_benchmarks", "limits", "devices", "harness"}
     | {"work", "hidden_work", "reference_s"}
 )
@@ -31,18 +44,18 @@ def write_task(task: Task, directory: Path) -> list[Path]:
     Hidden cases are not written. Raise ``Conflict`` if the directory is not empty, ``InvalidValue`` for a file name
     that leads outside it, since the task may come from a server.
     """
-    texts = files_of(task)
-    for name in texts:
+    contents = files_of(task)
+    for name in contents:
         try:
             reject_odd_target(name)
         except Unreadable as error:
             raise InvalidValue(f"The task's file name {name!r} {error}.") from error
     claim(directory)
     written = []
-    for name, text in texts.items():
+    for name, content in contents.items():
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8", newline="")
+        target.write_bytes(content)
         written.append(target)
     return written
 
@@ -57,8 +70,13 @@ def claim(directory: Path) -> None:
         raise Conflict(f"{directory} is not empty; name a new folder")
 
 
-def files_of(task: Task) -> dict[str, str]:
-    """Return the texts of a task by file name, the one that defines the task first."""
+def files_of(task: Task) -> dict[str, bytes]:
+    """Return the contents of a task's files by name, the one that defines the task first."""
+    texts = {name: text.encode() for name, text in _texts_of(task).items()}
+    return texts | figures_of(task) | decoded(task.data)
+
+
+def _texts_of(task: Task) -> dict[str, str]:
     templates = template_files(task)
     by_name = {templates[language]: text for language, text in task.templates.items()}
     if task.form is TaskForm.SINGLE_FILE:
@@ -67,12 +85,22 @@ def files_of(task: Task) -> dict[str, str]:
     return {TASK_FILE: task_text(task), **task.sources, **by_name}
 
 
+def figures_of(task: Task) -> dict[str, bytes]:
+    """Return the figures of a task's statement by file name."""
+    return decoded(task.figures)
+
+
+def decoded(files: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the contents of files in base64."""
+    return {name: base64.b64decode(text) for name, text in files.items()}
+
+
 def template_files(task: Task) -> dict[str, str]:
     """Return the names of the templates' files, by language."""
-    taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources}
+    taken = {TASK_FILE, f"{task.name}{task.lang.endings[0]}", *task.sources, *task.data}
     names = {}
     for language, text in task.templates.items():
-        ending = task.language_of_template(text).endings[0]
+        ending = PurePosixPath(task.submission_name_of(text)).suffix
         name = stem = f"template_{re.sub(r'[^a-z0-9]+', '_', language.lower()).strip('_') or 'x'}"
         number = 1
         while f"{name}{ending}" in taken:
@@ -90,6 +118,7 @@ def task_text(task: Task) -> str:
     body: dict[str, Any] = {
         "lang": task.lang.value,
         "files": entries,
+        "data": list(task.data),
         "description": task.description,
         "config": _config(task),
         "harness": task.harness.value,

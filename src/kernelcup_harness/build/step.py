@@ -25,6 +25,7 @@ from kernelcup_harness.isolation import environments, job_environment, processes
 from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, SourceTree, Verdict
 from kernelcup_harness.protocol.source import PACKAGE, ROOT
 from kernelcup_harness.submission import languages
+from kernelcup_harness.submission.cuda import driver_library
 
 # Environment variables that do not affect a build.
 NOT_IN_KEY = ("CUDA_VISIBLE_DEVICES",)
@@ -128,6 +129,7 @@ class Builder:
             "submission": self._spec.submission.entry,
             "files": files,
             "environment": environment,
+            "driver": driver_library.kind(environment),
             "versions": versions(environment.get("CUDA_HOME") or "/usr/local/cuda"),
         }
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()

@@ -61,7 +61,8 @@ class Slot:
         on_host = self._on_device is None or device == "cpu"
         memory = self.arena.bytes if on_host else self._on_device
         assert memory is not None
-        return alone(memory[offset : offset + nbytes])
+        # It is there already, but emulation has to be told.
+        return torch.as_tensor(alone(memory[offset : offset + nbytes]), device=device)
 
     def touch(self) -> None:
         """Have the device work for this process, so that it need not switch to it when the call begins."""

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from kernelcup_harness.submission.port import FunctionFailed, NotCompiled, expec
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import (
     ArenaName,
+    CasePrepared,
     Done,
     Failed,
     FailureKind,
@@ -36,6 +38,7 @@ from kernelcup_harness.wire.messages import (
     Hello,
     Load,
     Message,
+    Prepare,
     Ready,
     Returned,
     Take,
@@ -50,10 +53,6 @@ if TYPE_CHECKING:
     from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
-NO_TRITON = (
-    "The submission failed because Triton is not installed on the machine that judged it. The operator of "
-    "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
-)
 # Exceptions of compilers that run at the first call: the harness does not import their packages.
 BUILD_ERRORS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "CompileException", "NVRTCError", "PTXASError"}
@@ -63,6 +62,9 @@ BUILD_ERRORS = frozenset(
 class Contestant:
     """Answers the judge's messages until the judge is gone."""
 
+    _preparing: Callable[..., Any] | None = None
+    """The submission's `prepare`, if it has one."""
+
     def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
 
@@ -71,8 +73,7 @@ class Contestant:
         from kernelcup_harness.submission import forms
         from kernelcup_harness.wire import devices, values
 
-        self._wire = values
-        self._channel = channel
+        self._wire, self._channel = values, channel
         self._out_of_memory = torch.OutOfMemoryError
         self._empty_cache = torch.cuda.empty_cache
         self._outputs: values.Arena | None = None
@@ -92,6 +93,7 @@ class Contestant:
         self._noop = forms.Noop
         self._answers: dict[type[Message], Callable[[Any], Message]] = {
             Load: self._load,
+            Prepare: self._prepare,
             Give: self._give,
             Go: self._go,
             Take: self._take,
@@ -120,13 +122,27 @@ class Contestant:
             self._channel.send({"id": frame.get("id"), **pack(reply)})
 
     def _load(self, message: Load) -> Message:
-        with self._room.in_use() if self._room is not None else contextlib.nullcontext():
-            kernel = languages.of(message.file).load(Path(message.file))
+        language, file = languages.of(message.file), Path(message.file)
+        with self._in_use():
+            kernel = language.load(file)
+            self._preparing = language.preparing(file)
         self._use(kernel)
         self._settle()
         # Imported objects stay alive: the garbage collector need not scan them repeatedly.
         gc.freeze()
         return Ready()
+
+    def _prepare(self, message: Prepare) -> Message:
+        """Have the submission prepare for a case. What it allocates has to lie where a replayed call can read it."""
+        if self._preparing is not None:
+            with self._in_use():
+                self._preparing(**message.parameters)
+            self._settle()
+        return CasePrepared(called=self._preparing is not None)
+
+    def _in_use(self) -> AbstractContextManager[None]:
+        """Allocate tensors in the window, if there is one."""
+        return self._room.in_use() if self._room is not None else contextlib.nullcontext()
 
     def _use(self, kernel: Callable[[Any], Any]) -> None:
         self._expect = partial(expect, kernel)
@@ -135,7 +151,7 @@ class Contestant:
     def _use_noop(self, message: UseNoop) -> Message:
         """Answer calls without computing anything, until a submission is loaded."""
         noop = self._noop()
-        with self._room.in_use() if self._room is not None else contextlib.nullcontext():
+        with self._in_use():
             noop.prepare(message.tree, message.table)
         self._use(noop)
         return Ready()
@@ -268,8 +284,6 @@ def describe(error: BaseException) -> str:
     except BaseException:
         text = f"{type(error).__name__} (its text cannot be shown)"
     text = text.replace(os.getcwd() + os.sep, "")
-    if isinstance(error, ModuleNotFoundError) and error.name == "triton":
-        text += NO_TRITON
     return cut(text)
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from kernelcup_harness.core.answer import CallFailed, Form
 from kernelcup_harness.core.call import PLACES, Caller
 from kernelcup_harness.core.check import Checks, Fault, Wrong
-from kernelcup_harness.core.plan import CaseCalls, Stage, ends_stage
+from kernelcup_harness.core.plan import CaseCalls, PlannedCase, Stage, ends_stage
 from kernelcup_harness.core.runner_line import MAX_MESSAGE, RunnerLine
 from kernelcup_harness.core.verdict import (
     FAILURES,
@@ -26,11 +26,12 @@ from kernelcup_harness.core.verdict import (
     of_channel,
     of_others,
 )
+from kernelcup_harness.protocol.base import Parameters
 from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
 from kernelcup_harness.protocol.results import CaseResult, Finding, Timing
 from kernelcup_harness.protocol.spec import JobSpec, SampleName, Work
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
-from kernelcup_harness.wire.messages import CaseEnds, Found
+from kernelcup_harness.wire.messages import CaseEnds, CasePrepared, Found, Prepare
 
 LONGEST_S, TIMES_REFERENCE = 10.0, 100.0
 """A call ends at the larger of this and this multiple of the time of the reference."""
@@ -105,6 +106,8 @@ class Judge:
 
     def __init__(self, prepared: Prepared) -> None:
         self._job = prepared
+        self._prepare_s: dict[str, float | None] = {}
+        """What the submission's `prepare` took, None if it has none, by the parameters that it got."""
 
     def judge(self) -> bool:
         """Run the stages and report each; return whether all were accepted, the first that is not is the last."""
@@ -138,11 +141,35 @@ class Judge:
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
         if stage.name in self._job.clocks:
+            failed = next(filter(None, (self._prepared(stage, case) for case in stage.cases)), None)
+            if failed is not None:
+                yield failed
+                return
             yield from self._job.clocks[stage.name].results(stage, self)
             return
         with self._job.runner.phase(stage.name.value):
             for case in stage.cases:
-                yield self._called(stage, CaseCalls(case))
+                yield self._prepared(stage, case) or self._called(stage, CaseCalls(case))
+
+    def _prepared(self, stage: Stage, case: PlannedCase) -> CaseResult | None:
+        """Have the submission prepare for a case, once for equal parameters. Return the case's result if it fails."""
+        limit_s, caller = self._job.spec.prepare_s, self._job.callers.get(case.role)
+        given = parameters_of(case)
+        if limit_s is None or caller is None or repr(given) in self._prepare_s:
+            return None
+
+        def work() -> None:
+            began, timeout_s = time.monotonic(), min(limit_s, self._job.deadline.remaining())
+            try:
+                reply = caller.line.ask(Prepare(parameters=given), CasePrepared, timeout_s=timeout_s)
+            except ChannelTimeout:
+                if timeout_s < limit_s:
+                    raise
+                text = f"`prepare` did not end within {limit_s:g} s, in case {case.index}"
+                raise RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text, role=case.role) from None
+            self._prepare_s[repr(given)] = time.monotonic() - began if reply.called else None
+
+        return self.attempt(stage, CaseCalls(case), work)
 
     def _called(self, stage: Stage, calls: CaseCalls) -> CaseResult:
         """Call a case that is not timed, each time with a new input, and return its result."""
@@ -255,9 +282,15 @@ class Judge:
             failed_on=calls.failed_on,
             timing=calls.timing(),
             checks=calls.count,
+            prepare_s=self._prepare_s.get(repr(parameters_of(calls.case))),
             profile=calls.profile,
             trace_gz64=calls.trace,
         )
+
+
+def parameters_of(case: PlannedCase) -> Parameters:
+    """Return the parameters of a case that a submission may know, by name: all but its seed."""
+    return {name: case.parameters[name] for name in sorted(case.parameters) if name != "seed"}
 
 
 def with_findings(timing: Timing, findings: Sequence[Finding]) -> Timing:

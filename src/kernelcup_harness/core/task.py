@@ -87,6 +87,7 @@ def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
 
 
 MAX_TEXT = 4000
+NOT_LISTED = "\nOnly files that the task.yml lists are there: those with data belong into `data`."
 
 
 class TaskFault(Exception):
@@ -252,6 +253,7 @@ class TaskCode:
         except BaseException as error:
             lacked = self._lacks(str(error), self._text()) if isinstance(error, Exception) else ""
             text = f"the task's {what} failed: {self._own_lines(error)}"
+            text += NOT_LISTED if isinstance(error, FileNotFoundError) else ""
             raise TaskFault(f"{lacked}\n{text}" if lacked else text) from error
 
     def _text(self) -> str:

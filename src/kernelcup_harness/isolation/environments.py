@@ -10,7 +10,7 @@ import hashlib
 import json
 import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,14 @@ SITE = "site"
 DEFAULT = "default"
 DECIDING = ("torch", "triton", "numpy", "nvidia", "cuda", "cupy", "helion", "tilelang")
 """The default environment is told by the versions of packages whose names begin with these."""
+
+
+FOR_KERNELS = frozenset(
+    "apache_tvm_ffi cuda_core cuda_python cupy_cuda12x cupy_cuda13x einops flash_attn flashinfer_python helion jax "
+    "jaxlib nvidia_cutlass nvidia_cutlass_dsl ninja numba numba_cuda numpy pybind11 quack_kernels scipy tilelang torch "
+    "torchao triton xformers".split()
+)
+"""What pip brought besides is for the service."""
 
 
 class NoEnvironment(LookupError):
@@ -87,13 +95,21 @@ def use(environ: Mapping[str, str]) -> None:
         site.addsitedir(str(Path(folder, SITE)))
 
 
+def packages(environment: Environment) -> str:
+    """Return an environment's packages for authors of kernels, with versions: ``numpy 2.3.1, torch 2.13.0``."""
+    own = [] if environment.folder is None else _installed([str(environment.folder / SITE)])
+    brought = [each for each in _installed(sys.path) if each.partition("-")[0] in FOR_KERNELS]
+    return ", ".join(each.replace("-", " ", 1) for each in sorted({*own, *brought}))
+
+
+def _installed(places: Iterable[str]) -> set[str]:
+    """Return names and versions of the packages in some folders: ``torch-2.13.0``."""
+    found = (each for place in places if place for each in Path(place).glob("*.dist-info"))
+    return {each.name.removesuffix(".dist-info").lower() for each in found}
+
+
 def default_hash() -> str:
     """Return a hash of the packages that pip brought, as far as they decide about kernels."""
-    found = {
-        each.name.removesuffix(".dist-info").lower()
-        for place in sys.path
-        if place
-        for each in Path(place).glob("*.dist-info")
-    }
+    found = _installed(sys.path)
     deciding = sorted(name for name in found if name.startswith(DECIDING))
     return hashlib.sha256("\n".join(deciding).encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import os
 import shutil
@@ -28,15 +29,20 @@ CUDA_MARKS = ("cpp_extension", "load_inline")
 STREAM_MARKS = ("cudaStream", "CUDAStream", "cuStream", "ExternalStream", "cuda.Stream", "cuda.stream")
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write text files below ``folder``. Raise ValueError for a name that leads out of it."""
+def write_files(folder: Path, files: Mapping[str, str], data: Mapping[str, str] | None = None) -> None:
+    """Write text files below ``folder``, and data files, which are in base64.
+
+    Raise ValueError for a name that leads out of it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
+    contents = {name: text.encode() for name, text in files.items()}
+    contents |= {name: base64.b64decode(text) for name, text in (data or {}).items()}
+    for name, content in contents.items():
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()) or path.resolve() == folder.resolve():
             raise ValueError(f"file name {name!r} leads out of the job's folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
 
 
 def hides(tree: SourceTree) -> str:

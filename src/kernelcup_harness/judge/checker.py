@@ -193,7 +193,7 @@ class Received:
         if nbytes and offset in self._lent:
             return borrowed(self._lent[offset], nbytes)
         part = self._arena.bytes[offset : offset + nbytes]
-        return part.to("cuda") if device == "cuda:0" and devices.on_gpu() else part
+        return part.to(device)
 
 
 def serve(end: socket.socket) -> None:

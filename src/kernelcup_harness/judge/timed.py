@@ -13,7 +13,7 @@ from kernelcup_harness.clocks.replay.stage import StageContext
 from kernelcup_harness.clocks.sampling import Plans
 from kernelcup_harness.clocks.wall import WallClock
 from kernelcup_harness.core.call import Caller, Calls
-from kernelcup_harness.core.judge import Clock, Judge
+from kernelcup_harness.core.judge import Clock, Judge, parameters_of
 from kernelcup_harness.core.plan import HIDDEN, SUBMISSION, CaseCalls, PlannedCase, Stage
 from kernelcup_harness.core.requests import Line
 from kernelcup_harness.core.verdict import MachineFailed, RunEnds
@@ -24,6 +24,7 @@ from kernelcup_harness.doubt.overhead import Overheads
 from kernelcup_harness.judge.load import Parts
 from kernelcup_harness.protocol import Backend, CaseResult, Mode, RankingBy, Reason, StageName, Verdict
 from kernelcup_harness.wire import devices
+from kernelcup_harness.wire.messages import CasePrepared, Prepare
 
 
 class Clocks:
@@ -189,10 +190,17 @@ def rival_of(parts: Parts, session: Session) -> Rival | None:
         return Rival(caller=None, line=line, load=lambda: None, error=spec.rival_error)
     if "rival" not in parts.channels or spec.rival is None:
         return None
-    channel = parts.channels["rival"]
+    asked, remaining = Line(parts.channels["rival"]), parts.deadline.remaining
+
+    def prepare(limit_s: float) -> None:
+        for case in (case for stage in parts.stages if stage.timed for case in stage.cases):
+            request = Prepare(parameters=parameters_of(case))
+            asked.ask(request, CasePrepared, timeout_s=min(limit_s, remaining()))
+
+    ready = partial(prepare, spec.prepare_s) if spec.prepare_s is not None else None
     return Rival(
         caller=parts.callers["rival"],
-        line=Line(channel),
-        load=partial(load, channel, spec.rival.entry, spec.limits.import_s, parts.deadline.remaining),
+        line=asked,
+        load=partial(load, parts.channels["rival"], spec.rival.entry, spec.limits.import_s, remaining, ready),
         error=spec.rival_error,
     )

@@ -5,6 +5,7 @@ Its messages go into the report only if they name an existing case.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import socket
@@ -54,7 +55,7 @@ def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
         return LintReport(fault="this job asks for a sandbox and the machine has none")
     with runner.job_folder() as folder:
         try:
-            job_environment.write_files(folder / "judge", spec.sources)
+            job_environment.write_files(folder / "judge", spec.sources, spec.data)
             ours, theirs = socket.socketpair()
             with theirs:
                 child = start(spec, folder, theirs.fileno(), boxed=boxed)
@@ -213,6 +214,8 @@ class Gathered:
             elif finding.null is Null.OTHER_FORM:
                 place = f"{finding.list.value}.{finding.index}"
                 notes.append(f"{place}: {finding.null.value}: {finding.how}: {finding.suggestion}")
+            elif finding.null is Null.COPY_OF_INPUT and self._is_identity():
+                findings.append(dataclasses.replace(finding, severity=Severity.WARNING))
             else:
                 findings.append(finding)
         below, poor, why, is_open = self._seeds
@@ -248,6 +251,15 @@ class Gathered:
         ]
         known = takewhile(self._parts_s.__contains__, places)
         return len(places), [self._parts_s[place] for place in known]
+
+    def _is_identity(self) -> bool:
+        """Return whether the reference itself returns its input, in all cases that were tried."""
+        copied = {
+            (each.list, each.index)
+            for each, right in self._accepted
+            if right and each.null is Null.COPY_OF_INPUT
+        }
+        return len(copied) == self._asked.get(Null.COPY_OF_INPUT, 0)
 
     def _is_exception(self, finding: LintFinding, *, right: bool) -> bool:
         """Return whether a test may accept a null because other cases refuse the same kind.

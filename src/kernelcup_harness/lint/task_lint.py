@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ import torch
 
 from kernelcup_harness.clocks import reference_time
 from kernelcup_harness.core.task import TaskFault
+from kernelcup_harness.device.emulated import places
 from kernelcup_harness.lint.messages import (
     MAX_TEXT,
     MOST_NOTES,
@@ -24,9 +26,10 @@ from kernelcup_harness.lint.messages import (
 )
 from kernelcup_harness.lint.samples import MOST_PARTS, Answer, BlindSample, Case, Sample, Tally
 from kernelcup_harness.lint.seed_trial import Trial, is_changed, measure
-from kernelcup_harness.protocol import FEWEST_SAMPLES, JobSpec
+from kernelcup_harness.protocol import FEWEST_SAMPLES, Backend, JobSpec
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.protocol.spec import FEW_SEEDS
+from kernelcup_harness.wire import aliasing
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.messages import pack
 
@@ -141,6 +144,8 @@ class CaseLint:
 
     def _try(self) -> None:
         sample = self.right_sample(1)
+        if os.environ.get("KERNELCUP_BACKEND", Backend.CPU) != Backend.CPU:
+            self._tally.notes += self._on_host(sample)
         if len(sample.parts) > MOST_PARTS:
             self._tally.notes.append(f"only the first {MOST_PARTS} parts of the answer were tried alone")
         accepted = []
@@ -153,6 +158,17 @@ class CaseLint:
                 accepted.append((answer.name, right))
         for name, right in self._confirmed(accepted):
             self._report(sample, name, right)
+
+    def _on_host(self, sample: Sample | BlindSample) -> Iterator[str]:
+        """Yield a note for each tensor of the input, and of the answer, that no kernel can read."""
+        data = sample.data()
+        answer = self._task.expected(sample.data()) if self._task.has_reference else None
+        for value, where in ((data, "input"), (answer, "output")):
+            for path, tensor in aliasing.named_leaves(value, where):
+                if tensor.device.type == "cpu":
+                    line = places.made_at(tensor)
+                    made = f", made in {line}," if line else ""
+                    yield f"{path}{made} is on the host, where no kernel can read it"
 
     def _sample(self, number: int) -> Sample | BlindSample:
         if self._task.has_reference:

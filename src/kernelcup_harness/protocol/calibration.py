@@ -31,6 +31,8 @@ class DeviceCalibration:
     torch: str = ""
     environment: str = ""
     """Hash of the default environment, in which it was measured."""
+    packages: str = ""
+    """The packages of that environment for authors of kernels, with versions."""
     at: str
     """Time of the measurement, ISO 8601 in UTC."""
     copy_bytes_per_s: float

@@ -181,6 +181,8 @@ class CaseResult:
     timing: Timing | None = None
     checks: int = 0
     """How many outputs were checked."""
+    prepare_s: float | None = None
+    """Seconds of the submission's `prepare` by the judge's clock, no part of any other time; None if it has none."""
     work: Work | None = None
     """The least work of the case, if its task declares it."""
     floor_ns: float | None = None

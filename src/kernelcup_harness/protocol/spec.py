@@ -220,6 +220,8 @@ class JobSpec:
     harness: HarnessKind
     sources: dict[str, str]
     """File name to text: the task's files without the submission."""
+    data: dict[str, str] = field(default_factory=dict)
+    """File name to bytes in base64: what the task's own code may open, and the submission never sees."""
     submission: SourceTree
     reference_module: str = "reference"
     """The module among ``sources`` that has ``generate_input`` and ``check_implementation``, or a file in C++."""
@@ -261,6 +263,8 @@ class JobSpec:
     """Whether an element may be NaN or infinite where the reference's is finite."""
     dtypes: list[str] | None = None
     """Names of dtypes that tensors of an output may have beside the reference's; None for the usual ones."""
+    prepare_s: float | None = None
+    """The longest that the submission's `prepare` may take for a case; None if it is not called."""
     own_share: float | None = None
     """The least share of the time of a call's kernels that code in no library of the machine may have, in each case of
     the ranked stage: above 0, at most 1; None for no rule."""
@@ -297,11 +301,13 @@ def check_spec(spec: JobSpec) -> None:
     """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
     rules, limits = spec.rules, spec.limits
     seed = spec.secret_seed
+    names = [*spec.sources, *spec.data]
     trees = [tree for tree in (spec.submission, spec.rival) if tree is not None]
     faults = {
         "secret_seed: expected 64 hex digits": seed is not None and not re.fullmatch("[0-9a-f]{64}", seed),
-        "sources: a name that is not a plain relative path": not all(map(is_plain_name, spec.sources)),
-        "sources: a name that is both a file and a folder": has_clash(list(spec.sources)),
+        "sources: a name that is not a plain relative path": not all(map(is_plain_name, names)),
+        "sources: a name that is both a file and a folder": has_clash(names),
+        "data: a name of another file": not spec.data.keys().isdisjoint(spec.sources),
         "sources: text that cannot be written as UTF-8": not all(map(is_encodable, spec.sources.values())),
         f"seeds_below: at least {FEWEST_SEEDS}": spec.seeds_below is not None
         and spec.seeds_below < FEWEST_SEEDS,
@@ -311,6 +317,7 @@ def check_spec(spec: JobSpec) -> None:
         "profile: the kernel's pattern is no regular expression": not is_pattern(spec.profile.kernel),
         "own_share: expected more than 0 and at most 1": spec.own_share is not None
         and not 0 < spec.own_share <= 1,
+        "prepare_s: expected more than 0": spec.prepare_s is not None and not spec.prepare_s > 0,
         "binary: replayed in jobs of mode leaderboard only": spec.mode is not Mode.LEADERBOARD
         and (spec.binary or spec.rival_binary) is not None,
         "rival_binary: without a rival": spec.rival_binary is not None and spec.rival is None,

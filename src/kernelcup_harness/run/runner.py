@@ -173,7 +173,7 @@ def environment_of(spec: JobSpec) -> dict[str, str]:
         found = environments.named(spec.environment, os.environ)
     except environments.NoEnvironment:
         return {"name": spec.environment}
-    return {"name": found.name, "hash": found.hash}
+    return {"name": found.name, "hash": found.hash, "packages": environments.packages(found)}
 
 
 def compiler_trouble(spec: JobSpec, environ: Mapping[str, str]) -> str:

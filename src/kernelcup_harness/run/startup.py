@@ -23,7 +23,7 @@ from typing import Any
 from kernelcup_harness.build import compilers as light_compilers
 from kernelcup_harness.build import inside
 from kernelcup_harness.device import accelerators
-from kernelcup_harness.isolation import environments, processes
+from kernelcup_harness.isolation import environments, job_environment, processes
 from kernelcup_harness.protocol import JobSpec
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
@@ -69,7 +69,7 @@ def wait_as_judge(
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME, max_fds=1)
     job = unpack(JudgeJob, started_and_wait(runner, ahead, while_idle, before_device=before_device))
     take_builds(runner, job.environment)
-    lay_out(job.spec.sources)
+    lay_out(job.spec.sources, job.spec.data)
     roles = [*job.roles, *[""] * len(contestant_fds)]
     fds = {}
     for role, fd in zip(roles, map(int, contestant_fds), strict=False):
@@ -144,16 +144,12 @@ def compilers() -> list[str]:
     return [name for name in wanted if importlib.util.find_spec(name) is not None]
 
 
-def lay_out(files: Mapping[str, str]) -> None:
+def lay_out(files: Mapping[str, str], data: Mapping[str, str] | None = None) -> None:
     """Write a job's files into the working folder, and make them importable."""
     folder = Path.cwd()
-    for name, text in files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"file name {name!r} leads out of the job's folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        os.utime(path, (FILE_TIME_S, FILE_TIME_S))
+    job_environment.write_files(folder, files, data)
+    for name in files:
+        os.utime(folder / name, (FILE_TIME_S, FILE_TIME_S))
     # Python caches the contents of folders, and this one was empty.
     importlib.invalidate_caches()
     sys.path.insert(0, str(folder))

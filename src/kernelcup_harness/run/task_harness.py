@@ -332,7 +332,7 @@ class OwnHarness:
         for folder in (laid.files, laid.site, laid.cases):
             folder.mkdir()
         files = {**self._spec.sources, **tree.files}
-        job_environment.write_files(laid.files, files)
+        job_environment.write_files(laid.files, files, self._spec.data)
         (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
         lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)
         (laid.cases / "cases.txt").write_text(lines, encoding="utf-8")

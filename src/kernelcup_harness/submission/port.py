@@ -42,6 +42,9 @@ class SubmissionLanguage(Protocol):
     def load(self, entry: Path) -> Kernel:
         """Return what calls the submission; build it if that was not done. Raise :class:`NotCompiled`."""
 
+    def preparing(self, entry: Path) -> Callable[..., Any] | None:
+        """Return the `prepare` of a submission that is loaded, None if it has none."""
+
 
 class WantsForm:
     """A kernel whose answers are allocated by its caller, who therefore has to know their form."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 from kernelcup_harness.isolation.job_environment import CUDA_MARKS
 from kernelcup_harness.submission.port import Kernel, NotCompiled
@@ -45,13 +46,18 @@ class Python:
         found: Kernel = kernel
         return found
 
+    def preparing(self, entry: Path) -> Callable[..., Any] | None:
+        """Return the function of that name."""
+        found = getattr(sys.modules.get(entry.stem), "prepare", None)
+        return found if callable(found) else None
+
 
 def instead(module: ModuleType) -> str:
-    """Return which functions a module defines itself, for its author."""
+    """Return which functions and classes a module defines itself, for its author."""
     found = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, FunctionType)
+        if isinstance(value, (FunctionType, type))
         and value.__module__ == module.__name__
         and not name.startswith("_")
     ]

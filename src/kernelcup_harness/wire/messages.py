@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from kernelcup_harness.protocol.base import ProtocolError
+from kernelcup_harness.protocol.base import Parameters, ProtocolError
 from kernelcup_harness.protocol.codec import Most, Raw, from_json, to_json
 from kernelcup_harness.protocol.enums import Reason, StageName, Verdict
 from kernelcup_harness.protocol.results import CaseResult, Finding
@@ -179,6 +179,13 @@ class Load(Message, name="load"):
     file: str
 
 
+class Prepare(Message, name="prepare"):
+    """Call the submission's `prepare`, if it has one, before it gets an input of a case."""
+
+    parameters: Parameters
+    """The case's, without its seed."""
+
+
 class Give(Message, name="give"):
     """Make the tensors of an input, which is written later."""
 
@@ -245,6 +252,13 @@ class Hello(Message, name="hello"):
 
 class Ready(Message, name="ready"):
     """The submission is imported."""
+
+
+class CasePrepared(Message, name="prepared"):
+    """The submission is prepared for a case."""
+
+    called: bool
+    """Whether it has a `prepare`."""
 
 
 class Failed(Message, name="fail"):

@@ -155,6 +155,9 @@ def test_summary_is_the_first_sentence_without_marks() -> None:
     assert summary_of("# Task\n\nDouble `x` **fast**. And more.") == "Double x fast."
     assert summary_of("See [the paper](https://a.example/b).") == "See the paper."
     assert summary_of("") == ""
+    assert summary_of("Blur each `w_k` and x_i, _softly_.") == "Blur each w_k and x_i, softly."
+    assert summary_of("$y = x$\n\n<b>1</b>\n\n![f](f.png)\n\nBlur it. Now.") == "Blur it."
+    assert summary_of("For each $y_i$.") == ""
     assert len(summary_of("word " * 100)) <= overview.LONGEST_SUMMARY + 2
 
 

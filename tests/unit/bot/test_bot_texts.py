@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelcup.bot.messages import texts
+from kernelcup.bot.messages import boards, texts
 
 HOSTILE = [
     "@everyone",
@@ -78,6 +78,19 @@ def test_code_is_split_without_losing_a_line_or_breaking_a_block(text: str, room
 def test_messages_fit(blocks: list[str]) -> None:
     for message in texts.pack([texts.plain_lines(each) for each in blocks]):
         assert 0 < len(message.text) <= texts.LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (r"For $y_{i} = \sum_{k=-r}^{r} w_k\, x_{i+k}$.", "For yᵢ = ∑ₖ₌₋ᵣʳ wₖ xᵢ₊ₖ."),
+        (r"$$\mathrm{softmax}(x)_i = \frac{e^{x_i}}{n}$$", "softmax(x)ᵢ = (e^{xᵢ})/(n)"),
+        ("It costs $5 to $10.", "It costs $5 to $10."),
+    ],
+)
+def test_formulas_are_readable_text(text: str, shown: str) -> None:
+    assert texts.formulas(text) == shown
+    assert boards.description_text(text) == texts.plain_lines(shown)
 
 
 def test_a_long_log_is_a_file_and_its_end_is_shown() -> None:

@@ -38,6 +38,20 @@ class NeverFails:
         return Tried()
 
 
+@pytest.mark.parametrize(
+    ("gpus", "taken"), [("[cpu]", "cpu"), ("[H100, CPU]", "cpu"), ("[H100]", "emulated")]
+)
+def test_a_leaderboard_takes_the_devices_that_its_task_names_and_this_machine_has(
+    folder: Path, gpus: str, taken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cpu = '[[devices]]\nname = "cpu"\nbackend = "cpu"\n'
+    (folder.parent / "home/kernelcup.toml").write_text(CONFIG + cpu)
+    (folder / "task.yml").write_text(f"{YML}gpus: {gpus}\n")
+
+    assert execute(["board", "create", str(folder)]) == 0
+    assert f"takes submissions on {taken};" in capsys.readouterr().out
+
+
 class Doubting:
     """A trial that finds a checker which accepts what is wrong."""
 

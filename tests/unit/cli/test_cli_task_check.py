@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from builders import make_report
+from kernelcup.cli.author.task_solutions import Candidate, fault_of
 from kernelcup.cli.entry import execute
+from kernelcup_harness.protocol import Verdict
 
 YML = """\
 files:
@@ -112,6 +115,29 @@ def test_templates_and_solutions_are_judged_by_the_harness_that_the_task_chooses
     assert execute(["task", "check", "--json", str(own)]) == 0
     tried = json.loads(capsys.readouterr().out)["tried"]
     assert tried.endswith("template Python: accepted; correct/a.py: accepted; wrong/b.py: wrong_answer")
+
+
+@pytest.mark.job
+def test_a_template_that_does_not_run_is_a_problem(own, capsys):
+    (own / "template.py").write_text("def custom_kernel(data):\n    return undefined\n")
+    assert execute(["task", "check", str(own)]) == 3
+    assert "template Python: gets runtime_error; a template has to run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message", "is_fault"),
+    [
+        (Verdict.ACCEPTED, "", False),
+        (Verdict.WRONG_ANSWER, "", False),
+        (Verdict.RUNTIME_ERROR, "NotImplementedError: write your kernel here", False),
+        (Verdict.RUNTIME_ERROR, "NameError: name 'x' is not defined", True),
+        (Verdict.COMPILE_ERROR, "expected ';'", True),
+        (Verdict.TIME_LIMIT_EXCEEDED, "", True),
+    ],
+)
+def test_a_template_may_leave_out_the_answer_and_has_to_run(verdict, message, is_fault):
+    template = Candidate(name="template Python", text="", place="task", is_template=True)
+    assert bool(fault_of(template, make_report(verdict=verdict, message=message))) is is_fault
 
 
 @pytest.mark.job

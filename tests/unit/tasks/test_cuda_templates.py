@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def test_a_python_task_has_a_template_in_each_language() -> None:
 
     assert list(templates) == ["Triton", "CUDA C++"]
     assert find_template(task, templates, "cu") == find_template(task, templates, "cuda c++") == "CUDA C++"
-    assert find_template(task, templates, "py") == "Triton"
+    assert find_template(task, templates, "CUDA") == find_template(task, templates, "cuda") == "CUDA C++"
+    assert find_template(task, templates, "py") == find_template(task, templates, "Python") == "Triton"
     assert find_template(task, templates, "rust") is None
     assert task.submission_name_of(templates["CUDA C++"]) == "submission.cu"
     assert task.submission_name_of(templates["Triton"]) == "submission.py"
@@ -55,6 +57,22 @@ def test_no_template_is_made_for_a_language_that_has_one_or_is_not_taken() -> No
     assert list(all_templates(own, STANDARD)) == ["Mine"]
     assert template_files(own) == {"Mine": "template_mine.cu"}
     assert all_templates(make_task(), OWN) == {}
+
+
+def test_a_leaderboard_in_cpp_has_a_template_in_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {"reference.cpp": "int ref_kernel(const kc_args *inputs) {}"}
+    task = make_task(lang=Language.CUDA, sources=sources, submission_name="submission.cpp")
+    text = all_templates(task, STANDARD)["CUDA C++"]
+    (tmp_path / "submission.cpp").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    environment = {**os.environ, "KERNELCUP_CUDA_DIR": str(tmp_path / "made")}
+
+    assert "reference.cpp" in text
+    assert "__global__" not in text
+    assert template_files(dataclasses.replace(task, templates={"Mine": text})) == {
+        "Mine": "template_mine.cpp"
+    }
+    assert compiling.compiled(Path("submission.cpp"), environment).read_bytes()[:4] == b"\x7fELF"
 
 
 @pytest.mark.skipif(find_nvcc(os.environ) is None, reason="needs nvcc")

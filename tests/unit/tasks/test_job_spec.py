@@ -63,9 +63,9 @@ def test_a_spec_survives_its_journey():
 
 def test_what_the_task_says_of_its_data_reaches_the_judge():
     assert (spec(task()).near_twins, spec(task()).aliasing) == (True, False)
-    made = spec(task(near_twins=False, aliasing=True, non_finite=True, dtypes=["int32"]))
+    made = spec(task(near_twins=False, aliasing=True, non_finite=True, dtypes=["int32"], prepare_timeout=9))
     assert (made.near_twins, made.aliasing) == (False, True)
-    assert (made.non_finite, made.dtypes) == (True, ["int32"])
+    assert (made.non_finite, made.dtypes, made.prepare_s) == (True, ["int32"], 9)
 
 
 def test_only_ranked_jobs_have_the_rule_about_own_kernels():

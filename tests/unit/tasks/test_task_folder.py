@@ -41,6 +41,7 @@ def test_every_key_arrives(tmp_path):
             harness="standard",
             near_twins=False,
             aliasing=True,
+            prepare_timeout=30,
             waive_nulls={"copy_of_input": "the answer is the input"},
         )
     )
@@ -50,7 +51,7 @@ def test_every_key_arrives(tmp_path):
     assert task.limits == StageLimits(test_s=1, benchmark_s=2, ranked_s=3)
     assert task.ranking_by is RankingBy.GEOM
     assert (task.seed, task.libraries, task.devices) == (7, ["cutlass"], ["H100", "A100"])
-    assert (task.near_twins, task.aliasing) == (False, True)
+    assert (task.near_twins, task.aliasing, task.prepare_timeout) == (False, True, 30)
     assert task.waive_nulls == {"copy_of_input": "the answer is the input"}
 
 
@@ -93,6 +94,7 @@ def test_a_key_that_says_what_holds_anyway_leaves_the_hash_as_it_was(tmp_path, k
         {"near_twins": False},
         {"aliasing": True},
         {"non_finite": True},
+        {"prepare_timeout": 30},
         {"dtypes": []},
         {"dtypes": ["float8_e5m2"]},
         {"waive_nulls": {"zeros": "so"}},

@@ -137,6 +137,16 @@ test_timeout: -5
             {"lang": "cu", "config": {"include_dirs": ["/usr"]}},
             "include_dirs.0: `/usr` is no folder of `files`",
         ),
+        ({"prepare_timeout": 0}, "prepare_timeout: must be greater than 0"),
+        ({"prepare_timeout": True}, "prepare_timeout: must be a whole number"),
+        (
+            {"prepare_timeout": 9, "lang": "cu", "files": [{"name": "s.cu", "source": "@SUBMISSION@"}]},
+            "prepare_timeout: is for submissions in Python: the C interface has no `prepare`",
+        ),
+        (
+            {"prepare_timeout": 9, "harness": "own", "config": {"main": "task.py"}},
+            "prepare_timeout: only the standard harness calls `prepare`: write `harness: standard`",
+        ),
         ({"lang": "cu", "config": {"rtol": -1}}, "config.rtol: must be at least 0"),
         (
             {"lang": "cu", "config": {"compile_flags": ["-fplugin=x"]}},
@@ -187,13 +197,15 @@ def test_an_alias_bomb_is_refused(tmp_path):
 def test_a_source_that_is_not_utf8_names_the_offset(tmp_path):
     folder = write_task(tmp_path / "bad", extra={"task.py": b"# ok\n# \xff\n"})
     assert problems_of(folder) == [
-        "task.py:2:3: is not UTF-8: byte 0xff at offset 7; only UTF-8 text is allowed"
+        "task.py:2:3: is not UTF-8: byte 0xff at offset 7; only UTF-8 text is allowed; other files belong into `data`"
     ]
 
 
 def test_a_source_with_a_nul_byte_is_refused(tmp_path):
     folder = write_task(tmp_path / "bad", extra={"task.py": b"# ok\n# \0\n"})
-    assert problems_of(folder) == ["task.py:2:1: has a NUL byte; only UTF-8 text is allowed"]
+    assert problems_of(folder) == [
+        "task.py:2:1: has a NUL byte; only UTF-8 text is allowed; other files belong into `data`"
+    ]
 
 
 def test_a_syntax_error_is_found_where_it_is(tmp_path):

@@ -39,7 +39,7 @@ ASK_EVERY_S = 2.0
 IMAGE = "nvidia/cuda:13.0.1-devel-ubuntu24.04"
 PYTHON = "3.12"
 PACKAGES = ("torch==2.13.0", "numpy==2.3.4", "ninja==1.13.0")
-ISOLATION = "a container of Modal (gVisor) for this job alone, without a network"
+ISOLATION = "provider: a container of Modal (gVisor) for this job alone, without a network"
 
 
 def function_name(device: Device) -> str:
@@ -83,7 +83,9 @@ class ModalLauncher:
 
     def start(self, order: Order, *, wake: Callable[[], None]) -> str:  # noqa: ARG002
         """Call a device's function. Raise ``NoRoom``, ``LaunchError``."""
-        device, spec = order.device, with_sandbox_rule(order.spec, required=self._sandbox_required)
+        # The container is the isolation where the leaderboard takes a provider's.
+        needs_ours = self._sandbox_required and not order.provider_isolation
+        device, spec = order.device, with_sandbox_rule(order.spec, required=needs_ours)
         if order.machines is not None and _machine(device.name) not in order.machines:
             raise NoRoom(f"{_machine(device.name)} may not judge it")
         if self.capacity(device) <= 0:
@@ -267,5 +269,9 @@ def deploy(settings: LauncherSettings, folder: Path | None) -> list[str]:  # noq
     app, gpus, devices = read_options(settings)
     if not devices:
         raise ConfigError('no device of the configuration has launcher = "modal"')
-    make_app(import_modal(), devices, gpus, app=app).deploy()
+    modal = import_modal()
+    try:
+        make_app(modal, devices, gpus, app=app).deploy()
+    except modal.exception.Error as error:
+        raise ConfigError(f"Modal did not take the app: {type(error).__name__}: {error}") from error
     return [f"{app}: {', '.join(map(function_name, devices))}"]

@@ -89,17 +89,16 @@ def make_board(
         InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
         Conflict: The name is taken.
     """
-    if isinstance(creator, Actor):
-        access.require(creator, Scope.MANAGE, role=Role.CREATOR)
-        if settings.share != BoardSettings().share:
-            access.require(creator, Scope.ADMIN, role=Role.ADMIN)
-    check_board_name(name)
-    chosen = choose_devices(devices, known_devices)
-    check_judgeable(task, chosen, known_devices)
-    check_ahead(settings.deadline, now=now)
-    check_settings(settings)
-    check_event(settings.event)
-    check_free(db, name)
+    chosen = check_new(
+        db,
+        name=name,
+        task=task,
+        devices=devices,
+        creator=creator,
+        now=now,
+        settings=settings,
+        known=known_devices,
+    )
     judged = choose_judging(task, harness, chosen, trial, force=force)
     check_proofs(judged.harness, settings, devices=chosen, known=known_devices, task=task)
     task = dataclasses.replace(task, reference_s=list(judged.reference_s))
@@ -123,13 +122,39 @@ def make_board(
         return MadeBoard.of(find_board(session, name), (*judged.notes, *about))
 
 
+def check_new(
+    db: Database,
+    *,
+    name: str,
+    task: Task,
+    devices: Sequence[str],
+    creator: str | Actor,
+    now: datetime,
+    settings: BoardSettings,
+    known: Sequence[Device] | None,
+) -> list[str]:
+    """Return the devices of a new leaderboard. Raises like :func:`make_board`, which tries the task besides."""
+    if isinstance(creator, Actor):
+        access.require(creator, Scope.MANAGE, role=Role.CREATOR)
+        if settings.share != BoardSettings().share:
+            access.require(creator, Scope.ADMIN, role=Role.ADMIN)
+    check_board_name(name)
+    chosen = choose_devices(devices, known)
+    check_judgeable(task, chosen, known)
+    check_ahead(settings.deadline, now=now)
+    check_settings(settings)
+    check_event(settings.event)
+    check_free(db, name)
+    return chosen
+
+
 def notes_of(db: Database, board: Leaderboard) -> tuple[str, ...]:
     """Return what a leaderboard's creator should know of the machines that judge it."""
     with db.read() as session:
         return counters_notes(session, board.devices, board.harness)
 
 
-@operation("GET", "/leaderboards", subject="leaderboards", is_paged=True)
+@operation("GET", "/leaderboards", subject="leaderboards", is_paged=True, tool="leaderboards")
 def show_boards(
     db: Database,
     viewer: Actor,

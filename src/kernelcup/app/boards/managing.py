@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.boards import check_manages, make_board
+from kernelcup.app.boards.boards import check_manages, check_new, make_board
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
-from kernelcup.app.boards.judging import MadeBoard
+from kernelcup.app.boards.judgeable import why_not
+from kernelcup.app.boards.judging import MadeBoard, choose_judging
 from kernelcup.app.boards.settings import Changes
 from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import Board, Given, operation
@@ -69,6 +70,36 @@ def create(
         force=force,
         harness=settings.pop("harness", None),
         settings=BoardSettings(**settings),
+    )
+
+
+@operation("POST", "/leaderboards/check", subject="leaderboards")
+def check(
+    db: Database,
+    actor: Actor,
+    task: Annotated[Load, _TASK],
+    name: Annotated[str | None, Given(help="Default: the task's name.")] = None,
+    changes: Changes = None,
+    *,
+    now: datetime,
+    known_devices: Sequence[Device],
+) -> None:
+    """Check what a new leaderboard would be made of, before its devices are chosen. Nothing is made or tried."""
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    loaded, settings = task(), dict(changes or {})
+    fitting = [each.name for each in known_devices if why_not(loaded, each.name, known_devices) is None]
+    chosen = settings.pop("devices", None) or fitting or [each.name for each in known_devices]
+    harness = settings.pop("harness", None)
+    choose_judging(loaded, harness, chosen, None)
+    check_new(
+        db,
+        name=loaded.name if name is None else name,
+        task=loaded,
+        devices=chosen,
+        creator=actor,
+        now=now,
+        settings=BoardSettings(**settings),
+        known=known_devices,
     )
 
 

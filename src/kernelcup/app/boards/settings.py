@@ -88,6 +88,10 @@ GIVEN: Mapping[str, Given] = {
         help="Whether a new first place must win a duel against the old one.",
     ),
     "cpu_times": Given(options=("--cpu-times/--no-cpu-times",), help="Whether times without a GPU rank."),
+    "provider_isolation": Given(
+        options=("--provider-isolation/--no-provider-isolation",),
+        help="Whether a provider that isolates each job itself, as Modal does, may judge ranked submissions.",
+    ),
     "share": Given(
         options=("--share",),
         metavar="WEIGHT",

@@ -36,11 +36,22 @@ DECIDES_SCORES: Mapping[str, str] = {
     "aliasing": "other outputs are allowed",
     "non_finite": "other outputs are allowed",
     "dtypes": "other outputs are allowed",
+    "prepare_timeout": "submissions may do other work outside the time",
     "own_share": "other results rank",
     "submission_name": "submissions are stored under another name",
 }
 CASE_GROUPS = ("tests", "benchmarks")
-_SHOWN_APART = {"name", "description", "templates", "harness", "sources", "reference_s", *CASE_GROUPS}
+_SHOWN_APART = {
+    "name",
+    "description",
+    "figures",
+    "templates",
+    "harness",
+    "sources",
+    "data",
+    "reference_s",
+    *CASE_GROUPS,
+}
 SETTINGS = tuple(
     field.name
     for field in dataclasses.fields(Task)
@@ -93,7 +104,7 @@ def compare(old: Task, new: Task) -> TaskChanges:
         for name in SETTINGS
         if getattr(old, name) != getattr(new, name)
     }
-    sources = _files(old.sources, new.sources)
+    sources = _files(old.sources, new.sources) + _files(_sums(old), _sums(new))
     cases = tuple(change for group in CASE_GROUPS for change in _cases(group, old, new))
     hidden = {
         name: (len(getattr(old, name)), len(getattr(new, name)))
@@ -116,6 +127,11 @@ def compare(old: Task, new: Task) -> TaskChanges:
         hidden=hidden,
         reasons=tuple(reasons),
     )
+
+
+def _sums(task: Task) -> dict[str, str]:
+    """Return size and hash of each data file."""
+    return {name: f"{size:,} bytes, sha256 {sha256}" for name, (size, sha256) in task.data_sums().items()}
 
 
 def _statement(task: Task) -> dict[str, str]:

@@ -32,6 +32,8 @@ class Assignment:
     is_screened: bool
     machines: frozenset[str] | None
     """The machines that may judge it; None for the dispatcher's own."""
+    provider_isolation: bool
+    """Whether its leaderboard lets a provider's isolation stand in for our sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +74,12 @@ def prepare(
         place = fleet.place(load.board.id, is_ranked=lease.job.mode is Mode.LEADERBOARD)
         spec, allowed = place.confine(spec), place.machines
     return Assignment(
-        spec=spec, code=load.code, rival=load.rival, is_screened=load.is_screened, machines=allowed
+        spec=spec,
+        code=load.code,
+        rival=load.rival,
+        is_screened=load.is_screened,
+        machines=allowed,
+        provider_isolation=load.board.provider_isolation,
     )
 
 

@@ -140,7 +140,7 @@ class Attempt:
         self._spec: JobSpec | None = None
         self._order: Order | None = None
         self._machine = ""
-        self._machines: frozenset[str] | None = None
+        self._where: dict[str, Any] = {}
         self.limit = CallLimit()
         self._ended: Polled | None = None
         """The end of the call, until it is stored."""
@@ -243,9 +243,7 @@ class Attempt:
     def _launch(self) -> None:
         self._prepare()
         assert self._spec is not None
-        self._order = Order(
-            spec=self._spec, device=self._device, harness_hash=harness_hash(), machines=self._machines
-        )
+        self._order = Order(spec=self._spec, device=self._device, harness_hash=harness_hash(), **self._where)
         self.call = self._launcher.start(self._order, wake=self._wake)
         if self._launcher.durable:
             adoption.note_call(self._db, self.lease, self.call)
@@ -345,7 +343,8 @@ class Attempt:
         backend, now = self._device.backend, self._clock()
         prepared = assignment.prepare(self._db, self.lease, backend, launcher=fleet, now=now)
         self._rival, self._spec = prepared.rival, prepared.spec
-        self._machines = None if prepared.machines is None else prepared.machines - self._without
+        machines = None if prepared.machines is None else prepared.machines - self._without
+        self._where = {"machines": machines, "provider_isolation": prepared.provider_isolation}
         if self._look is not None and not prepared.is_screened:
             self._opinion = SecondOpinion(self._look, prepared.code.text)
         self.limit = CallLimit(self._spec, waits=not self._launcher.durable)

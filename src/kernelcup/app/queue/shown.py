@@ -48,7 +48,7 @@ class Code:
         return SourceTree(entry=self.entry, files=self.files)
 
 
-@operation("GET", "/submissions", subject="submissions", is_paged=True)
+@operation("GET", "/submissions", subject="submissions", is_paged=True, tool="submissions")
 def newest(
     db: Database,
     viewer: Actor,
@@ -72,7 +72,7 @@ def show(db: Database, viewer: Actor, submission_id: SubmissionId, *, now: datet
     return with_waiting(db, found, now)
 
 
-@operation("GET", "/submissions/{submission_id}/report", subject="submissions")
+@operation("GET", "/submissions/{submission_id}/report", subject="submissions", tool="report")
 def show_report(
     db: Database,
     viewer: Actor,

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from kernelcup.app.operation import Board, operation
 from kernelcup.app.results.overview import DeviceSummary, show_summary
 from kernelcup.app.rules.queries import limits
 from kernelcup.app.submissions.handout import hand_out, show_task
-from kernelcup.domain import OPERATOR, Actor, TaskInfo
+from kernelcup.domain import OPERATOR, Actor, Device, TaskInfo
 from kernelcup.engine import Database
 from kernelcup.reporting.rules import answers_text, refusals, rules_of
 from kernelcup.tasks.sources.files import LENT
@@ -70,8 +71,15 @@ class Brief:
     """The way to a place, in order."""
 
 
-@operation("GET", "/leaderboards/{name}/brief", subject="tasks")
-def show_brief(db: Database, name: Board, viewer: Actor = OPERATOR) -> Brief:
+@operation("GET", "/leaderboards/{name}/brief", subject="tasks", tool="task")
+def show_brief(
+    db: Database,
+    name: Board,
+    viewer: Actor = OPERATOR,
+    *,
+    known_devices: Sequence[Device] = (),
+    home: Path | None = None,
+) -> Brief:
     """Show in one answer all that a submission has to know: task, limits, what is forbidden, the next steps."""
     summary, task = show_summary(db, name, viewer=viewer), hand_out(db, name, viewer).task
     board = summary.board
@@ -86,7 +94,7 @@ def show_brief(db: Database, name: Board, viewer: Actor = OPERATOR) -> Brief:
         leaderboard=board.name,
         opens_at=board.opens_at,
         deadline=board.deadline,
-        task=show_task(db, name, viewer),
+        task=show_task(db, name, viewer, known_devices=known_devices, home=home),
         work=task.work,
         signatures={language: found[0] for language, found in heads.items() if found is not None},
         files=files,

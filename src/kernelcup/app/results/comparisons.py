@@ -84,7 +84,7 @@ class Comparison:
     """The public cases, once there is a result."""
 
 
-@operation("POST", "/compare", subject="comparisons", status=201, location="/compare")
+@operation("POST", "/compare", subject="comparisons", status=201, location="/compare", tool="compare")
 def start(
     db: Database,
     actor: Actor,
@@ -130,7 +130,7 @@ def start(
     return show(db, made, viewer=actor)
 
 
-@operation("GET", "/compare/{comparison_id}", subject="comparisons")
+@operation("GET", "/compare/{comparison_id}", subject="comparisons", tool="comparison")
 def show(
     db: Database,
     comparison_id: Annotated[int, Given(least=1, help="Number of the comparison.")],

@@ -150,11 +150,14 @@ def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPER
 
 
 def summary_of(description: str) -> str:
-    """Return the first sentence of a statement without its Markdown."""
-    lines = [line.strip() for line in description.strip().splitlines()]
-    plain = [line for line in lines if line and not line.startswith(("#", "```", "|", "==", "--"))]
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(plain[:6]))
-    text = re.sub(r"[`*_]{1,3}(?=\S)|(?<=\S)[`*_]{1,3}", "", text)
+    """Return the first sentence of a statement's first paragraph without formulas, without its Markdown."""
+    lines = (line.strip() for line in description.strip().splitlines())
+    plain = [line for line in lines if not line.startswith(("#", "```", "|", "==", "--", "<", "!["))]
+    paragraphs = re.split(r"\n{2,}", "\n".join(plain))
+    first = next((each for each in paragraphs if each.strip() and not re.search(r"\$\S", each)), "")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(first.split()))
+    # An underscore in the middle of a word belongs to a name.
+    text = re.sub(r"[`*]{1,3}(?=\S)|(?<=\S)[`*]{1,3}|(?<=\w)_{1,3}(?!\w)|(?<!\w)_{1,3}(?=\w)", "", text)
     sentence = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
     if len(sentence) <= LONGEST_SUMMARY:
         return sentence

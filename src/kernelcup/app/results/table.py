@@ -51,7 +51,7 @@ def show(
     )
 
 
-@operation("GET", "/leaderboards/{name}/standings/{device}/me", subject="standings")
+@operation("GET", "/leaderboards/{name}/standings/{device}/me", subject="standings", tool="place")
 def show_mine(
     db: Database, viewer: Actor, board: Board, device: OnRanking, *, user: str | None = None
 ) -> Standing | None:

@@ -211,7 +211,7 @@ def remove_limit(
         audit_log.record(session, actor, "limit.remove", _target(found), _detail(found), now)
 
 
-@operation("GET", "/budget", subject="rules", personal=True)
+@operation("GET", "/budget", subject="rules", personal=True, tool="budget")
 def budget(
     db: Database,
     actor: Actor,

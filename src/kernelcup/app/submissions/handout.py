@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
-from kernelcup.app.boards.boards import get_task, visible_task
+from kernelcup.app.boards.boards import visible_task
+from kernelcup.app.machines.queries import calibrations
 from kernelcup.app.operation import Board, Given, operation
 from kernelcup.app.submissions.directives import write_directives
-from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task, TaskInfo
+from kernelcup.domain import OPERATOR, Actor, Device, Language, Leaderboard, Task, TaskInfo
 from kernelcup.engine import Database
-from kernelcup.errors import NotFound
+from kernelcup.launchers import environments
 from kernelcup.tasks.public_code import judging_code, our_code
-from kernelcup.tasks.starter import all_templates, find_template
+from kernelcup.tasks.starter import all_templates
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +38,14 @@ class File:
 
 
 @operation("GET", "/leaderboards/{name}/task", subject="tasks")
-def show_task(db: Database, name: Board, viewer: Actor = OPERATOR) -> TaskInfo:
+def show_task(
+    db: Database,
+    name: Board,
+    viewer: Actor = OPERATOR,
+    *,
+    known_devices: Sequence[Device] = (),
+    home: Path | None = None,
+) -> TaskInfo:
     """Show a leaderboard's task: statement, cases, limits. Hidden cases are counted."""
     found = visible_task(db, name, viewer)
     return dataclasses.replace(
@@ -47,7 +56,19 @@ def show_task(db: Database, name: Board, viewer: Actor = OPERATOR) -> TaskInfo:
         hidden_benchmarks=found.hidden_benchmarks,
         hidden_cases=[*found.task.hidden_tests, *found.task.hidden_benchmarks],
         templates=list(templates_of(found.board, found.task)),
+        packages=packages_of(db, found.board, found.task, known_devices=known_devices, home=home),
     )
+
+
+def packages_of(
+    db: Database, board: Leaderboard, task: Task, *, known_devices: Sequence[Device], home: Path | None
+) -> str:
+    """Return the packages of the environment of a leaderboard's submissions, empty if they are not known."""
+    if home is not None and any(each.is_here and each.name in board.devices for each in known_devices):
+        return environments.packages_here(home / environments.FOLDER, task.environment)
+    with db.read() as session:
+        elsewhere = [each for each in calibrations.newest(session) if each.device in board.devices]
+    return "" if task.environment else next((each.found.packages for each in elsewhere), "")
 
 
 @operation("GET", "/leaderboards/{name}/task/definition", subject="tasks")
@@ -66,31 +87,6 @@ def hand_out(db: Database, name: Board, viewer: Actor = OPERATOR) -> HandedOut:
     return HandedOut(
         task=task, hidden_tests=visible.hidden_tests, hidden_benchmarks=visible.hidden_benchmarks
     )
-
-
-@operation("GET", "/leaderboards/{name}/task/files/{file:path}", subject="tasks")
-def show_file(
-    db: Database, name: Board, file: Annotated[str, Given(help="Its name.")], viewer: Actor
-) -> File:
-    """Show one of the task's files, for example its reference."""
-    task = get_task(db, name, viewer)
-    if file not in task.sources:
-        raise NotFound(f"{task.name} has no file {file!r}; it has {', '.join(sorted(task.sources))}.")
-    return File(name=file, text=task.sources[file])
-
-
-@operation("GET", "/leaderboards/{name}/templates/{language}", subject="tasks")
-def show_template(
-    db: Database, name: Board, language: Annotated[str, Given(help="Python, Triton, cu, ...")], viewer: Actor
-) -> File:
-    """Show a starting point for a submission, with the leaderboard's directives."""
-    task = hand_out(db, name, viewer).task
-    wanted = find_template(task, task.templates, language)
-    if wanted is None:
-        raise NotFound(
-            f"{task.name} has no template for {language!r}; it has {', '.join(task.templates) or 'none'}."
-        )
-    return File(name=wanted, text=task.templates[wanted])
 
 
 @operation("GET", "/leaderboards/{name}/harness", subject="tasks")

@@ -25,7 +25,9 @@ WITHHELD = "Withheld: it may reveal the hidden cases."
 WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
 DIGITS = 4
 """Significant digits of times, as on the board."""
-EVIDENT = frozenset({"device", "driver", "cuda", "torch", "triton", "python", "cores", "environment"})
+EVIDENT = frozenset(
+    {"device", "driver", "cuda", "torch", "triton", "python", "cores", "environment", "isolation"}
+)
 """Facts of a report's environment for everybody."""
 WITHHELD_RIVAL = "withheld, for it may reveal another user's submission"
 NOT_IN_TURNS = "one of the two cannot be"
@@ -112,6 +114,7 @@ def _evident(case: CaseResult) -> CaseResult:
         verdict=case.verdict,
         timing=None if case.timing is None else dataclasses.replace(case.timing, own_ns=[]),
         checks=case.checks,
+        prepare_s=case.prepare_s,
         work=case.work,
         floor_ns=case.floor_ns,
         reference_ns=case.reference_ns,

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import task_versions
+from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.user_names import check_user_name
 from kernelcup.app.rules import pauses
 from kernelcup.app.rules.limits import check_limits
 from kernelcup.app.submissions.admission import NewSubmission, admit, check_author, check_open
-from kernelcup.app.submissions.directives import find_entry, parse_directives
+from kernelcup.app.submissions.directives import find_entry, near_misses, parse_directives
 from kernelcup.app.submissions.queries import events, submissions
 from kernelcup.domain import OPERATOR, Actor, Device, Leaderboard, Role, Scope, Submission
 from kernelcup.engine import Database, Session
@@ -25,7 +27,8 @@ from kernelcup.errors import (
     InvalidValue,
     SignInNeeded,
 )
-from kernelcup.tasks.sources.submitted import base_name, read_files
+from kernelcup.tasks.manifest.python_source import BrokenSource, parse
+from kernelcup.tasks.sources.submitted import LARGEST_BYTES, base_name, read_files
 from kernelcup_harness.protocol import Mode, ProfileOptions, SourceTree, canonical_hash, is_pattern, to_json
 
 LONGEST_KEY = 128
@@ -37,16 +40,16 @@ class _Request:
 
     user: str | Actor
     name: str
-    key: str | None
+    key: str | None = None
     file_name: str
     content: bytes
     mode: Mode
     board: str | None
     devices: Sequence[str]
-    client: str
+    client: str = ""
     now: datetime
     known: Sequence[Device]
-    profile: ProfileOptions | None
+    profile: ProfileOptions | None = None
 
     @cached_property
     def hash(self) -> str:
@@ -137,6 +140,53 @@ def submit(
         if first is None:
             raise
         return first  # stored by a concurrent transaction with the same key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """A file that would be accepted as a submission."""
+
+    leaderboard: str
+    devices: list[str]
+    practice: bool
+    """Whether it would be practice, after the deadline."""
+    warnings: list[str]
+    """What it would be accepted with, and what is probably meant otherwise: broken syntax, misspelt directives."""
+
+
+@operation("POST", "/submissions/check", subject="submissions", tool="check")
+def check(
+    db: Database,
+    actor: Actor,
+    *,
+    code: Annotated[str, Given(longest=LARGEST_BYTES, help="The text of the file.")],
+    file_name: Annotated[str, Given(help="Its name.")] = "submission.py",
+    board: Annotated[str | None, Given(key=BOARD, help="Default: as in the file.")] = None,
+    devices: Annotated[Sequence[str], Given(longest=100, most=50, help="Default: as in the file.")] = (),
+    mode: Annotated[Mode, Given(help="What it would be submitted for.")] = Mode.LEADERBOARD,
+    now: datetime,
+    known_devices: Sequence[Device] = (),
+) -> Check:
+    """Say whether a file would be accepted now, without submitting it. It is refused as a submission would be."""
+    ask = _Request(
+        user=actor,
+        name=_check_person(actor),
+        file_name=file_name,
+        content=code.encode("utf-8", "surrogatepass"),
+        mode=mode,
+        board=board,
+        devices=devices,
+        now=now,
+        known=known_devices,
+    )
+    new = _read(ask)
+    with db.read() as session:
+        check_author(session, actor)
+        target, chosen, practice = _admit(session, ask, new, actor)
+    tree = parse(code) if new.tree.entry.endswith(".py") else None
+    broken = [f"line {tree.position[0]}: {tree.text}"] if isinstance(tree, BrokenSource) else []
+    warnings = [*broken, *near_misses(code)]
+    return Check(leaderboard=target.name, devices=chosen, practice=practice, warnings=warnings)
 
 
 def _refuse_early(db: Database, ask: _Request) -> Submission | None:

@@ -97,6 +97,8 @@ class _Maker:
         if gpus is not None:
             await replies.answer(interaction, await self.make(interaction, split_names(gpus)))
             return
+        # What is wrong with the task or the deadline is said before anything is asked.
+        await self._send("/leaderboards/check", interaction, self._settings)
         devices = [str(each["name"]) for each in await self._parts.api.get("/devices", None)]
         if not devices:
             raise InvalidValue("No GPUs are configured here.")
@@ -110,15 +112,13 @@ class _Maker:
         await interaction.response.defer()
         await replies.replace(interaction, await self.make(interaction, devices))
 
+    async def _send(self, path: str, interaction: discord.Interaction, settings: Json) -> Any:
+        data, who = {"settings": json.dumps(settings)}, replies.who(interaction)
+        return await self._parts.api.send("POST", path, who, data=data, files=[self._file])
+
     async def make(self, interaction: discord.Interaction, devices: list[str]) -> str:
         """Create it, and return the message for its creator."""
-        board = await self._parts.api.send(
-            "POST",
-            "/leaderboards",
-            replies.who(interaction),
-            data={"settings": json.dumps({**self._settings, "devices": devices})},
-            files=[self._file],
-        )
+        board = await self._send("/leaderboards", interaction, {**self._settings, "devices": devices})
         self._parts.boards_changed.set()
         lines = [
             f"✅ Leaderboard {texts.code(board['name'])} was created.",

@@ -130,6 +130,7 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
 
 def description_text(text: str, limit: int = LONGEST_DESCRIPTION) -> str:
     """Return as much of a task's description as fits after escaping, which lengthens it."""
+    text = texts.formulas(text)
     tries = (texts.plain_lines(text, limit // share) for share in (1, 2, 3))
     return next((found for found in tries if len(found) <= limit), "")
 
@@ -143,8 +144,10 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
         text: The template.
         language: Distinguishes it from the leaderboard's other templates, if several are sent.
     """
-    ending = "cu" if task["lang"] == "cu" or "kc_args" in text else "py"
-    comment = "//" if ending == "cu" else "#"
+    is_c = task["lang"] == "cu" or "kc_args" in text
+    own = str(task.get("submission_name", "")).rpartition(".")[2]
+    ending = (own if own in ("cpp", "cuh") else "cu") if is_c else "py"
+    comment = "//" if is_c else "#"
     about = texts.fenced(task["description"]).splitlines()[:MOST_LINES_ABOUT]
     about += ["", f"deadline: {board['deadline'] or 'none'}"]
     about += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]
@@ -191,6 +194,9 @@ ANNOUNCED: Mapping[str, Callable[[Any], str]] = {
     "trust": lambda rule: ranking_levels(TrustRule(rule)),
     "duel": lambda needed: f"a new first place {'must win a duel' if needed else 'needs no duel'}",
     "cpu_times": cpu_rule,
+    "provider_isolation": lambda taken: (
+        f"ranked runs isolated by a provider {'rank' if taken else 'are refused'}"
+    ),
 }
 """The settings whose changes are announced, and what is said of their new values."""
 

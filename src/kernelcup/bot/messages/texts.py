@@ -36,6 +36,21 @@ def plain_lines(text: object, limit: int = 1500) -> str:
     return "\n".join(_escaped(line.rstrip()) for line in shortened("\n".join(lines), limit).splitlines())
 
 
+def formulas(text: str) -> str:
+    """Return a statement whose formulas are written with letters and signs: ``yᵢ ≤ wₖ`` for ``$y_i \\le w_k$``."""
+    import unicodeit
+
+    def read(found: re.Match[str]) -> str:
+        latex = re.sub(
+            r"\\(?:mathrm|mathbf|text|operatorname)\{([^{}]*)\}|\\(?:left|right|[,;!])", r"\1", found[2]
+        )
+        part = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
+        latex = re.sub(rf"\\[dt]?frac{part}{part}", r"(\1)/(\2)", latex)
+        return str(unicodeit.replace(latex))
+
+    return re.sub(r"(?<![\\\w$])(\$\$?)(?=\S)([^$]+?)(?<=\S)\1(?![\w$])", read, text)
+
+
 def code(text: object, limit: int = 100) -> str:
     """Return a name as inline code: nothing inside it can end it."""
     inner = shortened(one_line(text).replace("`", "\u02cb"), limit)

@@ -69,7 +69,7 @@ def create(
     if kind is not None:
         given["harness"] = kind
     if device or backend.server is None:
-        given["devices"] = device or [backend.config.devices[0].name]
+        given["devices"] = device or proposed_devices(task, backend)
     call = functools.partial(
         backend.call,
         managing.create,
@@ -93,6 +93,14 @@ def create(
     for note in board.notes:
         typer.echo(plain(note))
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")
+
+
+def proposed_devices(task: str, backend: Backend) -> list[str]:
+    """Return the devices that the task proposes and this machine has, else the best of this machine."""
+    known = {each.name.lower() for each in backend.config.devices}
+    return [each for each in task_at(task)().devices if each.lower() in known] or [
+        backend.config.devices[0].name
+    ]
 
 
 def make(

@@ -217,6 +217,7 @@ def describe(
     from rich.text import Text
 
     from kernelcup.cli.show import terminal
+    from kernelcup.reporting.rules import prepare_text
 
     out = terminal.console()
     text = plain(task.description or f"# {task.name}")
@@ -231,9 +232,11 @@ def describe(
         "files": ", ".join(task.files),
         "templates": ", ".join(task.templates) or "none",
         **({} if devices is None else {"proposed devices": ", ".join(devices) or "none"}),
+        **({"packages": task.packages} if task.packages else {}),
         "ranking by": task.ranking_by.value,
         **({"answers": answers} if answers else {}),
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
+        **({"prepare": prepare_text(task.prepare_timeout)} if task.prepare_timeout else {}),
         "tests": cases_text(task.tests, task.hidden_tests),
         "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks, work),
     }

@@ -65,6 +65,8 @@ def check(
 def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool, config: Path | None) -> None:
     """Check the task or problem set at ``place``, and end with the exit code for the result."""
     from kernelcup.tasks.check import check_path
+    from kernelcup.tasks.loader import load_task
+    from kernelcup.tasks.statement import remarks
 
     problems = list(check_path(place, kind))
     tried = ""
@@ -86,6 +88,8 @@ def check_at(place: Path, kind: HarnessKind | None, *, run: bool, as_json: bool,
         for problem in problems:
             typer.echo(plain(str(problem)))
         show_outcome(outcome)
+        for remark in () if problems or is_problem_set(place) else remarks(load_task(place)):
+            typer.echo(plain(f"note: {remark}"))
         if not problems:
             typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
     raise typer.Exit(exit_codes.USER_ERROR if problems else exit_codes.OK)

@@ -32,12 +32,14 @@ class Candidate:
     """The verdict that it must get, if that is known."""
     is_wrong: bool = False
     """Whether any verdict but an acceptance will do."""
+    is_template: bool = False
+    """Whether it has to run; its answer may be left to whoever begins with it."""
 
 
 def templates_of(task: Task, place: Path) -> Iterator[Candidate]:
     """Yield a task's templates."""
     for language, text in task.templates.items():
-        yield Candidate(name=f"template {language}", text=text, place=str(place))
+        yield Candidate(name=f"template {language}", text=text, place=str(place), is_template=True)
 
 
 def solutions_of(task: Task, place: Path) -> Iterator[Candidate]:
@@ -96,7 +98,8 @@ def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -
     from kernelcup.cli.show.working import working
 
     device = wiring.pick_device(settings, None)
-    entry = Path(candidate.place if candidate.place.endswith(candidate.name) else task.submission_name).name
+    own_name = candidate.place.endswith(candidate.name)
+    entry = Path(candidate.place if own_name else task.submission_name_of(candidate.text)).name
     tree = SourceTree.of(candidate.text, entry)
     if compiled.lacks_gpu(tree, device):
         return compiled_only(task, candidate, tree, settings)
@@ -150,6 +153,9 @@ def fault_of(candidate: Candidate, report: RunReport) -> str:
         return f"gets {verdict.value} where {candidate.wanted.value} is expected: {text}"
     if candidate.is_wrong and verdict is Verdict.ACCEPTED:
         return "is accepted, though its name says that it is wrong"
+    runs = verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER) or "NotImplementedError" in text
+    if candidate.is_template and not runs:
+        return f"gets {verdict.value}; a template has to run, and may leave out the answer: {text}"
     if verdict is Verdict.INTERNAL_ERROR and candidate.wanted is not Verdict.INTERNAL_ERROR:
         return f"the task cannot judge it here: {text}"
     return ""

@@ -33,6 +33,8 @@ class Ask:
     user: str | None
     profile: ProfileOptions | None = None
     """What to profile."""
+    key: str | None = None
+    """The idempotency key; None for one of its own."""
 
 
 class Backend(Protocol):

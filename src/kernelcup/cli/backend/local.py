@@ -110,6 +110,7 @@ class LocalBackend:
             now=datetime.now(UTC),
             board=ask.board,
             devices=ask.devices,
+            idempotency_key=ask.key,
             known_devices=self._config.devices,
             profile=ask.profile,
         )

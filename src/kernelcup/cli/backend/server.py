@@ -70,7 +70,7 @@ class ServerBackend:
         return self._api.submit(
             code=read_tree(ask.file_name, ask.content),
             mode=ask.mode,
-            key=uuid.uuid4().hex,
+            key=uuid.uuid4().hex if ask.key is None else ask.key,
             board=ask.board,
             devices=ask.devices,
             profile=None if ask.profile is None else asked(ask.profile),

@@ -46,7 +46,7 @@ def lacks_gpu(code: SourceTree, device: Device) -> bool:
 
 def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: Config) -> Compiled:
     """Compile without a device. Raise ``InvalidValue`` for another language, ``LaunchError`` without a compiler."""
-    from kernelcup.launchers.local.compiling import compile_only
+    from kernelcup.launchers.local.compiling import architectures_of, compile_only
     from kernelcup.tasks.job_spec import build_job_spec
 
     if not needs_gpu(code):
@@ -56,7 +56,11 @@ def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: C
         # All files of the task are in it already, and a submission would get the name that the task imports.
         spec = dataclasses.replace(spec, submission=code, sources={}, private_files=[], shown_files={})
     found = compile_only(
-        spec, environments=settings.environments_dir, listings=kinds, environ=settings.environ
+        spec,
+        environments=settings.environments_dir,
+        listings=kinds,
+        architectures=architectures_of(task.devices),
+        environ=settings.environ,
     )
     if found.trouble:
         raise LaunchError(found.trouble)
@@ -66,10 +70,11 @@ def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: C
 def show(found: Compiled, kinds: Sequence[str]) -> None:
     """Print errors, resources and listings."""
     from kernelcup.cli.show import terminal
+    from kernelcup_harness.protocol.first_errors import advice
 
     out = terminal.console()
     if found.error:
-        terminal.raw(out, plain(found.error))
+        terminal.raw(out, plain(f"{found.error}\n{advice(found.error)}"))
         return
     for target in found.targets:
         if not kinds or "resources" in kinds:

@@ -62,7 +62,9 @@ def run(
     show: Annotated[
         str | None,
         typer.Option(
-            "--show", metavar="KINDS", help="Of CUDA C++, for sm_90a and sm_100a: resources, ptx, sass."
+            "--show",
+            metavar="KINDS",
+            help="Of CUDA C++, for the GPUs that the task names: resources, ptx, sass.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -107,7 +109,9 @@ def run(
 
         out = terminal.console()
         about = f"kernelcup task show {shlex.quote(task)}"
-        render.show(out, blocks(report, ranking_by=found.ranking_by, about=about, held=UNRANKED))
+        beside = wiring.files_beside(file)
+        known = blocks(report, ranking_by=found.ranking_by, about=about, held=UNRANKED, beside=beside)
+        render.show(out, known)
         show_traces(report, trace, written)
         show_repeat(report, task, file, chosen)
     raise typer.Exit(exit_codes.VERDICTS[report.verdict])

@@ -97,6 +97,7 @@ def trust_text(place: Standing) -> str:
     """Return a time's trust level as a column's text, with the outcome of a duel, or what else gave it its place."""
     told = trust_level_text(place.trust).removeprefix("by the ")
     told += ", lent machine" if place.lent else ""
+    told += f", isolation: {place.isolation}" if place.isolation else ""
     told += f", {UPPER_END}" if place.ranked_by is RankedBy.UPPER_END else ""
     return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
@@ -104,6 +105,6 @@ def trust_text(place: Standing) -> str:
 def place_object(place: Standing) -> dict[str, object]:
     """Return a standing as ``--json`` prints it."""
     names = ("rank", "tied", "user", "host_class", "duel", "submitted_at", "file_name", "language", "trust")
-    more = ("comparable", "lent", "ranked_by")
+    more = ("comparable", "lent", "isolation", "ranked_by")
     facts = json_object(place, *names, *more, **scoring.as_object(place.score))
     return facts | {"submission": place.submission_id}

@@ -10,6 +10,7 @@ def without_hidden(task: Task) -> dict[str, object]:
     body = dict(task.to_json())
     body["hidden_tests"] = len(task.hidden_tests)
     body["hidden_benchmarks"] = len(task.hidden_benchmarks)
+    body["data"] = {name: {"bytes": size, "sha256": sum_} for name, (size, sum_) in task.data_sums().items()}
     # The traffic of a hidden case would reveal its size.
     del body["hidden_work"], body["reference_s"]
     return {**body, "content_hash": task.content_hash}

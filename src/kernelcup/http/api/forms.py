@@ -190,6 +190,8 @@ SHOWN_SETTINGS = {
     "duel": "Whether a new first place must win a duel against the old one.",
     "cpu_times": "Whether times of devices without a GPU rank; if not, all correct results share the first place. "
     "Times of an emulated device never rank.",
+    "provider_isolation": "Whether a provider that isolates each job itself may judge ranked submissions; such "
+    "results are marked.",
     "share": "Its weight among leaderboards whose jobs wait for the same GPUs.",
     "event": "The event that the leaderboard belongs to; empty for none.",
 }

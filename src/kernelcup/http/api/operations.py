@@ -117,13 +117,13 @@ def _route(operation: Operation) -> Any:
             more_of_it = {"limit": limit + 1} if "limit" in asked else {}
             found = operation.run(given, asked | more_of_it)
             more = found[limit - 1].id if len(found) > limit else None
-            return Page(items=[_shown(entry) for entry in found[:limit]], next=more)
+            return Page(items=[shown(entry) for entry in found[:limit]], next=more)
         answer = operation.run(given, asked)
         if operation.answer is NoneType:
             return Done()
         if operation.location:
             response.headers["Location"] = f"/api/v1{operation.location}/{answer.id}"
-        return [_shown(entry) for entry in answer] if isinstance(answer, list) else _shown(answer)
+        return [shown(entry) for entry in answer] if isinstance(answer, list) else shown(answer)
 
     async def apart(**values: Any) -> Any:
         given = values["provided"]
@@ -219,7 +219,8 @@ def _described(answer: Any) -> Any:
     return schema | None if is_optional else schema
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
+    """Return an answer as the API shows it."""
     if isinstance(value, Archive):
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(value.name)}"}
         return StreamingResponse(value.parts, media_type="application/zip", headers=headers)

@@ -118,6 +118,9 @@ class StandingOut(ScoreOut):
     trust: str
     comparable: bool
     lent: bool = Field(description="Whether a machine judged it for which the operator does not vouch.")
+    isolation: str = Field(
+        description="`provider` where a provider's isolation stood in for our sandbox, else empty."
+    )
     host_class: str = Field(
         description="The class of machines among whose results it ranks; empty while the device has one ranking."
     )

@@ -50,6 +50,7 @@ def show_text(db: Db, actor: ActorDep, now: Now, platform: PlatformDep) -> Plain
 
 
 @router.api_route("/b/{name}.json", methods=["GET", "HEAD"])
-def show_board(name: str, db: Db, actor: ActorDep) -> Brief:
+def show_board(name: str, db: Db, actor: ActorDep, platform: PlatformDep) -> Brief:
     """Show all that a submission to a leaderboard has to know."""
-    return show_brief(db, name, actor)
+    config = platform.config
+    return show_brief(db, name, actor, known_devices=config.devices, home=config.data_dir)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Collection, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
+from xml.etree import ElementTree
 
+from latex2mathml.converter import convert_to_element
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
@@ -19,12 +24,25 @@ from kernelcup.clean_text import plain
 LARGEST_COLOURED = 100_000
 """Longer texts stay in one colour: reading their words would take a second."""
 
+LONGEST_FORMULA = 2000
+MATHML_ATTRIBUTES = frozenset(
+    "xmlns display displaystyle mathvariant stretchy fence form separator accent linethickness columnalign "
+    "rowspacing columnspacing width height depth lspace rspace minsize maxsize scriptlevel".split()
+)
+
 LEXERS = {".cu": "cuda", ".cuh": "cuda", ".py": "python"}
 
 
+def markdown(text: str, folder: str = "", figures: Collection[str] = ()) -> Markup:
+    """Return a statement as HTML: no HTML of its own, no headings above the page's, no pictures but ``figures``.
+
+    ``folder`` is the address below which the figures are.
+    """
+    return _markdown(text, folder, frozenset(figures))
+
+
 @lru_cache(maxsize=256)
-def markdown(text: str) -> Markup:
-    """Return a statement as HTML: no HTML of its own, no pictures, no headings above the page's."""
+def _markdown(text: str, folder: str, figures: frozenset[str]) -> Markup:
     reader = _reader()
     tokens = reader.parse(text)
     for each in tokens:
@@ -35,7 +53,28 @@ def markdown(text: str) -> Markup:
         for inner in each.children or ():
             if inner.type == "link_open":
                 inner.attrSet("rel", "nofollow noopener")
+            elif inner.type == "image" and inner.attrs["src"] in figures:
+                inner.attrSet("src", f"{folder}/{inner.attrs['src']}")
+            elif inner.type == "image":
+                inner.type, inner.tag = "text", ""
     return Markup(reader.renderer.render(tokens, reader.options, {}))
+
+
+def formula(latex: str, how: Mapping[str, bool]) -> Markup:
+    """Return mathematics as MathML; as it is written where the converter cannot read it."""
+    try:
+        if len(latex) > LONGEST_FORMULA:
+            raise ValueError("too long")
+        tree = convert_to_element(latex, display="block" if how["display_mode"] else "inline")
+    # The converter has errors of its own for each mistake, and IndexError and RecursionError for others.
+    except Exception:
+        return Markup("<code>{}</code>").format(latex)
+    for element in tree.iter():
+        # It writes what stands in \text, \href, \style and \class into the page as it is.
+        for name in set(element.attrib) - MATHML_ATTRIBUTES:
+            del element.attrib[name]
+        element.text = element.text and html.unescape(element.text)
+    return Markup(ElementTree.tostring(tree, encoding="unicode"))
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +125,10 @@ _OPTIONS: dict[str, Any] = {"html": False, "highlight": lambda text, name, _: st
 
 @cache
 def _reader() -> MarkdownIt:
-    return MarkdownIt("commonmark", _OPTIONS).enable("table").disable("image")
+    reader = MarkdownIt("commonmark", _OPTIONS).enable("table")
+    return reader.use(
+        dollarmath_plugin, allow_space=False, allow_digits=False, allow_labels=False, renderer=formula
+    )
 
 
 FILTERS = {"markdown": markdown, "code": code, "coloured": coloured, "plain": plain}

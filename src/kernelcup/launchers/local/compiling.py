@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,29 @@ from kernelcup_harness.protocol import JobSpec, ProtocolError, dumps, from_json
 from kernelcup_harness.protocol.compiled import Compiled
 
 ARCHITECTURES = ("sm_90a", "sm_100a")
-"""Hopper and Blackwell."""
+"""Hopper and Blackwell: what is compiled for where a task names no device that is known here."""
+OF_DEVICES = {
+    "T4": "sm_75",
+    "A100": "sm_80",
+    "A10": "sm_86",
+    "A10G": "sm_86",
+    "L4": "sm_89",
+    "L40S": "sm_89",
+    "H100": "sm_90a",
+    "H200": "sm_90a",
+    "B200": "sm_100a",
+    "B300": "sm_103a",
+}
 GRACE_S = 60.0
 # `-P`: modules in the current directory must not replace those of the harness.
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "-")
+
+
+def architectures_of(devices: Sequence[str]) -> tuple[str, ...]:
+    """Return what to compile for, by the names of devices such as ``L4`` or ``H200x2``."""
+    words = (re.split(r"[^A-Z0-9]+|X\d+$", each.upper()) for each in devices)
+    known = [OF_DEVICES[word] for each in words for word in each if word in OF_DEVICES]
+    return tuple(dict.fromkeys(known)) or ARCHITECTURES
 
 
 def compile_only(

@@ -52,6 +52,7 @@ class TaskShape(Shape):
     files: list[Any]
     lang: Annotated[Language, Field(strict=False)]
     accepts: list[Annotated[Language, Field(strict=False)]] = []
+    data: list[Name] = []
     description: str = ""
     config: dict[str, Any] = {}
     templates: dict[Name, Name] = {}
@@ -63,6 +64,7 @@ class TaskShape(Shape):
     benchmark_timeout: Timeout = 180
     ranked_timeout: Timeout = 180
     ranking_by: Annotated[RankingBy, Field(strict=False)] = RankingBy.LAST
+    prepare_timeout: Timeout | None = None
     baseline: str = ""
     weights: list[Annotated[float, Field(strict=False)]] = []
     partial: bool = False

@@ -9,6 +9,8 @@ MAX_PYTHON_BYTES = 1 * MIB
 """A syntax tree takes a hundred times the memory of its text."""
 MAX_FILE_BYTES = 5 * MIB
 MAX_TASK_BYTES = 50 * MIB
+MAX_DATA_BYTES = 8 * MIB
+"""A job carries the data to its machine, in base64."""
 MAX_ZIP_BYTES = 10 * MIB
 MAX_ZIP_ENTRIES = 1000
 MAX_ZIP_RATIO = 200

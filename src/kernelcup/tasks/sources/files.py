@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
 from kernelcup.tasks.manifest.problems import Findings
 from kernelcup.tasks.manifest.schema import FileShape
-from kernelcup.tasks.manifest.size_limits import MAX_TASK_BYTES, MIB
+from kernelcup.tasks.manifest.size_limits import MAX_DATA_BYTES, MAX_TASK_BYTES, MIB
 from kernelcup.tasks.manifest.validation import validate
 from kernelcup.tasks.manifest.yaml_text import Path, undecodable
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable, locate, reject_odd_target
 
 SUBMISSION = "@SUBMISSION@"
+TEXT_ONLY = "only UTF-8 text is allowed; other files belong into `data`"
 LENT = ("utils.py", "eval.py", "utils.h", "eval.cu")
 """Files that KernelCup has of its own, for tasks that name them and do not ship them."""
 
@@ -44,6 +46,24 @@ def read_sources(entries: list[object], tree: Tree, base: str, findings: Finding
     _refuse_nesting(sources, findings)
     _refuse_excess(sources, findings)
     return sources
+
+
+def read_data(
+    names: Sequence[str], sources: Sources, tree: Tree, base: str, findings: Findings
+) -> dict[str, str]:
+    """Return the readable data files by name, in base64; add problems for the others."""
+    found: dict[str, bytes] = {}
+    for index, name in enumerate(names):
+        try:
+            reject_odd_target(name)
+            if name in sources.listed or name in found:
+                raise Unreadable("is the name of another file of the task")
+            found[name] = tree.read(locate(base, name))
+        except Unreadable as error:
+            findings.at_value(("data", index), f"`{name}` {error}")
+    if sum(map(len, found.values())) > MAX_DATA_BYTES:
+        findings.at_key(("data",), f"is larger than {MAX_DATA_BYTES // MIB} MiB together")
+    return {name: base64.b64encode(content).decode() for name, content in found.items()}
 
 
 def read_templates(templates: Mapping[str, str], tree: Tree, base: str, findings: Findings) -> dict[str, str]:
@@ -89,11 +109,11 @@ class SourceReader:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             position, reason = undecodable(content, error)
-            self.findings.elsewhere(label, position, f"{reason}; only UTF-8 text is allowed")
+            self.findings.elsewhere(label, position, f"{reason}; {TEXT_ONLY}")
             return None
         if "\0" in text:
             line = text.count("\n", 0, text.index("\0")) + 1
-            self.findings.elsewhere(label, (line, 1), "has a NUL byte; only UTF-8 text is allowed")
+            self.findings.elsewhere(label, (line, 1), f"has a NUL byte; {TEXT_ONLY}")
             return None
         return text
 

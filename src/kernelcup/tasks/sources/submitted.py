@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import unicodedata
@@ -43,6 +44,8 @@ def read_files(name: str, content: bytes) -> dict[str, str]:
         return _checked(name, _unzipped(name, content))
     if not content.strip():
         raise EmptyFile("The file is empty.")
+    if name.lower().endswith(".ipynb"):
+        raise _wrong_type(name)
     return {name: _text("The file", content)}
 
 
@@ -107,7 +110,7 @@ def _checked(name: str, files: Mapping[str, bytes]) -> dict[str, str]:
     for path in files:
         _check_name(path)
         if PurePosixPath(path).suffix not in SUFFIXES:
-            raise WrongFileType(f"`{path}`: a submission has files that end in {', '.join(SUFFIXES)} only.")
+            raise _wrong_type(path)
     if double := _ambiguous(files):
         raise InvalidFiles(f"`{double}`: another name differs from it in upper and lower case only.")
     if has_clash(list(files)):
@@ -116,6 +119,10 @@ def _checked(name: str, files: Mapping[str, bytes]) -> dict[str, str]:
     if not any(map(str.strip, texts.values())):
         raise EmptyFile(f"{name} has no file with text in it.")
     return texts
+
+
+def _wrong_type(path: str) -> WrongFileType:
+    return WrongFileType(f"`{path}`: a submission has files that end in {', '.join(SUFFIXES)} only.")
 
 
 def _check_name(path: str) -> None:
@@ -146,7 +153,9 @@ def _text(name: str, content: bytes) -> str:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise NotText(f"{name} is not UTF-8 text: byte {error.start} cannot be decoded.") from error
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        why = "it is UTF-16" if is_utf16 else f"byte {error.start} cannot be decoded"
+        raise NotText(f"{name} is not UTF-8 text: {why}.") from error
     if "\0" in text:
         raise NotText(f"{name} is not text: it contains a NUL byte.")
     return text

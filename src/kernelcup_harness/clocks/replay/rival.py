@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kernelcup_harness.core.answer import CallFailed
 from kernelcup_harness.core.requests import hello
 from kernelcup_harness.protocol import DuelResult, DuelVerdict
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -27,20 +28,33 @@ def not_held(reason: str) -> DuelResult:
     return DuelResult(verdict=DuelVerdict.NOT_HELD, rival_message=(reason or NO_TIME)[:2_000])
 
 
-def load(channel: Channel, file: str, import_s: float, remaining: Callable[[], float]) -> None:
-    """Have a rival imported. Raise :class:`RivalFailed`, or :class:`NotHeld` for lack of memory or time.
+def load(
+    channel: Channel,
+    file: str,
+    import_s: float,
+    remaining: Callable[[], float],
+    prepare: Callable[[], None] | None = None,
+) -> None:
+    """Have a rival imported and prepared. Raise :class:`RivalFailed`, or :class:`NotHeld` for lack of memory or time.
 
     Args:
         channel: To its process.
         file: Its file.
         import_s: Most seconds of an import.
         remaining: Returns the seconds left of the stage.
+        prepare: Has it prepare for each case, if the task allows it.
     """
     timeout_s = min(import_s, remaining())
     try:
         hello(channel)
         channel.send(pack(Load(file=file)), timeout_s=timeout_s)
         reply = unpack_any((Ready, Failed), channel.receive(timeout_s))
+        if isinstance(reply, Ready) and prepare is not None:
+            prepare()
+    except CallFailed as failure:
+        if failure.kind in MEMORY:
+            raise NotHeld("there was not enough memory to prepare it beside the other") from failure
+        raise RivalFailed(f"its `prepare` failed: {failure.text[:1000]}") from failure
     except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
         if remaining() <= 0:
             # There was less time than an import may take.

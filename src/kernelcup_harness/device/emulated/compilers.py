@@ -86,3 +86,23 @@ def patch_triton_driver(module: ModuleType) -> None:
             cache.zero_()
 
     module.driver.set_active(EmulatedDriver())
+
+
+POINTER = "Pointer argument cannot be accessed from Triton (cpu tensor?)"
+
+
+def patch_triton_interpreter(module: ModuleType) -> None:
+    """Refuse tensors on the host, as the launcher of a compiled kernel does."""
+    executor: Any = vars(module)["GridExecutor"]
+    copy_arguments = executor._init_args_hst
+
+    def check_and_copy(self: Any, args: Any, kwargs: Any) -> Any:
+        # Triton may be imported before torch.
+        from kernelcup_harness.device.emulated import places
+
+        for tensor in places.tensors_in((tuple(args), tuple(kwargs.values()))):
+            if places.place_of(tensor) == places.HOST and tensor.numel():
+                raise ValueError(POINTER)
+        return copy_arguments(self, args, kwargs)
+
+    executor._init_args_hst = check_and_copy

@@ -1,20 +1,20 @@
 """Answers requests for a GPU on the processor, so that tasks can be checked without one.
 
 :func:`install` patches ``torch`` (at once, or when it is imported): ``device="cuda"`` means the
-processor, tensors report that they are on ``cuda:0``, and ``torch.cuda`` has one device that is always
+processor, ``places`` follows which tensors would be on it, and ``torch.cuda`` has one device that is always
 idle. Triton runs in interpreter mode. Unsupported features (inline CUDA, CUDA graphs) raise an error that
 names them. Times taken under emulation mean nothing for a GPU.
 
-Known differences from a GPU: every tensor reports that it is on ``cuda:0``, ``Tensor.cpu()`` may share
-memory, ``torch.autocast("cuda")`` keeps to the processor's list of operations (softmax, for one,
-stays in half precision), ``torch.Generator`` aside there is one random generator for both devices,
-``torch.compile`` ignores its mode, and ``torch.device(0)``, ``torch.cuda.FloatTensor(...)`` as a
+Known differences from a GPU: ``torch.autocast("cuda")`` keeps to the processor's list of operations (softmax, for
+one, stays in half precision), ``torch.Generator`` aside there is one random generator for both devices,
+``torch.compile`` ignores its mode and mixes devices, and ``torch.device(0)``, ``torch.cuda.FloatTensor(...)`` as a
 constructor and ``torch.accelerator`` are not supported.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.abc
 import importlib.machinery
 import os
@@ -27,6 +27,7 @@ from kernelcup_harness.device.emulated.compilers import (
     patch_autotuner,
     patch_cpp_extension,
     patch_triton_driver,
+    patch_triton_interpreter,
 )
 from kernelcup_harness.device.emulated.streams import Event, Stream
 
@@ -42,6 +43,7 @@ def install() -> None:
         "torch.utils.cpp_extension": patch_cpp_extension,
         "triton.runtime.autotuner": patch_autotuner,
         "triton.runtime.driver": patch_triton_driver,
+        "triton.runtime.interpreter": patch_triton_interpreter,
     }
     for name, patch in patches.items():
         if name in sys.modules:
@@ -93,11 +95,14 @@ def on_processor(device: Any) -> Any:
 
 def patch_torch(torch: ModuleType) -> None:
     """Make ``torch`` of this process answer for one GPU."""
+    from kernelcup_harness.device.emulated import places
+
     torch.Generator = generator_type(torch, torch.Generator)  # type: ignore[attr-defined]
     tensor = torch.Tensor
-    tensor.cuda = lambda self, *_args, **_kwargs: self.clone()
+    tensor.cuda = lambda self, *_args, **_kwargs: places.moved(self, places.DEVICE)
     tensor.pin_memory = lambda self, *_args, **_kwargs: self
-    patch_modules(torch.nn.Module)
+    for name in ("from_numpy", "frombuffer"):  # no mode sees them
+        vars(torch)[name] = places.on_host(getattr(torch, name))
     patch_cuda(torch)
     patch_random(torch)
     patch_default_device()
@@ -107,17 +112,6 @@ def patch_torch(torch: ModuleType) -> None:
     mode_type = device_mode(torch)
     mode_type().__enter__()
     patch_threads(mode_type)
-
-
-def patch_modules(module_type: Any) -> None:
-    """Leave modules where they are; only ``to`` may still change their dtype."""
-    move = module_type.to
-
-    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return move(self, *(on_processor(argument) for argument in args[:1]), *args[1:], **kwargs)
-
-    module_type.to = to
-    module_type.cuda = lambda self, *_args, **_kwargs: self
 
 
 def patch_threads(mode_type: Callable[[], Any]) -> None:
@@ -137,14 +131,15 @@ def patch_threads(mode_type: Callable[[], Any]) -> None:
 def patch_default_device() -> None:
     """Keep ``torch.set_default_device("cuda")`` and ``with torch.device("cuda")`` on the processor.
 
-    Their mode always lies at the bottom of the stack, so what it adds is never seen by ours.
+    A default device is at the bottom of the stack, where what it adds is not seen by our mode; a ``with`` is above it.
     """
     from torch.utils import _device
 
     def fill_in(self: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _device._device_constructors() and kwargs.get("device") is None:
-            kwargs["device"] = on_processor(self.device)
+            is_last = _device._len_torch_function_stack() == 0
+            kwargs["device"] = on_processor(self.device) if is_last else self.device
         return func(*args, **kwargs)
 
     _device.DeviceContext.__torch_function__ = fill_in
@@ -175,21 +170,36 @@ def patch_autocast(torch: ModuleType) -> None:
 
 def patch_loading(torch: ModuleType) -> None:
     """Load tensors that were saved on a GPU, or are wanted on one, on the processor."""
+    from kernelcup_harness.device.emulated import places
 
     def restore(storage: Any, location: str) -> Any:
-        return storage if on_processor(location) == "cpu" else None
+        if on_processor(location) != "cpu":
+            return None
+        storage.kernelcup_place = places.named_place(location)
+        return storage
+
+    def tag(storage: Any) -> str | None:
+        return getattr(storage, "kernelcup_place", None)
 
     # Lower numbers are asked first; torch's own packages begin at 10.
-    torch.serialization.register_package(5, always(None), restore)
+    torch.serialization.register_package(5, tag, restore)
 
 
 def patch_compile(torch: ModuleType) -> None:
     """Let ``torch.compile`` ignore its mode: the modes tune for a GPU or capture CUDA graphs."""
+    from kernelcup_harness.device.emulated import places
+
     original = torch.compile
 
     def compile_in_default_mode(model: Any = None, **kwargs: Any) -> Any:
         kwargs.pop("mode", None)
-        return original(model, **kwargs)
+        if model is None:
+            return functools.partial(compile_in_default_mode, **kwargs)
+        compiled = original(model, **kwargs)
+        if not isinstance(model, torch.nn.Module):
+            return places.after_compiling(compiled)
+        compiled.forward = places.after_compiling(compiled.forward)
+        return compiled
 
     vars(torch)["compile"] = compile_in_default_mode
 
@@ -198,44 +208,72 @@ def device_mode(torch: ModuleType) -> Callable[[], Any]:
     """Return the mode that sends requests for a GPU to the processor."""
     from torch.overrides import TorchFunctionMode
 
+    from kernelcup_harness.device.emulated import places
+
     answers = device_answers(torch)
+    to, parse_to = torch.Tensor.to, torch._C._nn._parse_to
 
     class EmulatedDevice(TorchFunctionMode):  # type: ignore[misc]
-        """Rewrite ``device`` arguments and answer the device getters."""
+        """Rewrite ``device`` arguments, follow where tensors are, and answer the device getters."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = dict(kwargs or {})
+            device = kwargs.get("device")
+            if func is parse_to:
+                return func(*args, **kwargs)  # `Module.to` asks which device its arguments name
             if "device" in kwargs:
-                kwargs["device"] = on_processor(kwargs["device"])
+                kwargs["device"] = on_processor(device)
+            elif func is to and len(args) > 1:
+                # Only the first argument can be a device: a later number is `non_blocking` or `copy`.
+                device = None if isinstance(args[1], (torch.dtype, torch.Tensor)) else args[1]
+                args = (args[0], on_processor(args[1]), *args[2:])
             kwargs.pop("pin_memory", None)
-            answer = answers.get(func, func)
-            return answer(*args, **kwargs)
+            if func in answers:
+                return answers[func](*args, **kwargs)
+            if torch.compiler.is_compiling():
+                return func(*args, **kwargs)
+            return places.called(func, args, kwargs, device)
 
     return EmulatedDevice
 
 
 def device_answers(torch: ModuleType) -> dict[Any, Callable[..., Any]]:
-    """Return stand-ins for the functions that need more than another ``device`` keyword."""
-    tensor = torch.Tensor
+    """Return stand-ins for the functions that say where a tensor is, or take it elsewhere."""
+    from kernelcup_harness.device.emulated import places
 
-    def move(value: Any, *args: Any, **kwargs: Any) -> Any:
-        # Only the first argument can be a device: a later number is `non_blocking` or `copy`.
-        return tensor.to(value, *(on_processor(argument) for argument in args[:1]), *args[1:], **kwargs)
+    tensor, device_of = torch.Tensor, places.device_of
 
     def convert(value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        on_device = device_of(value) == places.DEVICE
         if dtype is None and not kwargs.get("dtype"):
-            return tensor.type(value).replace("torch.", "torch.cuda.")
+            return tensor.type(value).replace("torch.", "torch.cuda." if on_device else "torch.")
         name = f"{dtype.__module__}.{dtype.__name__}" if isinstance(dtype, type) else dtype
         if isinstance(name, str):
+            on_device = name.startswith("torch.cuda.")
             name = name.replace("torch.cuda.", "torch.")
-        return tensor.type(value, *([] if name is None else [name]), *args, **kwargs)
+        result = tensor.type(value, *([] if name is None else [name]), *args, **kwargs)
+        return places.placed(result, places.DEVICE if on_device else places.HOST, force=True)
+
+    def to_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+        def convert_or_refuse(value: Any, *args: Any, **kwargs: Any) -> Any:
+            if device_of(value) == places.DEVICE and not kwargs.get("force"):
+                raise TypeError(places.NO_NUMPY)
+            return function(value, *args, **kwargs)
+
+        return convert_or_refuse
+
+    def number(value: Any) -> int:
+        return 0 if device_of(value) == places.DEVICE else -1
 
     return {
-        tensor.is_cuda.__get__: always(True),
-        tensor.device.__get__: lambda _tensor: torch.device("cuda", 0),
-        tensor.get_device: always(0),
-        torch.get_device: always(0),
-        tensor.to: move,
+        tensor.is_cuda.__get__: lambda value: device_of(value) == places.DEVICE,
+        tensor.is_cpu.__get__: lambda value: device_of(value) == places.HOST,
+        tensor.device.__get__: lambda value: torch.device(device_of(value)),
+        tensor.get_device: number,
+        torch.get_device: number,
+        tensor.cpu: lambda value, **_kwargs: places.moved(value, places.HOST),
+        tensor.numpy: to_numpy(tensor.numpy),
+        tensor.__array__: to_numpy(tensor.__array__),
         tensor.type: convert,
     }
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from kernelcup_harness.isolation.job_environment import CUDA_FOLDER
+from kernelcup_harness.protocol import first_errors
 from kernelcup_harness.protocol.variables import CHECKED
-from kernelcup_harness.submission.cuda import libraries, options
+from kernelcup_harness.submission.cuda import driver_library, libraries, options
 from kernelcup_harness.submission.cuda.libraries import find_nvcc
 from kernelcup_harness.submission.port import NotCompiled
 
 NOT_COMPILED = 109
 """The exit code if it does not compile; standard error has the compiler's words."""
 HEADER = "kernelcup.h"
-SIGNATURE = "int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context)"
 HEADERS = (".cu", ".cuh", ".h", ".hpp", ".cpp")
 MAX_TEXT = 8 << 10
 WITHOUT_GPU = "sm_90a"
@@ -35,18 +35,7 @@ TO_GCC = ("-fPIC", "-fvisibility=hidden", "-fdiagnostics-color=never")
 TO_LINKER = ("-z", "defs", "-z", "now", "--exclude-libs", "ALL")
 # `[=] __device__ (int i)`, or with a macro's name in capitals.
 LAMBDA = re.compile(rb"\]\s*(?:__(?:host|device)__|[A-Z][A-Z_]+\s*\()")
-SENTENCES = (
-    (r"undefined reference to [`']custom_kernel'", "{name} defines no function `" + SIGNATURE + "`."),
-    (
-        r"(conflict|ambiguat|overload).*custom_kernel|custom_kernel.*different",
-        "The function has to be `" + SIGNATURE + "`.",
-    ),
-    (
-        r"Killed signal terminated|out of memory allocating|virtual memory exhausted",
-        "The compiler ran out of memory.",
-    ),
-)
-"""What a person reads first, by patterns of what compilers print."""
+HOST_FUNCTION = re.compile(r'^(?:extern\s+"C"\s+)?(?:void|int)\s+(\w+)\s*\(', re.MULTILINE)
 MAY_PASS = re.compile(
     r"Killed|died due to signal|ran out of memory|out of memory|virtual memory exhausted|No space left|"
     r"Resource temporarily unavailable|internal compiler error|needs (nvcc|g\+\+), which this machine"
@@ -76,8 +65,9 @@ def compiled(entry: Path, environ: Mapping[str, str]) -> Path:
 
 def key(entry: Path, environ: Mapping[str, str]) -> str:
     """Return a name for the result: two submissions of a job may share the folder."""
-    named = (CHECKED, options.OPTIONS, options.LEADERBOARD, options.PROGRAM)
-    digest = hashlib.sha256(repr((str(entry), *map(environ.get, named))).encode())
+    named = (CHECKED, options.OPTIONS, options.LEADERBOARD, options.PROGRAM, "TORCH_CUDA_ARCH_LIST")
+    driver = driver_library.kind(environ)
+    digest = hashlib.sha256(repr((str(entry), driver, *map(environ.get, named))).encode())
     for file in sources():
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:32]
@@ -97,6 +87,8 @@ def compile_to(library: Path, entry: Path, environ: Mapping[str, str]) -> None:
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
+    # Only the linker needs it.
+    header.with_name(driver_library.NAME).unlink(missing_ok=True)
     if done.returncode:
         raise NotCompiled(explained(done.stdout.decode(errors="replace"), entry, header, argv[0]))
     os.replace(made, library)
@@ -132,7 +124,10 @@ def command(entry: Path, library: Path, header: Path, environ: Mapping[str, str]
         *for_target(architecture(environ)),
         *shared,
     ]
-    return [compiler, *before, "-o", str(library), *language_of(entry), *files, *named.link]
+    link = [*named.link]
+    if driver_library.is_called(sources(), environ):
+        link += ["-Xlinker", str(driver_library.to_link(header.parent, environ))]
+    return [compiler, *before, "-o", str(library), *language_of(entry), *files, *link]
 
 
 def device_command(
@@ -212,14 +207,20 @@ def architecture(environ: Mapping[str, str]) -> str:
 
 
 def explained(text: str, entry: Path, header: Path, compiler: str) -> str:
-    """Return a compiler's output for the author of a file: without our folders, with a sentence where one helps."""
+    """Return a compiler's output for the author of a file: without our folders, one sentence where that says all."""
     text = text.replace(str(header), HEADER).replace(os.getcwd() + os.sep, "")
     text = re.sub(r"(?<![\w.])/tmp/[^\s:\"']*/", "", text)
-    sentences: list[str] = []
-    sentences += [said.format(name=entry.name) for pattern, said in SENTENCES if re.search(pattern, text)]
-    sentences.append(f"{Path(compiler).name} did not compile {entry.name}:")
-    whole = "\n".join([*sentences, text.strip()])
+    known = first_errors.find(text)
+    if known is not None and known.is_all:
+        return f"{entry.name} defines no function `{first_errors.C_FUNCTION}`{instead(entry)}"
+    whole = f"{Path(compiler).name} did not compile {entry.name}:\n{text.strip()}"
     return whole if len(whole) <= MAX_TEXT else whole[: MAX_TEXT // 2] + "\n[...]\n" + whole[-MAX_TEXT // 2 :]
+
+
+def instead(entry: Path) -> str:
+    """Return which functions of the host a file defines, for its author."""
+    found = HOST_FUNCTION.findall(entry.read_text(encoding="utf-8", errors="replace"))
+    return f"; it defines {', '.join(found)}" if found else ""
 
 
 def run_program(entry: str, *arguments: str) -> NoReturn:

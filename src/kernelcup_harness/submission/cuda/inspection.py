@@ -47,7 +47,8 @@ def inspected(
         return Compiled(trouble=trouble)
     try:
         # As a whole, because only the linker knows whether the right function is there.
-        compiling.compiled(entry, environ)
+        linked_for = re.sub(r"sm_(\d+)(\d)a?", r"\1.\2", architectures[0])
+        compiling.compiled(entry, {"TORCH_CUDA_ARCH_LIST": linked_for, **environ})
         targets = [target(entry, each, listings, environ) for each in architectures]
     except NotCompiled as error:
         return Compiled(error=str(error), diagnostics=list(diagnostics(str(error)))[:MOST_DIAGNOSTICS])

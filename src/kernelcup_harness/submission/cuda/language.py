@@ -41,3 +41,6 @@ class Cuda:
         from kernelcup_harness.submission.cuda.library import CompiledKernel
 
         return CompiledKernel(compiling.compiled(entry, os.environ))
+
+    def preparing(self, _entry: Path) -> None:
+        """Return nothing: the interface has no such function."""

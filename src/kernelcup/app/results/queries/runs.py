@@ -110,6 +110,7 @@ def insert(
         harness_hash=harness_hash,
         machine=machine,
         lent=lent,
+        isolation="provider" if report.environment.get("isolation") else "",
         host_class=host_class,
         cost=max(gpu_hours, 0.0) * price_per_hour,
         report=body if whole is None else to_json(beginning(report)),

@@ -94,7 +94,9 @@ def _with_runs(top: Subquery) -> Select[Any]:
         select(*whose)
         .add_columns(top.c.host_class)
         .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.backend)
-        .add_columns(*(runs.c[name] for name in ranking_query.SCORE), runs.c.lent, top.c.duel)
+        .add_columns(
+            *(runs.c[name] for name in ranking_query.SCORE), runs.c.lent, runs.c.isolation, top.c.duel
+        )
         .join(users, users.c.id == top.c.user_id)
         .join(submissions, submissions.c.id == top.c.submission_id)
         .join(runs, runs.c.id == top.c.run_id)
@@ -126,6 +128,7 @@ def entry_of(row: Any) -> Entry:
         trust=row.trust,
         comparable=row.backend != Backend.EMULATED,
         lent=row.lent,
+        isolation=row.isolation,
         host_class=row.host_class,
         rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
         duel=DuelOutcome(row.duel),

@@ -32,7 +32,9 @@ class Row:
     def clock(self) -> str:
         """How its time was taken, who judged it, and how it ranks; empty if witnessed on the operator's machine."""
         by_end = UPPER_END if self.place.ranked_by is RankedBy.UPPER_END else ""
-        marks = (level_mark(self.place.trust), "lent machine" if self.place.lent else "", by_end)
+        isolation = f"isolation: {self.place.isolation}" if self.place.isolation else ""
+        lent = "lent machine" if self.place.lent else ""
+        marks = (level_mark(self.place.trust), lent, isolation, by_end)
         return ", ".join(mark for mark in marks if mark)
 
     @property

@@ -7,16 +7,16 @@ import zipfile
 
 from fastapi import APIRouter, Request, Response
 
-from kernelcup.app.submissions.handout import hand_out
+from kernelcup.app.submissions.handout import hand_out, packages_of
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
-from kernelcup.http.dependencies import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.rules import rules_of
 from kernelcup.tasks.starter import find_template
-from kernelcup.tasks.writer import files_of, template_files
+from kernelcup.tasks.writer import figures_of, files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
 
 ZIPPED_AT = (2020, 1, 1, 0, 0, 0)
@@ -44,16 +44,20 @@ def show_statement(name: str, request: Request, db: Db, actor: ActorDep, now: No
 
 
 @router.get("/b/{name}/rules")
-def show_rules(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+def show_rules(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, platform: PlatformDep
+) -> Response:
     """Show what holds on a leaderboard."""
     head = head_of(db, name, "", viewer=actor, now=now)
     task = hand_out(db, name, actor).task
+    config = platform.config
+    has = packages_of(db, head.board, task, known_devices=config.devices, home=config.data_dir)
     return render(
         request,
         "rules.html",
         head=head,
         current="rules",
-        rules=rules_of(head.board, task),
+        rules=rules_of(head.board, task, has),
         limits=task.limits,
     )
 
@@ -72,6 +76,16 @@ def show_code(name: str, request: Request, db: Db, actor: ActorDep, now: Now) ->
         templates=_templates(task),
         size=len(_zip(task)),
     )
+
+
+@router.get("/b/{name}/figures/{file:path}")
+def show_figure(name: str, file: str, db: Db, actor: ActorDep) -> Response:
+    """Send a figure of the statement."""
+    figures = figures_of(hand_out(db, name, actor).task)
+    if file not in figures:
+        raise NotFound(f"{name} has no figure {file!r}.")
+    kind = "image/png" if file.lower().endswith(".png") else "image/jpeg"
+    return Response(figures[file], media_type=kind)
 
 
 @router.get("/b/{name}/task.zip")
@@ -118,9 +132,9 @@ def _file_name(task: Task, language: str) -> str:
 def _zip(task: Task) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files_of(task).items():
+        for name, content in files_of(task).items():
             entry = zipfile.ZipInfo(f"{task.name}/{name}", ZIPPED_AT)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, text)
+            archive.writestr(entry, content)
     return buffer.getvalue()

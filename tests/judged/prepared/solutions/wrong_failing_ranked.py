@@ -1,0 +1,7 @@
+def prepare(size):
+    if size == 512:
+        raise ValueError("no plan for this size")
+
+
+def custom_kernel(data):
+    return data * data.new_ones(data.shape[1]).cumsum(0)
