@@ -27,15 +27,11 @@ CUDA_ENDINGS = (".cu", ".cuh", ".cpp")
 SINGLE_ENDINGS = (".py", *CUDA_ENDINGS)
 KERNELBENCH = {"Model", "get_inputs", "get_init_inputs"}
 """What every problem of KernelBench defines."""
-FROM_KERNELBENCH = (
-    "is a problem of KernelBench (Model, get_inputs, get_init_inputs), which is not imported yet; make a task "
-    f"with `kernelcup task new`, or define {', '.join(CALLS)}: ref_kernel calls the model, generate_input "
-    "returns its inputs"
-)
-
-FROM_LEETGPU = (
-    "is a challenge of LeetGPU (a class Challenge), which is not imported; make a task with `kernelcup task new`: "
-    "reference_impl becomes ref_kernel, its tests the cases"
+REFERENCES = {"reference_impl", "reference_solution"}
+"""Methods of a challenge of LeetGPU, and of a problem of Tensara."""
+FROM_OTHERS = (
+    "is a problem of another contest (KernelBench, LeetGPU or Tensara); `kernelcup task import FILE` makes a task "
+    "folder of it"
 )
 
 
@@ -58,11 +54,9 @@ def read_single_file(content: bytes, label: str, name: str) -> Task:
     tree = parse(text)
     if isinstance(tree, BrokenSource):
         raise single_problem(label, tree.text, tree.position)
-    names = {getattr(node, "name", "") for node in tree.body}
-    if names >= KERNELBENCH:
-        raise single_problem(label, FROM_KERNELBENCH)
-    if "Challenge" in names and "ref_kernel" not in names:
-        raise single_problem(label, FROM_LEETGPU)
+    methods = {getattr(each, "name", "") for node in tree.body for each in getattr(node, "body", ())}
+    if {getattr(node, "name", "") for node in tree.body} >= KERNELBENCH or methods & REFERENCES:
+        raise single_problem(label, FROM_OTHERS)
     found = {call: _fault(tree, call, count) for call, count in CALLS.items()}
     raise_problems(
         [

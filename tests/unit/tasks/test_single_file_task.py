@@ -21,12 +21,16 @@ def test_a_single_file_becomes_a_task(tmp_path):
     assert task.harness is HarnessKind.STANDARD
 
 
-def test_a_problem_of_kernelbench_gets_one_line_that_says_what_to_do(tmp_path):
-    source = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
-    (tmp_path / "r.py").write_text(source)
-    (line,) = problems_of(tmp_path / "r.py")
-    assert "is a problem of KernelBench" in line
-    assert "kernelcup task new" in line
+def test_a_problem_of_another_contest_gets_one_line_that_says_what_to_do(tmp_path):
+    for source in (
+        "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n",
+        "class Challenge:\n    def reference_impl(self, A, B, N): ...\n",
+        "class relu:\n    def reference_solution(self, A): ...\n",
+    ):
+        (tmp_path / "r.py").write_text(source)
+        (line,) = problems_of(tmp_path / "r.py")
+        assert "is a problem of another contest" in line
+        assert "kernelcup task import" in line
 
 
 def test_all_missing_functions_are_named(tmp_path):
@@ -112,9 +116,3 @@ def test_a_single_file_in_cuda_without_its_functions_is_refused(tmp_path, text, 
 def test_nothing_of_the_file_is_run(tmp_path):
     (tmp_path / "r.py").write_text(SINGLE_FILE + "raise SystemExit('ran')\n")
     assert load_task(tmp_path / "r.py").sources["reference.py"].endswith("raise SystemExit('ran')\n")
-
-
-def test_a_challenge_of_leetgpu_is_recognised(tmp_path):
-    (tmp_path / "c.py").write_text("class Challenge:\n    def reference_impl(self, a): ...\n")
-    (line,) = problems_of(tmp_path / "c.py")
-    assert "is a challenge of LeetGPU" in line

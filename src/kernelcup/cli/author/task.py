@@ -59,6 +59,34 @@ def example(
     print_written(written, directory, first, as_json=as_json)
 
 
+@app.command("import")
+def import_file(
+    file: Annotated[
+        Path, typer.Argument(help="A problem of KernelBench, LeetGPU or Tensara, or a LeetGPU solve in .cu.")
+    ],
+    directory: Annotated[
+        Path | None,
+        typer.Argument(help="A new or empty folder; default: the file's name without its ending."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a task folder of a problem of another contest; what cannot be carried is named.
+
+    The problem's text is kept in a file of its own, which the reference calls; nothing of it is run.
+    """
+    from kernelcup.tasks.imports import import_task
+
+    folder = Path(file.stem) if directory is None else directory
+    written, notes = import_task(file, folder)
+    if as_json:
+        typer.echo(json.dumps({"files": [str(each) for each in written], "notes": notes}))
+        return
+    solution = next((each for each in written if each.parent.name == "solutions"), None)
+    print_written(written, folder, solution, as_json=False)
+    for note in notes:
+        typer.echo(plain(f"Note: {note}"))
+
+
 def print_written(written: Sequence[Path], directory: Path, solution: Path | None, *, as_json: bool) -> None:
     """Print the files of a new task, and the next commands."""
     if as_json:
