@@ -34,7 +34,7 @@ FREE = {
     *(tensor_type.index_put, tensor_type.index_put_, torch.index_put, torch.index_put_),
     *(tensor_type.expand_as, tensor_type.view_as, tensor_type.reshape_as, torch.broadcast_tensors),
     *(torch.is_same_size, tensor_type.is_same_size, tensor_type.is_set_to, torch.result_type),
-    *(torch.ctc_loss, torch.nn.functional.ctc_loss),
+    *(torch.ctc_loss, torch.nn.functional.ctc_loss, torch._nested_view_from_jagged),
     *(each for name, each in vars(torch).items() if name.startswith("_foreach_")),
 }
 """Functions whose tensors may be on two devices."""
