@@ -220,7 +220,7 @@ def test_the_page_of_a_new_leaderboard_says_that_counters_are_locked(client, peo
 
 def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     page = visitor(people["grace"], javascript=False).open("/admin/boards/double")
-    page.get_by_label("Deadline").fill("2030-01-31T23:30")
+    page.get_by_role("textbox", name="Deadline").fill("2030-01-31T23:30")
     page.get_by_label("Who sees it").select_option("closed")
     page.get_by_role("button", name="Show what changes").first.click()
     expect(page.get_by_role("region", name="Rules that change").get_by_role("row")).to_have_count(3)
@@ -307,7 +307,7 @@ def test_each_rank_that_changes_is_shown_before_and_after(
 def test_a_change_after_another_one_is_refused(client, people, signed_in, db) -> None:
     client.cookies.update(signed_in(people["grace"]))
     fields = {"settings": "yes", "devices": "H100", "visibility": "closed", "code_policy": "never"}
-    fields |= {"trust": "any", "harness": "standard", "share": "1.0"}
+    fields |= {"trust": "any", "harness": "standard", "share": "1.0", "after_deadline": "unranked"}
     answer = post(client, "/admin/boards/double/update", fingerprint="old", **fields)
     assert answer.status_code == 400
     assert "changed since" in answer.text
