@@ -202,7 +202,7 @@ def test_somebody_elses_submission_is_neither_shown_nor_deleted(
         ("limit=0", "limit must be between 1 and 100"),
         ("limit=101", "limit must be between 1 and 100"),
         ("offset=-1", "offset must be >= 0"),
-        ("limit=many", "query.limit: "),
+        ("limit=many", "limit: "),
     ],
 )
 def test_a_page_that_cannot_be_is_refused_in_the_one_shape(board, cli, query, text) -> None:
@@ -268,7 +268,7 @@ def test_without_a_header_or_with_a_wrong_one_it_says_how_to_sign_in(board, clie
 
 
 def test_a_form_without_the_file_is_refused_with_a_text(board, cli) -> None:
-    with pytest.raises(ApplicationError, match=r"422 .*: body\.file: Field required"):
+    with pytest.raises(ApplicationError, match=r"422 .*: file: Field required"):
         cli._wire.ask("POST", "/submission/double/H100/test", timeout_s=60, data={"other": "x"})
 
 

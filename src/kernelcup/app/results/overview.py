@@ -15,7 +15,6 @@ from kernelcup.app.boards.queries import task_versions
 from kernelcup.app.results.facts import Beside, Remembered, read_beside
 from kernelcup.app.results.queries import overview as stored
 from kernelcup.app.results.queries import standings
-from kernelcup.app.results.queries.overview import Head
 from kernelcup.app.results.standings import board_device, shows_copy
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Record
 from kernelcup.engine import Database, Session, database_of
@@ -198,7 +197,7 @@ def _summaries(session: Session, found: Sequence[Leaderboard], viewer: Actor) ->
     ]
 
 
-def _device(head: Head, entries: int, beside: Beside | None) -> DeviceSummary:
+def _device(head: stored.Head, entries: int, beside: Beside | None) -> DeviceSummary:
     beside = None if head.score_s is None else beside
     return DeviceSummary(
         device=head.device,
