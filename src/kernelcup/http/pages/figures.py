@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kernelcup.reporting.phrases import UNITS, duration, factor, percent, score_interval, score_value
+from kernelcup.reporting.phrases import UNITS, duration, factor, percent, score_interval
 
 NS = 1e9
 SIGNIFICANT = 4
@@ -63,6 +63,11 @@ def behind_text(seconds: float, first_s: float) -> str:
         return ""
     more = seconds / first_s - 1
     return f"+{100 * more:.1f} %" if more < 9.995 else f"{seconds / first_s:.0f}×"
+
+
+def score_text(seconds: float, speedup: float | None) -> str:
+    """Return a score: a time with its unit, or a speedup."""
+    return seconds_text(seconds) if speedup is None else factor(speedup)
 
 
 def speedup_text(value: float | None) -> str:
@@ -124,7 +129,7 @@ FILTERS = {
     "nanoseconds": nanoseconds_text,
     "behind": behind_text,
     "speedup": speedup_text,
-    "score_value": score_value,
+    "score_value": score_text,
     "score_interval": score_interval,
     "share": share_text,
     "count": count_text,
