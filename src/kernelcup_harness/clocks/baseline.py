@@ -20,7 +20,7 @@ FIRST_INPUT = 5 << 19
 SHARE = 0.5
 """Its part of the time that a stage has for its samples."""
 LONGEST = 4.0
-"""It may take so many times its part until each case has its least number of samples."""
+"""How many times its part it may take until each case has its least number of samples."""
 EMPTY_CALLS = 5
 
 Timer = Callable[[Callable[[], Any]], float]

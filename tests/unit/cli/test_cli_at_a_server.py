@@ -228,7 +228,7 @@ def test_a_template_is_fetched_from_the_server(command: Command, ada, db) -> Non
     make_board(db, task=make_task(templates={"Python": "one\n", "Triton": "two\n"}))
     assert command("board", "template", "double").out == "#!POPCORN leaderboard double\none\n"
     assert command("board", "template", "double", "-l", "triton").out.endswith("two\n")
-    assert "it has Python, Triton" in command("board", "template", "double", "-l", "cuda").err
+    assert "it has Python, Triton" in command("board", "template", "double", "-l", "rust").err
 
 
 def test_a_file_is_judged_here_against_a_leaderboard(command: Command, ada, db, replays: Replays) -> None:

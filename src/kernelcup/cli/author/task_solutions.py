@@ -33,7 +33,7 @@ class Candidate:
     is_wrong: bool = False
     """Whether any verdict but an acceptance will do."""
     is_template: bool = False
-    """Whether it has to run; its answer may be left to whoever begins with it."""
+    """Whether it has to run; its answer may be left to the one that begins with it."""
 
 
 def templates_of(task: Task, place: Path) -> Iterator[Candidate]:
