@@ -61,7 +61,7 @@ class InvalidError(Error):
 
 
 class AuthError(Error):
-    """Nobody is signed in."""
+    """The client has no account."""
 
 
 class InputCancellation(BaseException):
