@@ -152,9 +152,10 @@ def job(attack: Attack, task: Task, file: str, backend: Backend, job_id: str) ->
 
     Limits of time are for the attack: its honest twin has those of the task, which a busy machine keeps.
     """
-    limits = {
-        name: value for name, value in attack.limits.items() if file != attack.honest or not name.endswith("_s")
-    }
+    limits, rules = (
+        {name: value for name, value in own.items() if file != attack.honest or not name.endswith("_s")}
+        for own in (attack.limits, attack.rules)
+    )
     tree = SourceTree.of(attack.text(file), f"submission{Path(file).suffix}")
     spec = build_job_spec(
         task, job_id=job_id, submission=tree, mode=attack.mode, backend=backend, harness=attack.harness
@@ -163,6 +164,6 @@ def job(attack: Attack, task: Task, file: str, backend: Backend, job_id: str) ->
         spec,
         limits=dataclasses.replace(spec.limits, **limits),
         rules=dataclasses.replace(
-            spec.rules, **{**(CLOCK_RULES if attack.clock else RULES), **attack.rules}
+            spec.rules, **{**(CLOCK_RULES if attack.clock else RULES), **rules}
         ),
     )
