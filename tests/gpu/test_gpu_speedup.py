@@ -29,7 +29,8 @@ from kernelcup_harness.run.runner import run_job
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "src/kernelcup/tasks"
 CASES = {
-    "vectoradd": {"size": 1 << 20, "seed": 1},
+    "causal_attention": {"batch": 1, "heads": 8, "length": 512, "dim": 64, "seed": 1},
+    "vectoradd": {"size": 2048, "seed": 1},
     "rmsnorm_residual": {"rows": 2048, "hidden": 4096, "seed": 1},
 }
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
@@ -77,7 +78,7 @@ def test_a_submission_that_is_the_baseline_has_a_speedup_of_one(
     code = (EXAMPLES / "examples" / task / "template.py").read_text("utf-8")
     case = judged(task, code, code)
     record_property("speedup", round(speedup(case), 4))
-    assert speedup(case) == pytest.approx(1, abs=0.05), case
+    assert speedup(case) == pytest.approx(1, abs=0.06), case
 
 
 def test_events_less_those_of_an_empty_graph_are_close_to_a_replayed_time(

@@ -15,7 +15,7 @@ from kernelcup_harness.clocks.replay.timed_replays import MOST_ROUNDS
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.replay.witnessed import Round
 from kernelcup_harness.core.plan import PlannedCase
-from kernelcup_harness.device.nvidia.call_graphs import tensors_of
+from kernelcup_harness.device.nvidia.call_graphs import count_kernels, tensors_of
 from kernelcup_harness.device.port import Captured
 from kernelcup_harness.doubt.doubts import Doubts
 from kernelcup_harness.protocol import Audit, StageName, Timing, TrustLevel
@@ -145,3 +145,24 @@ def test_a_speedup_compares_times_of_one_clock(
     )
     case = PlannedCase(index=0, parameters={}, hidden=False)
     assert doubts._baseline_ns(stage, case, timing) == expected
+
+
+class FakeDriver:
+    """Answers about a graph whose nodes have these types."""
+
+    def __init__(self, types: list[int]) -> None:
+        self.types = types
+
+    def __call__(self, name: str, first: Any, place: Any, count: Any = None) -> None:
+        if name == "cuGraphNodeGetType":
+            place._obj.value = self.types[first.value]
+            return
+        count._obj.value = len(self.types)
+        if place is not None:
+            assert self.types, "a count of 0 is refused"
+            place[:] = range(len(self.types))
+
+
+@pytest.mark.parametrize(("types", "kernels"), [([], 0), ([0, 2, 1, 0], 2), ([2], 0)])
+def test_only_kernels_are_surely_seen_of_a_graph(types: list[int], kernels: int) -> None:
+    assert count_kernels(FakeDriver(types), 1) == kernels  # type: ignore[arg-type]

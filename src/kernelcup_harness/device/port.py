@@ -57,7 +57,7 @@ class Captured:
 
     replay: Callable[[], None]
     nodes: int
-    """The number of its nodes that do something."""
+    """The least number of its nodes that the device shows."""
     restore: Callable[[], None]
     """Writes its input again, which the call may have written."""
     nbytes: int

@@ -15,8 +15,8 @@ from kernelcup_harness.device.nvidia.driver import Driver
 from kernelcup_harness.device.nvidia.graphs import clean_up
 from kernelcup_harness.device.port import Captured
 
-DOING = (0, 1, 2)
-"""Types of nodes that do something: kernels, copies, and fillings of memory."""
+KERNEL = 0
+"""The type of a node that launches a kernel."""
 
 
 def captured(call: Callable[[Any], Any], make: Callable[[], Any]) -> Captured:
@@ -31,7 +31,7 @@ def captured(call: Callable[[Any], Any], make: Callable[[], Any]) -> Captured:
         except RuntimeError:
             clean_up()
             raise
-    nodes = count_nodes(Driver(), graph.raw_cuda_graph())
+    kernels = count_kernels(Driver(), graph.raw_cuda_graph())
     graph.replay()
     torch.cuda.synchronize()
     kept = tensors_of(data)
@@ -43,7 +43,7 @@ def captured(call: Callable[[Any], Any], make: Callable[[], Any]) -> Captured:
                 target.copy_(source)
 
     # Its memory belongs to the graph, which is replayed as long as it is there.
-    return Captured(graph.replay, nodes, restore, sum(each.nbytes for each in kept), keeps=(data, answer))
+    return Captured(graph.replay, kernels, restore, sum(each.nbytes for each in kept), keeps=(data, answer))
 
 
 def tensors_of(data: Any) -> list[torch.Tensor]:
@@ -51,15 +51,15 @@ def tensors_of(data: Any) -> list[torch.Tensor]:
     return [each for each in _pytree.tree_leaves(data) if isinstance(each, torch.Tensor)]
 
 
-def count_nodes(driver: Driver, graph: int) -> int:
-    """Count the nodes of a graph that do something."""
-    count = ctypes.c_size_t()
+def count_kernels(driver: Driver, graph: int) -> int:
+    """Count the nodes of a graph that the device surely shows as dispatches: it shows no short filling of memory."""
+    count, kind = ctypes.c_size_t(), ctypes.c_int()
     driver("cuGraphGetNodes", ctypes.c_uint64(graph), None, ctypes.byref(count))
-    found = (ctypes.c_uint64 * max(1, count.value))()
-    driver("cuGraphGetNodes", ctypes.c_uint64(graph), found, ctypes.byref(count))
-    kind = ctypes.c_int()
-    doing = 0
-    for node in found[: count.value]:
+    nodes = (ctypes.c_uint64 * max(1, count.value))()
+    if count.value:
+        driver("cuGraphGetNodes", ctypes.c_uint64(graph), nodes, ctypes.byref(count))
+    kernels = 0
+    for node in nodes[: count.value]:
         driver("cuGraphNodeGetType", ctypes.c_uint64(node), ctypes.byref(kind))
-        doing += kind.value in DOING
-    return doing
+        kernels += kind.value == KERNEL
+    return kernels
