@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from kernelcup_harness.protocol.data_files import read_table
+
 C_FUNCTION = "int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context)"
 
 
@@ -29,12 +31,7 @@ class FirstError:
 @cache
 def table() -> tuple[FirstError, ...]:
     """Return the rows of ``first_errors.toml``, in the order in which they are looked for."""
-    # Only once there is an error to explain: each process of a job imports this module.
-    import tomllib
-    from importlib import resources
-
-    text = resources.files(__package__).joinpath("first_errors.toml").read_text("utf-8")
-    return tuple(FirstError(**row) for row in tomllib.loads(text)["error"])
+    return tuple(FirstError(**row) for row in read_table(__package__, "first_errors.toml")["error"])
 
 
 def find(text: str, beside: Collection[str] = ()) -> FirstError | None:
