@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from kernelcup.app import stats
 from kernelcup.app.boards import boards
@@ -15,6 +15,7 @@ from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import limits, pauses
+from kernelcup.app.stats import Stats
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions import withdrawal
 from kernelcup.domain import Actor, Visibility
@@ -24,7 +25,6 @@ from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
 from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.http.popcorn.figures import figures
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
 from kernelcup.reporting.results import SubmissionInfo
 
@@ -254,3 +254,36 @@ def _limit(each: Limit) -> dict[str, Any]:
         "mode_category": category,
         "max_submissions_per_hour": int(each.amount),
     }
+
+
+_DURATION = TypeAdapter(timedelta)
+
+
+def figures(found: Stats) -> dict[str, Any]:
+    """Return statistics, durations in the form of ISO 8601."""
+    named: dict[str, Any] = {
+        "num_submissions": found.submissions,
+        "sub_waiting": found.waiting,
+        "sub_running": found.running,
+        "num_users": found.users,
+    }
+    for each in found.devices:
+        named |= {
+            f"num_run.{each.device}": each.runs,
+            f"runs_passed.{each.device}": each.passed,
+            f"runs_scored.{each.device}": each.scored,
+            # A ranked run is both secret and scored; there are no others.
+            f"runs_secret.{each.device}": each.scored,
+            f"max_delay.{each.device}": _duration(each.longest_delay_s),
+            f"avg_delay.{each.device}": _duration(each.mean_delay_s),
+            f"total_runtime.{each.device}": _duration(each.run_s),
+        }
+    if found.since is None:
+        return named | {"num_unique_codes": found.unique_codes}
+    return named | {f"total.{each.user}": _duration(each.run_s) for each in found.top_users}
+
+
+def _duration(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return str(_DURATION.dump_python(timedelta(seconds=round(seconds, 3)), mode="json"))

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from kernelcup.app.stats import stats
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.addresses import address
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
