@@ -10,7 +10,14 @@ from datetime import datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.boards import check_board_name, check_manages, check_new, find_managed, make_board
+from kernelcup.app.boards.boards import (
+    NewBoard,
+    check_board_name,
+    check_manages,
+    check_new,
+    find_managed,
+    make_board,
+)
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
 from kernelcup.app.boards.judgeable import why_not
 from kernelcup.app.boards.judging import MadeBoard, choose_judging
@@ -60,18 +67,16 @@ def create(
     devices = settings.pop("devices", None) or loaded.devices
     if not devices:
         raise InvalidValue("Name the devices: the task proposes none.")
-    return make_board(
-        db,
+    new = NewBoard(
         name=loaded.name if name is None else name,
         task=loaded,
         devices=devices,
         creator=creator or actor,
-        now=now,
-        known_devices=known_devices,
-        trial=trial if run else None,
-        force=force,
         harness=settings.pop("harness", None),
         settings=BoardSettings(**settings),
+    )
+    return make_board(
+        db, new, now=now, known_devices=known_devices, trial=trial if run else None, force=force
     )
 
 
@@ -91,18 +96,16 @@ def check(
     loaded, settings = task(), dict(changes or {})
     fitting = [each.name for each in known_devices if why_not(loaded, each.name, known_devices) is None]
     chosen = settings.pop("devices", None) or fitting or [each.name for each in known_devices]
-    harness = settings.pop("harness", None)
-    choose_judging(loaded, harness, chosen, None)
-    check_new(
-        db,
+    new = NewBoard(
         name=loaded.name if name is None else name,
         task=loaded,
         devices=chosen,
         creator=actor,
-        now=now,
+        harness=settings.pop("harness", None),
         settings=BoardSettings(**settings),
-        known=known_devices,
     )
+    choose_judging(loaded, new.harness, chosen, None)
+    check_new(db, new, now=now, known=known_devices)
 
 
 @operation("POST", "/leaderboards/{name}/preview", subject="leaderboards")
