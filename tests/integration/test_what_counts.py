@@ -20,7 +20,7 @@ from fakes import FakeClock
 from hand_judging import Judging, flagged
 from kernelcup.app.access import HERE
 from kernelcup.app.boards.changes import update_board
-from kernelcup.app.boards.renaming import rename_board
+from kernelcup.app.boards.managing import rename_board
 from kernelcup.app.news import stream
 from kernelcup.app.people import accounts, audit_log
 from kernelcup.app.people.queries import users

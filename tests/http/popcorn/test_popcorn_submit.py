@@ -101,8 +101,8 @@ def test_a_failed_submission_ends_the_loop_and_says_what_is_wrong(board, waiting
     with pytest.raises(ApplicationError) as caught:
         cli.submit("kernel.py", CODE, **SENT, mode="test")
     assert str(caught.value) == (
-        "Submission 1 failed: H100: wrong_answer in stage test, case 1 (size: 16, seed: 1): not the double\n"
-        "3 of 16 elements of output are wrong (|actual - expected| > 1e-05)\n"
+        "Submission 1 failed: H100: wrong_answer in stage test, case 1 (size=16, seed=1): not the double\n"
+        "3 of 16 elements are wrong, off by 1 at most (|actual - expected| > 1e-05)\n"
         "  at [4]: expected 2.0, got 1.0"
     )
     golden("submit-wrong", cli.exchanges)
@@ -123,7 +123,11 @@ def test_of_a_hidden_case_only_its_number_is_told(db, client, person, finish, ro
 def test_too_slow_has_its_own_word(board, waiting_cli, finish) -> None:
     stage = make_stage([], name=StageName.TEST, verdict=Verdict.TIME_LIMIT_EXCEEDED, message="180 s are over")
     report = make_report(
-        mode=Mode.TEST, verdict=Verdict.TIME_LIMIT_EXCEEDED, stage=StageName.TEST, stages=[stage]
+        mode=Mode.TEST,
+        verdict=Verdict.TIME_LIMIT_EXCEEDED,
+        stage=StageName.TEST,
+        stages=[stage],
+        message="180 s are over",
     )
     with pytest.raises(ApplicationError, match=r"Submission 1 timed_out: H100: .*180 s are over"):
         waiting_cli(lambda: finish(report)).submit("kernel.py", CODE, **SENT, mode="test")

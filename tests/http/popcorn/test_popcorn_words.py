@@ -42,7 +42,7 @@ def wrong_answer(message: str):
 
 
 @pytest.mark.parametrize(
-    ("message", "ours"),
+    ("message", "kept"),
     [
         ("3 of 16 elements are wrong (18.75%)\n[4]: expected 2.0, got 1.0", 0),
         ("Number of mismatched elements: 3\nERROR AT [4]: 1.0 2.0", 0),
@@ -50,15 +50,15 @@ def wrong_answer(message: str):
     ],
 )
 def test_a_wrong_answer_is_told_in_one_wording(
-    board, client: TestClient, person, finish, message: str, ours: int
+    board, client: TestClient, person, finish, message: str, kept: int
 ) -> None:
     headers = {"X-Popcorn-Cli-Id": person("ada").token}
     sent = client.post("/submission/double/H100/test", files={"file": ("k.py", b"x = 1")}, headers=headers)
     finish(wrong_answer(message))
     shown = client.get(f"/user/submissions/{sent.json()['details']['id']}", headers=headers).json()
     told = shown["job"]["error"]
-    assert told.count(message) == 1
-    assert told.count("elements of output are wrong") == ours
+    assert told.count(message) == kept
+    assert told.count("elements") == 1
     assert told.count("[4]") == 1
 
 

@@ -10,8 +10,8 @@ from kernelcup.app.boards.boards import find_board
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries import runs
 from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.redaction import machine_of
 from kernelcup.app.submissions.submissions import show_submission
-from kernelcup.app.submissions.veiling import machine_of
 from kernelcup.domain import Actor, Run
 from kernelcup.engine import Database
 from kernelcup.errors import NotFound

@@ -7,24 +7,25 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from kernelcup.app import stats
-from kernelcup.app.boards import boards
+from kernelcup.app.boards import boards, membership
 from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import limits, pauses
+from kernelcup.app.stats import Stats
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions import withdrawal
 from kernelcup.domain import Actor, Visibility
-from kernelcup.domain.answers import Limit
+from kernelcup.domain.answers import Invite, Limit
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
+from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Admin
 from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.http.popcorn.figures import figures
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
 from kernelcup.reporting.results import SubmissionInfo
 
@@ -253,4 +254,86 @@ def _limit(each: Limit) -> dict[str, Any]:
         "leaderboard_name": each.board,
         "mode_category": category,
         "max_submissions_per_hour": int(each.amount),
+    }
+
+
+_DURATION = TypeAdapter(timedelta)
+
+
+def figures(found: Stats) -> dict[str, Any]:
+    """Return statistics, durations in the form of ISO 8601."""
+    named: dict[str, Any] = {
+        "num_submissions": found.submissions,
+        "sub_waiting": found.waiting,
+        "sub_running": found.running,
+        "num_users": found.users,
+    }
+    for each in found.devices:
+        named |= {
+            f"num_run.{each.device}": each.runs,
+            f"runs_passed.{each.device}": each.passed,
+            f"runs_scored.{each.device}": each.scored,
+            # A ranked run is both secret and scored; there are no others.
+            f"runs_secret.{each.device}": each.scored,
+            f"max_delay.{each.device}": _duration(each.longest_delay_s),
+            f"avg_delay.{each.device}": _duration(each.mean_delay_s),
+            f"total_runtime.{each.device}": _duration(each.run_s),
+        }
+    if found.since is None:
+        return named | {"num_unique_codes": found.unique_codes}
+    return named | {f"total.{each.user}": _duration(each.run_s) for each in found.top_users}
+
+
+def _duration(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return str(_DURATION.dump_python(timedelta(seconds=round(seconds, 3)), mode="json"))
+
+
+MOST_CODES = 10_000
+
+
+class InvitesIn(Body):
+    """Which leaderboards the codes open, and how many."""
+
+    leaderboards: list[str] | None = Field(default=None, max_length=100)
+    leaderboard: str | None = None
+    count: int = 1
+
+
+@router.post("/invites")
+def make(body: InvitesIn, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Create codes."""
+    named = body.leaderboards or ([body.leaderboard] if body.leaderboard else [])
+    if not named:
+        raise HTTPException(400, "Must provide 'leaderboards' list or 'leaderboard' string")
+    if not 1 <= body.count <= MOST_CODES:
+        raise HTTPException(400, f"count must be an integer between 1 and {MOST_CODES}")
+    names = [boards.get_board(db, name, viewer=admin).name for name in named]
+    codes = membership.make_invites(db, admin, names, count=body.count, now=now).codes
+    return {"status": "ok", "codes": codes, "leaderboards": names}
+
+
+@router.get("/leaderboards/{leaderboard}/invites")
+def list_all(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
+    """List a leaderboard's codes and the users who claimed them."""
+    board = boards.get_board(db, leaderboard, viewer=admin)
+    found = membership.list_invites(db, admin, board.name)
+    return {"status": "ok", "leaderboard": board.name, "invites": [_invite(each) for each in found]}
+
+
+@router.delete("/invites/{code}")
+def revoke(code: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Revoke a code."""
+    was_claimed = membership.revoke_invite(db, admin, code, now=now).was_claimed
+    return {"status": "ok", "code": code, "was_claimed": was_claimed}
+
+
+def _invite(each: Invite) -> dict[str, Any]:
+    return {
+        "code": each.code,
+        "user_id": each.claimed_by,
+        "user_name": each.claimed_by,
+        "claimed_at": forms.iso(each.claimed_at),
+        "created_at": forms.iso(each.created_at),
     }

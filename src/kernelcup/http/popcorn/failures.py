@@ -5,13 +5,13 @@ Hidden cases show only their number and verdict, for every requester.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from kernelcup.domain import JobState, Ruling
+from kernelcup.reporting.report import Failure, failures_of, parameters_text
 from kernelcup.reporting.results import JobInfo
-from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
+from kernelcup_harness.protocol import RunReport, Verdict
 
 LONGEST_MESSAGE = 2000
 
@@ -32,60 +32,28 @@ def failure(job: JobInfo) -> str | None:
 
 
 def _told(report: RunReport, reason: str) -> str:
-    stage = None if report.stage is None else report.stage_report(report.stage)
-    case = None if stage is None else _first_failed(stage)
-    place = _place(report.stage, case)
-    text = "\n".join(dict.fromkeys(_lines(report, stage, case)))
+    found = next((each for each in failures_of(report) if each.is_open), None)
+    case = None if found is None else found.case
+    place = "" if report.stage is None else f" in stage {report.stage.value}"
+    if case is not None:
+        place += (
+            f", hidden case {case.index}" if case.hidden else f", case {case.index} ({parameters_text(case)})"
+        )
+    # What stage and run say of a hidden case repeats its message.
+    text = "" if found is None or (case is not None and case.hidden) else "\n".join(_lines(found))
     told = text or reason
     return f"{report.verdict.value}{place}" + (f": {told[:LONGEST_MESSAGE]}" if told else "")
 
 
-def _place(stage: StageName | None, case: CaseResult | None) -> str:
-    if stage is None:
-        return ""
-    if case is None:
-        return f" in stage {stage.value}"
-    name = f"hidden case {case.index}" if case.hidden else f"case {case.index}{_parameters(case)}"
-    return f" in stage {stage.value}, {name}"
-
-
-def _parameters(case: CaseResult) -> str:
-    if not case.parameters:
-        return ""
-    return " (" + ", ".join(f"{key}: {value}" for key, value in case.parameters.items()) + ")"
-
-
-def _lines(report: RunReport, stage: StageReport | None, case: CaseResult | None) -> Iterable[str]:
-    if case is not None and case.hidden:
-        # The messages of stage and run repeat the case's message.
-        return
-    if case is not None:
-        yield from filter(None, [case.message.strip()])
-        yield from _mismatch(case)
-    yield from filter(None, [stage.message.strip() if stage is not None else "", report.message.strip()])
-
-
-def _mismatch(case: CaseResult) -> Iterable[str]:
-    found = case.mismatch
-    if found is None or _counts(case.message, found.wrong):
-        return
-    rule = f" ({found.rule})" if found.rule else ""
-    yield f"{found.wrong} of {found.total} elements of {found.where} are wrong{found.kinds}{rule}"
-    yield from (_difference(each) for each in found.first)
-
-
-def _counts(message: str, wrong: int) -> bool:
-    """Return whether the checker's own text counts the wrong elements, so that we need not."""
-    count, word = rf"(?<![\w.]){wrong}(?![\w.]*\w)", r"\belements?\b"
-    return re.search(rf"{count}.*{word}|{word}.*{count}", message) is not None
-
-
-def _difference(each: Difference) -> str:
-    return f"  at {each.position}: expected {each.expected}, got {each.actual}"
-
-
-def _first_failed(stage: StageReport) -> CaseResult | None:
-    return next((case for case in stage.cases if case.verdict is not Verdict.ACCEPTED), None)
+def _lines(found: Failure) -> Iterable[str]:
+    if found.message or found.mismatch is None:
+        yield (found.message or found.title).strip()
+    if found.mismatch is not None:
+        yield f"{found.title} ({found.mismatch.rule})"
+        yield from (
+            f"  at {each.position}: expected {each.expected}, got {each.actual}"
+            for each in found.mismatch.first
+        )
 
 
 def summary(jobs: Iterable[JobInfo]) -> str:

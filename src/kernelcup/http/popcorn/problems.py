@@ -102,18 +102,15 @@ def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn
     try:
         board = boards.get_board(platform.db, name, viewer=admin)
     except NotFound:
-        return boards.make_board(
-            platform.db,
+        new = boards.NewBoard(
             name=name,
             task=task,
             devices=task.devices,
             creator=admin,
-            now=now,
             harness=body.harness,
             settings=BoardSettings(deadline=deadline, visibility=body.visibility),
-            known_devices=known,
-            trial=platform.trial,
         )
+        return boards.make_board(platform.db, new, now=now, known_devices=known, trial=platform.trial)
     harness = board.harness if body.harness is None else body.harness
     changes = BoardChanges(
         deadline=deadline, devices=task.devices, harness=harness, visibility=body.visibility

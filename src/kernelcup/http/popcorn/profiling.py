@@ -18,10 +18,9 @@ from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
 from kernelcup.http.popcorn.auth import Caller
 from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.forms import job_of, queue_of
-from kernelcup.http.popcorn.path_convertors import BOARD
 from kernelcup.http.popcorn.results import zipped
 from kernelcup.http.popcorn.streaming import followed
-from kernelcup.http.popcorn.submitting import take
+from kernelcup.http.popcorn.submitting import BOARD, take
 from kernelcup.http.throttle import watcher_of
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.results import SubmissionInfo

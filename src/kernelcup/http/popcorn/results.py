@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import gzip
 import io
 import zipfile
@@ -19,11 +20,9 @@ from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import Db
 from kernelcup.http.popcorn.failures import failure, one_line
 from kernelcup.http.popcorn.forms import MODES, iso
-from kernelcup.reporting import columns
 from kernelcup.reporting.bottlenecks import explain
-from kernelcup.reporting.insights import lessons
-from kernelcup.reporting.phrases import factor, trust_text
 from kernelcup.reporting.results import JobInfo
+from kernelcup.reporting.sections import Section, texts
 from kernelcup_harness.protocol import (
     CaseResult,
     HarnessKind,
@@ -57,16 +56,31 @@ def report_text(job: JobInfo, submission_id: int) -> str:
     lines = [f"**{job.device} on KernelCup {mark}**", f"> submission {submission_id}"]
     if failed is not None:
         return "\n".join([*lines, "", failed])
-    if job.report is not None:
-        for stage in job.report.stages:
-            lines += _stage_lines(stage)
-        if job.score is not None:
-            value = f"{job.score.score_s:.9g} s" if job.score.speedup is None else factor(job.score.speedup)
-            lines.append(f"> score: {value}, {trust_text(job.report.trust)}")
-            lines += [f"> {places}: {one_line(note)}" for note, places in _notes(job.report).items()]
-        if job.remark:
-            lines.append(f"> {one_line(job.remark)}")
+    found = texts(_public(job))
+    told = (found.get(section, "") for section in (Section.CASES, Section.SUMMARY))
+    lines += [f"> {line}" for text in told for line in text.splitlines()]
     return "\n".join(lines) + "\n"
+
+
+def _public(job: JobInfo) -> JobInfo:
+    """Return a job without what its hidden cases say, to whomever it is shown."""
+    if job.report is None:
+        return job
+    closed: dict[str, Any] = {
+        "parameters": {},
+        "message": "",
+        "mismatch": None,
+        "timing": None,
+        "profile": None,
+    }
+    stages = [
+        dataclasses.replace(
+            stage,
+            cases=[dataclasses.replace(case, **closed) if case.hidden else case for case in stage.cases],
+        )
+        for stage in job.report.stages
+    ]
+    return dataclasses.replace(job, report=dataclasses.replace(job.report, stages=stages, quarantine=[]))
 
 
 def _runs(run: Run, mode: Mode, db: Db) -> dict[str, Any]:
@@ -198,34 +212,6 @@ def _check(verdict: Verdict) -> str:
 
 def _spec(case: CaseResult) -> str:
     return "; ".join(f"{key}: {one_line(value)}" for key, value in case.parameters.items())
-
-
-def _stage_lines(stage: StageReport) -> list[str]:
-    if stage.name not in MODES:
-        return []
-    passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
-    lines = [f"> {stage.name.value}: {passed} of {stage.planned_cases} cases passed"]
-    for case in stage.cases:
-        if case.timing is not None and not case.hidden:
-            error = estimates.error_ns(case.timing)
-            spread = f" ± {error / 1000:.3f}" if error is not None else ""
-            lines.append(
-                f"> {_spec(case)}: {case.timing.score_ns / 1000:.3f}{spread} µs{_beside(case.timing)}"
-            )
-    return lines
-
-
-def _beside(timing: Timing) -> str:
-    """Return the figures beside a time by the wall clock, in parentheses."""
-    told = {"overhead": timing.overhead_ns, "own clock": timing.read_ns if timing.own_ns else None}
-    parts = [f"{name} {ns / 1000:.3f} µs" for name, ns in told.items() if ns is not None]
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _notes(report: RunReport) -> dict[str, str]:
-    """Return what was found about the ranked cases that are shown."""
-    learned = lessons(report, StageName.RANKED).values()
-    return columns.notes(each for each in learned if each.notes)
 
 
 def _system(report: RunReport, device: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from fastapi import APIRouter
 
 from kernelcup.http.popcorn import (
     administration,
-    invites,
     leaderboards,
     problems,
     profiling,
@@ -22,7 +21,6 @@ for _each in (
     leaderboards,
     submissions,
     submitting,
-    invites,
     problems,
     administration,
     profiling,

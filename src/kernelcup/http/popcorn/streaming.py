@@ -29,9 +29,8 @@ from kernelcup.http.events import stream as live
 from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
 from kernelcup.http.popcorn.errors import PopcornRoute, told
 from kernelcup.http.popcorn.failures import summary
-from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
 from kernelcup.http.popcorn.results import full_result, report_text
-from kernelcup.http.popcorn.submitting import take
+from kernelcup.http.popcorn.submitting import ANY_MODE, BOARD, take
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 from kernelcup.reporting.results import SubmissionInfo

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import APIRouter, Response, UploadFile
+from starlette.convertors import Convertor, register_url_convertor
 
 from kernelcup.app import access
+from kernelcup.app.boards.boards import RESERVED_NAMES
 from kernelcup.app.queue import estimates
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.submit import submit
@@ -15,9 +18,43 @@ from kernelcup.http.dependencies import Now, PlatformDep
 from kernelcup.http.popcorn import forms
 from kernelcup.http.popcorn.auth import Caller, WebId
 from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
 from kernelcup.http.state import Platform
 from kernelcup_harness.protocol import Mode, ProfileOptions
+
+
+class BoardConvertor(Convertor[str]):
+    """A possible name of a leaderboard: not the first part of one of our own paths."""
+
+    regex = f"(?!(?i:{'|'.join(map(re.escape, sorted(RESERVED_NAMES)))})/)[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Return the name."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the name."""
+        return value
+
+
+class ModeConvertor(Convertor[str]):
+    """A mode in any case; the route refuses unknown modes and lists the valid ones."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Return the mode in small letters."""
+        return value.lower()
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("popcorn_board", BoardConvertor())
+register_url_convertor("popcorn_mode", ModeConvertor())
+
+BOARD = "{leaderboard:popcorn_board}"
+ANY_MODE = "{mode:popcorn_mode}"
+
 
 router = APIRouter(route_class=PopcornRoute)
 
