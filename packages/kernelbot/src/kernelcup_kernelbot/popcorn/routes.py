@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.popcorn import (
+from kernelcup_kernelbot.popcorn import (
     administration,
     leaderboards,
     problems,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, HTTPException
 
-from kernelcup.http.popcorn.errors import PopcornRoute
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
 router = APIRouter(route_class=PopcornRoute)
 
