@@ -22,7 +22,6 @@ from kernelcup.http.popcorn.results import zipped
 from kernelcup.http.popcorn.streaming import followed
 from kernelcup.http.popcorn.submitting import BOARD, take
 from kernelcup.http.throttle import watcher_of
-from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import CaseResult, Mode, ProfileOptions, RunReport, StageName
 
@@ -122,9 +121,7 @@ def get_profile(number: Number, db: Db, caller: Caller) -> Response:
     if found is None:
         raise NotFound(f"Submission {number} has no profile.")
     report, case = found
-    told = [] if report.counters is None else [explain.text(report.counters)]
-    text = "\n\n".join([*told, case.profile or case.message])
-    return Response(zipped(report, case, text, db), media_type="application/zip")
+    return Response(zipped(report, case, db), media_type="application/zip")
 
 
 def _profiled(view: SubmissionInfo) -> tuple[RunReport, CaseResult] | None:
