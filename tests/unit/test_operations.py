@@ -32,7 +32,7 @@ FIXED = {
     ("http/popcorn/administration.py", "add_limit"): {"user", "device", "launcher", "per_user"},
     ("bot/commands/people.py", "add_limit"): {"user", "launcher", "mode_group"},
     ("bot/commands/reviews.py", "open_reviews"): {"after_id"},  # the first ones; the others come after these
-    ("http/popcorn/invites.py", "make_invites"): {"label"},
+    ("http/popcorn/administration.py", "make_invites"): {"label"},
     ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
     ("http/pages/admin/devices.py", "unpause"): {"key"},
     ("http/popcorn/administration.py", "unpause"): {"key"},
