@@ -9,11 +9,11 @@ import csv
 import io
 import math
 import re
+from functools import cache
 
 from kernelcup_harness.protocol import KernelCounters
 from kernelcup_harness.protocol.data_files import read_table
 
-COLUMNS: dict[str, str] = read_table(__package__, "counters.toml")
 TENSOR_FLOPS = re.compile(r"sm__ops_path_tensor_src_(?!int1\.)\w+\.sum")
 """Operations of the tensor cores by the type of their input; their sum is kept."""
 NEEDED = frozenset({"time_ns"})
@@ -25,6 +25,12 @@ FIRST_COLUMN = '"ID"'
 
 class UnreadableReport(Exception):
     """A report has no launches, or no number where one is needed; the text names ncu's version."""
+
+
+@cache
+def columns() -> dict[str, str]:
+    """Return ncu's names of counters by ours."""
+    return read_table(__package__, "counters.toml")
 
 
 def read(page: bytes, version: str) -> list[KernelCounters]:
@@ -45,7 +51,7 @@ def launch(line: dict[str, str], version: str) -> KernelCounters:
     """Return one launch. Raise :class:`UnreadableReport`."""
     name = (line.get("Kernel Name") or "?")[:MOST_NAME]
     found = {}
-    for ours, theirs in COLUMNS.items():
+    for ours, theirs in columns().items():
         value = number(line.get(theirs))
         if value is not None:
             found[ours] = value

@@ -179,8 +179,8 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     """Show a leaderboard and the task behind it."""
     from kernelcup.app.submissions import handout
     from kernelcup.cli.author.final import find as find_final
+    from kernelcup.cli.author.final import print_final
     from kernelcup.cli.show import terminal
-    from kernelcup.cli.show.finals import print_final
     from kernelcup.cli.show.json_object import fields
 
     board = backend.board(name)

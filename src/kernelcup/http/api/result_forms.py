@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from kernelcup import scoring
 from kernelcup.app.results.runs import ShownRun
 from kernelcup.domain import DuelOutcome, Final, RankedBy, Role, Scope, Standing
+from kernelcup.domain.answers import Identity
 from kernelcup.http.api.forms import Page, Shown
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, as_objects
@@ -215,14 +216,6 @@ def _facts(form: type[BaseModel], found: object) -> dict[str, Any]:
     return {name: getattr(found, name) for name in form.model_fields if hasattr(found, name)}
 
 
-class IdentityOut(BaseModel):
-    """An account at a sign-in provider."""
-
-    provider: str = Field(examples=["github"])
-    subject: str
-    login: str
-
-
 class UserOut(Shown):
     """A user."""
 
@@ -232,7 +225,7 @@ class UserOut(Shown):
     banned_at: datetime | None
     ban_reason: str
     created_at: datetime
-    identities: list[IdentityOut]
+    identities: list[Identity]
 
 
 class MeOut(UserOut):

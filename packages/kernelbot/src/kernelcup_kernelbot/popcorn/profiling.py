@@ -16,7 +16,6 @@ from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
 from kernelcup.http.throttle import watcher_of
-from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import CaseResult, Mode, ProfileOptions, RunReport, StageName
 from kernelcup_kernelbot.popcorn.auth import Caller
@@ -122,9 +121,7 @@ def get_profile(number: Number, db: Db, caller: Caller) -> Response:
     if found is None:
         raise NotFound(f"Submission {number} has no profile.")
     report, case = found
-    told = [] if report.counters is None else [explain.text(report.counters)]
-    text = "\n\n".join([*told, case.profile or case.message])
-    return Response(zipped(report, case, text, db), media_type="application/zip")
+    return Response(zipped(report, case, db), media_type="application/zip")
 
 
 def _profiled(view: SubmissionInfo) -> tuple[RunReport, CaseResult] | None:

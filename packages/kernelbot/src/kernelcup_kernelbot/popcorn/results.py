@@ -122,9 +122,7 @@ def _eval_result(run: Run, verdict: Verdict, result: dict[str, Any]) -> dict[str
 
 
 def _profile_run(run: Run, case: CaseResult, db: Db) -> dict[str, Any]:
-    counters = run.report.counters
-    told = [] if counters is None else [explain.text(counters)]
-    text = "\n\n".join([*told, case.profile or case.message])
+    text = profile_text(run.report, case)
     result = {
         # A number: the client would ignore a text and show no report.
         "benchmark-count": 1,
@@ -136,7 +134,7 @@ def _profile_run(run: Run, case: CaseResult, db: Db) -> dict[str, Any]:
     own = run.report.harness is HarnessKind.OWN
     found["profile"] = {
         "profiler": "task's own profiler" if own else profiler(run.report),
-        "trace": base64.b64encode(zipped(run.report, case, text, db)).decode(),
+        "trace": base64.b64encode(zipped(run.report, case, db)).decode(),
         "download_url": None,
     }
     return found
@@ -148,9 +146,16 @@ def profiler(report: RunReport) -> str:
     return "Nsight-Compute" if has_counters else "torch.profiler"
 
 
-def zipped(report: RunReport, case: CaseResult, text: str, db: Db) -> bytes:
+def profile_text(report: RunReport, case: CaseResult) -> str:
+    """Return what limits the kernels of a profile, and the profiler's table."""
+    told = [] if report.counters is None else [explain.text(report.counters)]
+    return "\n\n".join([*told, case.profile or case.message])
+
+
+def zipped(report: RunReport, case: CaseResult, db: Db) -> bytes:
     """Return the files of a profile as a zip file."""
-    files: dict[str, Iterable[bytes]] = {f"profile-{case.index}.txt": [text.encode("utf-8", "replace")]}
+    text = profile_text(report, case).encode("utf-8", "replace")
+    files: dict[str, Iterable[bytes]] = {f"profile-{case.index}.txt": [text]}
     for each in report.counters.files if report.counters is not None else ():
         # What was deleted by retention is left out.
         with suppress(NotFound):
