@@ -3,7 +3,8 @@
     python benchmarks/gpu_jobs.py FOLDER
 
 FOLDER gets one JSON file a job: vector add with PyTorch, Triton, inline CUDA, JAX and CuPy in three
-modes, and every solution of every shipped task. ``benchmarks/run_gpu_jobs.py FOLDER`` then runs them
+modes, every solution of every shipped task and of those in ``tests/judged`` that need more than plain tensors, imported
+functions in CUDA, and a speedup of each example over itself. ``benchmarks/run_gpu_jobs.py FOLDER`` then runs them
 over there. This half needs KernelCup installed, the other half needs nothing but torch.
 """
 
@@ -13,26 +14,31 @@ import dataclasses
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.tasks.imports import import_task
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import Backend, Limits, Mode, SourceTree, from_json, to_json
+from kernelcup_harness.protocol import Backend, Limits, Mode, RankingBy, SourceTree, from_json, to_json
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "src/kernelcup/tasks/examples"
+JUDGED = [ROOT / "tests/judged" / name for name in ("data_files", "prepared", "sparse")]
+SOLVES = ROOT / "tests/data/imports"
 VECTORADD = ROOT / "tests/gpu/vectoradd"
+SPEEDUPS = ("vectoradd", "causal_attention", "rmsnorm_residual", "moe_gate")
 MODES = (Mode.TEST, Mode.BENCHMARK, Mode.LEADERBOARD)
 
 
 def main(folder: Path) -> None:
     """Write all jobs into ``folder``."""
     start_folder(folder)
-    jobs = [*vectoradd_jobs(), *shipped_jobs()]
+    jobs = [*vectoradd_jobs(), *shipped_jobs(), *imported_jobs(), *speedup_jobs()]
     for job in jobs:
         (folder / f"job-{job['name']}.json").write_text(json.dumps(job))
     print(f"{len(jobs)} jobs in {folder}")
@@ -62,7 +68,10 @@ def vectoradd_jobs() -> list[dict[str, Any]]:
 def shipped_jobs() -> list[dict[str, Any]]:
     """Return every solution of every shipped task with the verdict that its folder expects."""
     found: list[dict[str, Any]] = []
-    for listing in sorted(EXAMPLES.glob("*/solutions/expected.yml")):
+    for listing in [
+        *sorted(EXAMPLES.glob("*/solutions/expected.yml")),
+        *(each / "solutions/expected.yml" for each in JUDGED),
+    ]:
         task = listing.parent.parent
         single = task / "reference_code.py"
         expectations = YAML(typ="safe").load(listing.read_text())
@@ -76,14 +85,43 @@ def shipped_jobs() -> list[dict[str, Any]]:
     return found
 
 
+def imported_jobs() -> list[dict[str, Any]]:
+    """Return functions ``solve`` in CUDA, imported as leaderboards and judged by themselves."""
+    found = []
+    for file in sorted(SOLVES.glob("*.cu")):
+        with tempfile.TemporaryDirectory() as folder:
+            task = Path(folder, "task")
+            import_task(file, task)
+            for mode in (Mode.TEST, Mode.LEADERBOARD):
+                path = task / "solutions/correct.cu"
+                found.append(job(f"{file.stem}-{mode.value}", task, path, mode, "accepted", {}))
+    return found
+
+
+def speedup_jobs() -> list[dict[str, Any]]:
+    """Return submissions that are their leaderboard's baseline: their speedup should be 1."""
+    found = []
+    for name in SPEEDUPS:
+        task, code = EXAMPLES / name, (EXAMPLES / name / "template.py").read_text()
+        made = job(f"speedup-{name}", task, task / "template.py", Mode.LEADERBOARD, "accepted", {})
+        made["spec"]["sources"]["baseline.py"] = code
+        made["spec"]["private_files"].append("baseline.py")
+        made["spec"] |= {"baseline": "baseline", "ranking_by": RankingBy.SPEEDUP.value}
+        found.append(made)
+    return found
+
+
 def job(
     name: str, task: Path, file: Path, mode: Mode, verdict: str, limits: dict[str, Any]
 ) -> dict[str, Any]:
     """Return one job with what must come of it."""
+    loaded = load_task(task)
     spec = build_job_spec(
-        load_task(task),
+        loaded,
         job_id=name,
-        submission=SourceTree.of(file.read_text()),
+        submission=SourceTree.of(
+            file.read_text(), loaded.submission_name if file.suffix != ".py" else "submission.py"
+        ),
         mode=mode,
         backend=Backend.CUDA,
     )

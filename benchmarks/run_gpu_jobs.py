@@ -17,6 +17,7 @@ import time
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -90,9 +91,16 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def cases(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the timed cases with all their samples in nanoseconds."""
+    """Return the timed cases with all their samples and those of the baseline in nanoseconds."""
     return [
-        {"stage": stage["name"], "parameters": case["parameters"], "samples_ns": case["timing"]["samples_ns"]}
+        {
+            "stage": stage["name"],
+            "parameters": case["parameters"],
+            "samples_ns": case["timing"]["samples_ns"],
+            "baseline_ns": case["baseline_ns"],
+            "level": (case["timing"]["audit"] or {}).get("level"),
+            "score_ns": (case["timing"]["audit"] or {}).get("score_ns"),
+        }
         for stage in report["stages"]
         for case in stage["cases"]
         if case["timing"]
@@ -100,9 +108,13 @@ def cases(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def summary(found: dict[str, Any]) -> str:
-    """Return the median times of the timed cases."""
-    medians = [sorted(case["samples_ns"])[len(case["samples_ns"]) // 2] / 1000 for case in found["cases"]]
-    return ", ".join(f"{median:.1f} us" for median in medians)
+    """Return the median times of the timed cases, and of their baseline."""
+    return ", ".join(
+        f"{median(case['samples_ns']) / 1000:.1f} us"
+        + (f" of {median(case['baseline_ns']) / 1000:.1f}" if case["baseline_ns"] else "")
+        + (f" {case['level']}" if case["level"] else "")
+        for case in found["cases"]
+    )
 
 
 def machine() -> dict[str, Any]:

@@ -44,7 +44,8 @@ FIRST_ERRORS = [
     FirstError(
         name="a model on the host",
         body="return torch.nn.Linear(x.shape[1], 4)(x)",
-        says=TWO_DEVICES,
+        # A GPU names the argument.
+        says=f"{TWO_DEVICES}|same device, but got mat1 is on cuda:0, different from other tensors on cpu",
     ),
     FirstError(
         name="a .cpu() that was left in",

@@ -2,52 +2,8 @@
 
 from __future__ import annotations
 
-NEXT_STEPS = {
-    "not_found": "check the name or number; things that you may not see are not found either",
-    "conflict": "choose another name, or look at the one that exists",
-    "idempotency_mismatch": "make a new Idempotency-Key for each submission",
-    "sign_in_failed": "begin the sign-in again in the same browser, and allow it at the provider",
-    "authorization_pending": "ask again after the interval, until the code was typed in a browser",
-    "slow_down": "ask again, five seconds later than before",
-    "access_denied": "begin again: kernelcup login SERVER",
-    "expired_token": "begin again: kernelcup login SERVER",
-    "forbidden": "ask an admin of the server, or the leaderboard's creator, to do it or to give you the role",
-    "scope_missing": "sign in with the scope that the message names: kernelcup login SERVER --scope SCOPE",
-    "banned": "write to the server's operator",
-    "sign_in_needed": "kernelcup login SERVER; over HTTP send the header `Authorization: Bearer TOKEN`",
-    "paused": "try again when the pause is over",
-    "rate_limited": "try again after the seconds in Retry-After",
-    "overloaded": "try again after the seconds in Retry-After; nothing was done",
-    "leaderboard_closed": "choose a leaderboard that is open: kernelcup board list",
-    "not_open_yet": "submit after the opening, which the message names",
-    "deadline_passed": "choose a leaderboard that is open: kernelcup board list",
-    "leaderboard_open": "wait for the deadline, or set one: kernelcup board update NAME --deadline DATE",
-    "invalid_submission": "change the file as the message says and submit it again",
-    "empty_file": "write the file and submit it again",
-    "file_too_large": "send less: a submission has at most 1 MiB, all its files together",
-    "invalid_files": "rename or pack the files again, as the message says",
-    "entry_needed": "name it `submission.py`, or begin a file with the line `#!POPCORN entry FILE`",
-    "not_text": "save the file as UTF-8 text and submit it again",
-    "wrong_file_type": "give the file the ending that the message names",
-    "invalid_directive": "change the line that the message names, such as `#!POPCORN leaderboard NAME`",
-    "conflicting_leaderboards": "name the same leaderboard in the request and in the file, or only in one of them",
-    "leaderboard_needed": "name a leaderboard in the request, or in the file: `#!POPCORN leaderboard NAME`",
-    "device_needed": "name a device of `devices`",
-    "gpu_needed": "choose a device with a GPU; `kernelcup run` compiles it on any machine",
-    "unknown_device": "name one of the devices in the message",
-    "invalid_value": "change the value as the message says",
-    "environment_missing": "make it on that machine with `kernelcup env build NAME`, or choose other devices",
-    "own_harness_needed": 'ask for the task\'s own harness ("harness": "own"), or change the task',
-    "broken_checker": "fix the checker: `kernelcup task check` names the lines. --force (`force`) keeps it as it is",
-    "machine_too_small": "try it on a machine with more memory, or publish it untested with --no-run",
-    "task_too_slow": "make the benchmarks smaller, or generate_input and the check quicker",
-    "invalid_task": "fix the problems listed in `problems` and try again",
-    "invalid_request": "change what `details` names; /api/v1/openapi.json has the form of each request",
-    "method_not_allowed": "use a method that the header Allow names",
-    "request_timeout": "send the whole request again",
-    "unsupported_media_type": "send JSON, with the header `Content-Type: application/json`",
-    "storage_unavailable": "try again after the seconds in Retry-After; nothing was stored",
-    "server_stopping": "send it again in a moment; a request with the same Idempotency-Key is done once",
-    "server_error": "report it to the server's operator, with the request's id",
-    "bug": "report it with the request's id: the server's log has the cause under it",
-}
+from collections.abc import Mapping
+
+from kernelcup_harness.protocol.data_files import read_table
+
+NEXT_STEPS: Mapping[str, str] = read_table("kernelcup", "next_steps.toml")

@@ -17,7 +17,7 @@ import pytest
 from agent_bench import AgentBench
 
 from builders import make_calibration, make_device, make_report
-from kernelcup.agent.calibration_book import ServiceBook
+from kernelcup.agent.agent import ServiceBook
 from kernelcup.agent.connection import Connection, Errand
 from kernelcup.app.machines import agents, calibrations, machines
 from kernelcup.app.machines.calibrations import PATIENCE, Calibrations

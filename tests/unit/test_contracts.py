@@ -123,7 +123,7 @@ NAMES_STATES = {
     "app/results/queries/ranking_query.py": "places the results of each version apart",
     "app/results/kept_binaries.py": "replays a binary only of the same version of the task",
     "app/submissions/submissions.py": "shows to others a job that was put aside as done",
-    "app/submissions/veiling.py": "shows the report of a job that is done",
+    "app/submissions/redaction.py": "shows the report of a job that is done",
     "http/pages/submissions/report_words.py": "names states",
     "bot/messages/reports.py": "marks a result that waits for a review",
     "cli/compete/submissions.py": "says that a result waits for a review",

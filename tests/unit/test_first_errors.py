@@ -7,7 +7,7 @@ import pytest
 from builders import make_report
 from kernelcup.reporting import words
 from kernelcup_harness.protocol import CaseResult, Mismatch, StageName, StageReport, Verdict
-from kernelcup_harness.protocol.first_errors import TABLE, advice, find
+from kernelcup_harness.protocol.first_errors import advice, find, table
 
 C_FILE = "submission.cu defines no function `int custom_kernel(const kc_args *inputs)`"
 PY_FILE = "submission.py defines no function custom_kernel; it defines "
@@ -74,7 +74,7 @@ def test_a_first_error_says_what_it_means_and_what_to_do(text: str, told: str) -
 
 
 def test_each_row_of_the_table_has_its_error() -> None:
-    assert [find(text, {"my_utils.py"}) for text, _ in ERRORS] == list(TABLE)
+    assert [find(text, {"my_utils.py"}) for text, _ in ERRORS] == list(table())
 
 
 def test_an_error_that_the_table_does_not_know_has_no_advice() -> None:

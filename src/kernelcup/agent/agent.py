@@ -11,18 +11,18 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelcup.agent.calibration_book import PUBLISH_EVERY, ServiceBook
 from kernelcup.agent.connection import Connection, Errand, Job
 from kernelcup.agent.harnesses import Harnesses
 from kernelcup.app.machines.agent_launcher import utc_now
-from kernelcup.app.machines.calibrations import Calibrations
+from kernelcup.app.machines.calibrations import Calibrations, Known
 from kernelcup.client.core import pauses
 from kernelcup.client.transport import Client
 from kernelcup.config.settings import Config
@@ -35,15 +35,43 @@ from kernelcup.errors import (
     LaunchError,
     RateLimited,
     ServerUnavailable,
+    UnfitDevice,
     UserError,
 )
 from kernelcup.launchers import outcomes
 from kernelcup.launchers.base import Event, Launcher, Order
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.local.calibrate import Place
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.launchers.local.launcher import make as make_local
 from kernelcup.launchers.machine_facts import facts_here
 from kernelcup_harness.protocol import MOST_EVENTS, JobSpec, ProtocolError, from_json
+from kernelcup_harness.protocol.calibration import DeviceCalibration
+
+PUBLISH_EVERY = timedelta(minutes=5)
+"""How often an agent asks for the figures of its jobs, which follow the canaries of the jobs before."""
+
+
+class ServiceBook:
+    """A :class:`kernelcup.app.machines.calibrations.Book` at the service."""
+
+    def __init__(self, connection: Connection, harnesses: Harnesses) -> None:
+        self._connection = connection
+        self._harnesses = harnesses
+
+    def look(self, places: Collection[Place]) -> Mapping[Place, Known]:
+        """Return what is known of devices."""
+        return self._connection.calibrations(places)[0] if places else {}
+
+    def keep(self, found: DeviceCalibration, place: Place) -> UnfitDevice | None:
+        """Send a calibration; if its GPU is not fit, note it, so that the machine takes no jobs until it is."""
+        _, text = self._connection.calibrations([], (place, found))
+        if not text:
+            return None
+        unfit = UnfitDevice(text, gpus=[place[1]])
+        self._harnesses.note(unfit)
+        return unfit
+
 
 LOOK_EVERY_S = 0.5
 """The longest pause between two looks at the running jobs, which wake the agent when they have news."""

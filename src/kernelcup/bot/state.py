@@ -7,36 +7,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 KEPT_S = 7 * 24 * 3600
 """How long an ended submission is remembered, so that a repeated interaction has no second effect."""
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS followed (
-    key TEXT PRIMARY KEY,
-    user_id INTEGER NOT NULL,
-    user_name TEXT NOT NULL,
-    guild_id INTEGER NOT NULL,
-    channel_id INTEGER NOT NULL,
-    request TEXT NOT NULL,
-    reply TEXT NOT NULL,
-    began_at REAL NOT NULL,
-    submission INTEGER,
-    place TEXT,
-    last_event INTEGER NOT NULL DEFAULT 0,
-    progress TEXT NOT NULL DEFAULT '{}',
-    ended_at REAL
-);
-CREATE TABLE IF NOT EXISTS said (
-    key TEXT NOT NULL,
-    part TEXT NOT NULL,
-    message_id INTEGER NOT NULL,
-    PRIMARY KEY (key, part)
-);
-CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +60,7 @@ class Memory:
         self._db = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        self._db.executescript(_TABLES)
+        self._db.executescript(resources.files(__package__).joinpath("state.sql").read_text("utf-8"))
 
     def close(self) -> None:
         """Close the file."""

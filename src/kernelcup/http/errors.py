@@ -9,16 +9,19 @@ from __future__ import annotations
 import logging
 import re
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from kernelcup import errors
 from kernelcup.clean_text import clean_json
 from kernelcup.http.middleware import HEADERS
-from kernelcup.http.pages.failures import error_page, wants_page
+from kernelcup.http.pages import wording
+from kernelcup.http.pages.rendering import render
 from kernelcup.next_steps import NEXT_STEPS
 from kernelcup_harness.protocol.first_errors import advice
 
@@ -201,3 +204,30 @@ async def on_bug(request: Request, error: Exception) -> Response:
 def _alone(request: Request) -> dict[str, str]:
     """Return the headers that our middleware adds to other answers; it does not wrap this one."""
     return {**HEADERS, "Cache-Control": "no-store", "X-Request-Id": request.state.request_id}
+
+
+FOR_PROGRAMS = "/api/"
+
+
+def wants_page(request: Request) -> bool:
+    """Return whether the request comes from a browser, not from a program."""
+    accepts = "text/html" in request.headers.get("accept", "")
+    return accepts and not request.url.path.startswith(FOR_PROGRAMS)
+
+
+def error_page(
+    request: Request, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
+) -> Response:
+    """Return a page that says what is wrong and what to do, with the stable code."""
+    # Whoever may not see a page is sent back to it after signing in; a form is not sent again.
+    query = f"?{request.url.query}" if request.url.query else ""
+    back = f"{request.url.path}{query}" if request.method == "GET" else "/"
+    return render(
+        request,
+        "error.html",
+        status=status,
+        headers={"Cache-Control": "no-store", **(headers or {})},
+        title=wording.error_title(status),
+        error=body,
+        sign_in=f"/auth/login?next={quote(back, safe='/')}" if status == 401 else "",
+    )

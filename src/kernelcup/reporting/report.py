@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -292,7 +293,8 @@ def _failure(report: RunReport, case: CaseResult | None, *, is_open: bool) -> Fa
     reason = words.REASONS[report.reason if case is None else case.reason or report.reason]
     if mismatch is not None:
         # The table says better what the checker's own lines say.
-        message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
+        is_same = message.startswith(f"{mismatch.where}: ") or _counts(message, mismatch.wrong)
+        message = "" if is_same else message.partition("\n")[0]
     return Failure(
         case=case,
         title=reason if mismatch is None else _wrong_text(mismatch),
@@ -301,6 +303,12 @@ def _failure(report: RunReport, case: CaseResult | None, *, is_open: bool) -> Fa
         reason="" if mismatch is None else reason,
         is_open=is_open,
     )
+
+
+def _counts(message: str, wrong: int) -> bool:
+    """Return whether a checker's own text counts the wrong elements."""
+    count, word = rf"(?<![\w.]){wrong}(?![\w.]*\w)", r"\belements?\b"
+    return re.search(rf"{count}.*{word}|{word}.*{count}", message) is not None
 
 
 def _wrong_text(mismatch: Mismatch) -> str:

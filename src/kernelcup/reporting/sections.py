@@ -23,7 +23,7 @@ class Section(StrEnum):
     OUTPUT = "output"
 
 
-def texts(job: JobInfo, ranking_by: RankingBy) -> dict[Section, str]:
+def texts(job: JobInfo, ranking_by: RankingBy | None = None) -> dict[Section, str]:
     """Return the sections of a job's report that it has; without a report, the state of the job."""
     if job.report is None:
         waits = "" if job.waiting is None else place_text(job.waiting)

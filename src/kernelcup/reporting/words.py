@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernelcup.reporting import phrases
 from kernelcup.reporting.results import Waiting
@@ -10,80 +10,21 @@ from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
     Mode,
-    Reason,
     RunReport,
-    TrustLevel,
     Verdict,
     first_errors,
 )
+from kernelcup_harness.protocol.data_files import read_table
 
 OF_THE_FILE = (Verdict.WRONG_ANSWER, Verdict.COMPILE_ERROR, Verdict.RUNTIME_ERROR)
 """The verdicts that the table of first errors explains."""
 
-REASONS = {
-    Reason.NONE: "",
-    Reason.DIFFERS: "The checker found the answer wrong.",
-    Reason.FORM: "The answer’s type, structure, shape or dtype differs from the reference’s.",
-    Reason.ALIASED: "An output shares memory with an input.",
-    Reason.REPEATED: "It was wrong on an input that it had answered correctly before: it may depend on earlier calls.",
-    Reason.NEAR_TWIN: "It was wrong on an input that differs in one element from an earlier one.",
-    Reason.UNFINISHED: "The answer was incomplete when the stream finished: work ran elsewhere.",
-    Reason.EXCEPTION: "A call raised an exception.",
-    Reason.IMPORT: "The file could not be imported.",
-    Reason.COMPILE: "It could not be compiled.",
-    Reason.TOO_LARGE: "A call returned more bytes than allowed.",
-    Reason.FORGED_TIME: "The clock and the GPU’s hardware counters disagree about its times.",
-    Reason.WRITES_INPUT: "A call wrote to an input that the reference only reads.",
-    Reason.UNTIMED: "Its calls could not be timed, though others can be on this device.",
-    Reason.GUARD_BAND: "The submission wrote outside an output.",
-    Reason.EXITED: "The process ended before it answered.",
-    Reason.KILLED: "The process was killed, and not by the judge.",
-    Reason.TIME: "The time limit was exceeded.",
-    Reason.BUSY: "The time limit was exceeded, and the machine was busy.",
-    Reason.PRINTED: "The submission printed too much.",
-    Reason.DISK: "The submission wrote too much to files.",
-    Reason.HOST_MEMORY: "It used more host memory than allowed.",
-    Reason.DEVICE_MEMORY: "It used more device memory than allowed.",
-    Reason.OWN_HARNESS: "The task’s own harness gave this verdict.",
-    Reason.TASK: "The task’s own generator, reference or checker failed.",
-    Reason.MACHINE: "The machine or KernelCup failed.",
-    Reason.PROTOCOL: "Data other than an answer arrived on the harness’s channel.",
-    Reason.CHANNEL_CLOSED: "The harness’s channel was closed.",
-}
-
-NEXT: Mapping[Verdict | Mode, tuple[str, str]] = {
-    Verdict.WRONG_ANSWER: (
-        "Run this case on your own machine, and print where the two answers differ.",
-        "What is expected: {about}",
-    ),
-    Verdict.COMPILE_ERROR: ("No call was made: fix the compiler’s errors, then submit it again.", ""),
-    Verdict.RUNTIME_ERROR: ("The error is in the submission; the traceback names its lines.", ""),
-    Verdict.TIME_LIMIT_EXCEEDED: (
-        "Find the last case that finished, and make the next one faster.",
-        "The limits: {about}",
-    ),
-    Verdict.MEMORY_LIMIT_EXCEEDED: ("Free memory after use, or allocate it once.", ""),
-    Verdict.OUTPUT_LIMIT_EXCEEDED: (
-        "Print or return less; only the beginning of the output is kept.",
-        "",
-    ),
-    Verdict.REJECTED: (
-        (
-            "It interfered with the judge, or its times cannot be right. If you do not know why, ask the "
-            "leaderboard’s creator."
-        ),
-        "The judge’s code: {about} --harness",
-    ),
-    Verdict.INTERNAL_ERROR: (
-        "This is not the submission’s fault. Submit it again, or tell the leaderboard’s creator.",
-        "Look with: kernelcup task check TASK, kernelcup doctor",
-    ),
-    Mode.TEST: ("All tests pass. Measure it as a benchmark, or submit it ranked.", ""),
-    Mode.BENCHMARK: ("It is correct and measured. Submit it ranked to get a place.", ""),
-    Mode.PROFILE: ("Look where the time goes, change it, and measure it as a benchmark.", ""),
-    Mode.LEADERBOARD: ("See its place, or profile it to find what can be improved.", ""),
-}
+_WORDS = read_table(__package__, "words.toml")
+REASONS: Mapping[str, str] = _WORDS["reasons"]
+NEXT: Mapping[str, Sequence[str]] = _WORDS["next"]
 """What to do next after a verdict, or after an accepted run of a mode; and which command shows more."""
+TRUST: Mapping[str, str] = _WORDS["trust"]
+ENVIRONMENT: Mapping[str, str] = _WORDS["environment"]
 
 ONLY_EMULATED = "It is correct. These times are from an emulated device; only a GPU shows how fast it is."
 WANTS_A_GPU = (
@@ -98,28 +39,6 @@ NO_GPU = (
 )
 """PyTorch's messages without a CUDA device: from a CPU-only build, and without a driver."""
 EMULATED = "Times are from an emulated device: they cannot be compared with a GPU’s."
-
-TRUST = {
-    TrustLevel.WITNESSED: "Timed without any host code of the submission running, by hardware counters that no code "
-    "of it can reach.",
-    TrustLevel.REPLAYED: "Timed without any host code of the submission running: only what it had captured. "
-    "No hardware counters confirmed it.",
-    TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
-    "whole answer: an upper bound.",
-    TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness. Its interval covers calls of one process, "
-    "not a rerun.",
-}
-
-ENVIRONMENT = {
-    "device": "Device",
-    "driver": "Driver",
-    "cuda": "CUDA",
-    "torch": "PyTorch",
-    "triton": "Triton",
-    "python": "Python",
-    "system": "System",
-    "cores": "Cores",
-}
 
 
 def verdict_text(verdict: str) -> str:

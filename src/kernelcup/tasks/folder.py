@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
+import re
 from typing import Any
 
 from kernelcup.domain import Language, StageLimits, Task
@@ -18,9 +19,9 @@ from kernelcup.tasks.manifest.problems import Findings, single_problem
 from kernelcup.tasks.manifest.reference import check_reference, parse_sources
 from kernelcup.tasks.manifest.schema import TaskShape
 from kernelcup.tasks.manifest.score import read_score
-from kernelcup.tasks.manifest.unindented import read_task_yaml
 from kernelcup.tasks.manifest.validation import validate, validate_rest
 from kernelcup.tasks.manifest.work import read_work
+from kernelcup.tasks.manifest.yaml_text import Document, read_yaml
 from kernelcup.tasks.sources.files import SourceReader, Sources, read_data, read_sources, read_templates
 from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
 from kernelcup.tasks.statement import read_figures
@@ -176,3 +177,35 @@ def _limits(shape: TaskShape) -> StageLimits:
 
 def _is_module(name: str) -> bool:
     return name.endswith(".py") and name.removesuffix(".py").isidentifier()
+
+
+KEY_LINE = re.compile(rf"({'|'.join(TaskShape.model_fields)}):(.*)")
+"""A line with one of the keys of the top level."""
+
+
+def read_task_yaml(content: bytes) -> Document:
+    """Parse a ``task.yml``; its problems are added to ``flaws`` and never raised.
+
+    If it has flaws and no line of it is indented, the text below a key without a value is taken as that key's
+    value, up to an empty line, a comment or the next key of the top level.
+    """
+    document = read_yaml(content)
+    if not document.flaws or re.search(rb"^[ \t]", content, re.MULTILINE):
+        return document
+    try:
+        restored = read_yaml(_indented(content.decode("utf-8-sig")))
+    except UnicodeDecodeError:
+        return document
+    return document if restored.flaws else restored
+
+
+def _indented(text: str) -> bytes:
+    lines, below = [], False
+    for line in text.splitlines():
+        key = KEY_LINE.fullmatch(line)
+        if key or not line.strip() or line.startswith("#"):
+            below = key is not None and not key[2].strip()
+            lines.append(line)
+        else:
+            lines.append(f"  {line}" if below else line)
+    return "\n".join(lines).encode()

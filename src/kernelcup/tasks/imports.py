@@ -10,18 +10,8 @@ from pathlib import Path, PurePosixPath
 from textwrap import dedent, indent
 
 from kernelcup.errors import InvalidValue
-from kernelcup.tasks.imported_texts import (
-    CASES,
-    CASES_SOLUTION,
-    CUDA_REFERENCE,
-    CUDA_SOLUTION,
-    IN_PLACE,
-    KERNELBENCH,
-    KERNELBENCH_SOLUTION,
-    RETURNED,
-)
 from kernelcup.tasks.manifest.c_interface import ENDINGS, without_comments
-from kernelcup.tasks.sources.files import lent_text
+from kernelcup.tasks.sources.files import shipped_text
 from kernelcup.tasks.writer import claim
 
 KNOWN = (
@@ -44,6 +34,22 @@ DTYPES = {
     "char": "KC_INT8",
 }
 SIZE = 1024
+IN_PLACE = {
+    "list": "generate_functional_test()",
+    "input": "chosen",
+    "reference": "problem().reference_impl(**data)",
+    "solution": "problem().reference_impl(**data)",
+    "data": "`data` has the arguments by name. Write into those that `reference_impl` writes; nothing is returned.",
+}
+"""A challenge of LeetGPU writes into its arguments."""
+RETURNED = {
+    "list": "generate_test_cases(torch.float32)",
+    "input": 'list(chosen["create_inputs"]())',
+    "reference": "problem().reference_solution(*data)",
+    "solution": "problem().reference_solution(*data)",
+    "data": "`data` is a list of the inputs of `reference_solution`, whose result is to be returned.",
+}
+"""A problem of Tensara returns its answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +105,8 @@ def _of_kernelbench(text: str, name: str, tree: ast.Module) -> Imported:
     half = re.search(r"\b(float16|bfloat16|half)\b", text) is not None
     data = 'data["inputs"] has the inputs of `forward`, and data["state"] the weights, if it has any (`state_dict`).'
     notes = [*_of_imports(tree), *_of_chance(text)]
-    reference = KERNELBENCH.replace("@TOLERANCE@", "1e-2" if half else "1e-4")
+    solution = f"{text.rstrip()}\n\n\n{shipped_text('imported', 'kernelbench_solution.py.txt')}"
+    reference = shipped_text("imported", "kernelbench.py.txt", tolerance="1e-2" if half else "1e-4")
     return Imported(
         files={
             "task.yml": _manifest(
@@ -107,9 +114,9 @@ def _of_kernelbench(text: str, name: str, tree: ast.Module) -> Imported:
             ),
             "reference.py": reference,
             "original.py": text,
-            "utils.py": lent_text("utils.py"),
-            "template.py": f"{text.rstrip()}\n{KERNELBENCH_SOLUTION}",
-            "solutions/correct.py": f"{text.rstrip()}\n{KERNELBENCH_SOLUTION}",
+            "utils.py": shipped_text("shared", "utils.py"),
+            "template.py": solution,
+            "solutions/correct.py": solution,
         },
         notes=notes,
     )
@@ -120,9 +127,9 @@ def _of_cases(text: str, name: str, tree: ast.Module, node: ast.ClassDef, method
     stubs, inlined = _stubs(text, tree, node)
     parts = IN_PLACE if "reference_impl" in methods else RETURNED
     performs = "generate_performance_test" in methods
-    values = {f"@{key}@": value for key, value in parts.items()} | {"@CLASS@": node.name}
-    values["@PERFORMANCE@"] = "problem().generate_performance_test()" if performs else "every[-1]"
-    data = parts["DATA"]
+    values = {**parts, "class": node.name}
+    values["performance"] = "problem().generate_performance_test()" if performs else "every[-1]"
+    solution = f"{inlined.rstrip()}\n\n\n{shipped_text('imported', 'cases_solution.py.txt', **values)}"
     notes = [*_of_imports(tree, stubs), *_of_chance(text)]
     notes.append("the first three cases are tests, and the last one the benchmark: see `index` in task.yml")
     if "verify_result" in methods:
@@ -132,13 +139,13 @@ def _of_cases(text: str, name: str, tree: ast.Module, node: ast.ClassDef, method
     listed = ["original.py", "utils.py", *stubs]
     return Imported(
         files={
-            "task.yml": _manifest(name, ast.get_docstring(node), data, text, listed, "index"),
-            "reference.py": _filled(CASES, values),
+            "task.yml": _manifest(name, ast.get_docstring(node), parts["data"], text, listed, "index"),
+            "reference.py": shipped_text("imported", "cases.py.txt", **values),
             "original.py": text,
-            "utils.py": lent_text("utils.py"),
+            "utils.py": shipped_text("shared", "utils.py"),
             **stubs,
-            "template.py": f"{inlined.rstrip()}\n{_filled(CASES_SOLUTION, values)}",
-            "solutions/correct.py": f"{inlined.rstrip()}\n{_filled(CASES_SOLUTION, values)}",
+            "template.py": solution,
+            "solutions/correct.py": solution,
         },
         notes=notes,
     )
@@ -193,12 +200,6 @@ def _manifest(name: str, told: str | None, data: str, text: str, listed: Sequenc
     )
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    for key, value in values.items():
-        text = text.replace(key, value)
-    return text
-
-
 # solve(...) in CUDA C++
 
 
@@ -250,8 +251,8 @@ def _of_solve(text: str, name: str) -> Imported:
     ]
     if len(whole) != 1:
         notes.append(f"sizes of arrays were guessed ({count} elements each): see size_... in task.yml")
-    values = {"@MAKES@": "".join(_making(of)), "@READS@": "".join(_reading(of))}
-    values |= {"@OUTPUTS@": "".join(_outputs(of)), "@CALL@": _call(of, "made"), "@VIEW@": _call(of, "out")}
+    values = {"makes": "".join(_making(of)), "reads": "".join(_reading(of))}
+    values |= {"outputs": "".join(_outputs(of)), "call": _call(of, "made"), "view": _call(of, "out")}
     cases = [
         ", ".join(f"{key}: {value}" for key, value in (*case.items(), ("seed", seed))) for seed in (1, 2, 3)
     ]
@@ -263,11 +264,11 @@ def _of_solve(text: str, name: str) -> Imported:
         f"description: |\n{indent(statement, '  ')}templates:\n  CUDA: template.cu\n"
         f"tests:\n  - {{{cases[0]}}}\n  - {{{cases[1]}}}\nbenchmarks:\n  - {{{cases[2]}}}\nranking_by: last\n"
     )
-    solution = f"{text.rstrip()}\n{_filled(CUDA_SOLUTION, values)}"
+    solution = f"{text.rstrip()}\n\n{shipped_text('imported', 'solution.cu.txt', **values)}"
     return Imported(
         files={
             "task.yml": manifest,
-            "reference.cu": f"{text.rstrip()}\n{_filled(CUDA_REFERENCE, values)}",
+            "reference.cu": f"{text.rstrip()}\n\n{shipped_text('imported', 'reference.cu.txt', **values)}",
             "template.cu": solution,
             "solutions/correct.cu": solution,
         },

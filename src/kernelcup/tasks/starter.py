@@ -9,62 +9,11 @@ from kernelcup.domain import Language, Task, TaskForm
 from kernelcup.tasks.manifest.c_interface import reference_of
 from kernelcup.tasks.manifest.python_source import BrokenSource, parse
 from kernelcup.tasks.manifest.reference import REFERENCE
+from kernelcup.tasks.sources.files import shipped_text
 from kernelcup_harness.protocol import HarnessKind
 
 KNOWN = frozenset({"torch", "list", "tuple", "dict", "int", "float", "bool", "str", "None"})
 """Names that an annotation of the template may use."""
-
-TEMPLATE = '''\
-"""A starting point. The right answer is what ref_kernel in {reference} returns."""
-
-import torch
-
-
-def custom_kernel({argument}){returns}:
-    raise NotImplementedError("write your kernel here")
-'''
-
-
-CUDA_TEMPLATE = """\
-// A starting point in CUDA C++. Compiles as it is, and leaves the answer to you: the right one is what ref_kernel in
-// {reference} returns. `inputs` has the tensors and the other values of its argument, in their order; `outputs` has
-// those of the answer, already allocated. kernelcup.h, which is always included, explains all of it.
-
-__global__ void kernel(const unsigned char *input, unsigned char *output, int64_t bytes) {{
-    int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-    if (i < bytes) output[i] = 0;  // write your kernel here
-}}
-
-int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) {{
-    kc_tensor *input = kc_tensor_at(inputs, 0, context);
-    if (input == NULL) return 1;
-    // A task that works in place has no outputs: the answer is then in the input.
-    kc_tensor *output = outputs->tensor_count > 0 ? &outputs->tensors[0] : input;
-    int64_t count = kc_numel(output);
-    if (count == 0) return 0;
-    cudaStream_t stream = (cudaStream_t)context->stream;
-    kernel<<<(count + 255) / 256, 256, 0, stream>>>(
-        (const unsigned char *)input->data, (unsigned char *)output->data, count);
-    return 0;
-}}
-"""
-
-
-CPP_TEMPLATE = """\
-// A starting point in C++. Compiles as it is, and leaves the answer to you: the right one is what ref_kernel in
-// {reference} returns. `inputs` has the tensors and the other values of its argument, in their order; `outputs` has
-// those of the answer, already allocated. kernelcup.h, which is always included, explains all of it.
-
-int custom_kernel(const kc_args *inputs, kc_args *outputs, kc_context *context) {{
-    kc_tensor *input = kc_tensor_at(inputs, 0, context);
-    if (input == NULL) return 1;
-    // A task that works in place has no outputs: the answer is then in the input.
-    kc_tensor *output = outputs->tensor_count > 0 ? &outputs->tensors[0] : input;
-    unsigned char *bytes = (unsigned char *)output->data;
-    for (int64_t i = 0; i < kc_numel(output); i++) bytes[i] = 0;  // write your kernel here
-    return 0;
-}}
-"""
 
 
 def all_templates(task: Task, harness: HarnessKind) -> dict[str, str]:
@@ -75,7 +24,8 @@ def all_templates(task: Task, harness: HarnessKind) -> dict[str, str]:
     if Language.CUDA in task.accepted(harness) and Language.CUDA not in languages:
         is_host = task.submission_name.endswith(".cpp")
         reference = reference_of(task.sources) or REFERENCE
-        texts[Language.CUDA.label] = (CPP_TEMPLATE if is_host else CUDA_TEMPLATE).format(reference=reference)
+        name = "template.cpp.txt" if is_host else "template.cu.txt"
+        texts[Language.CUDA.label] = shipped_text("starters", name, reference=reference)
     return texts
 
 
@@ -108,7 +58,8 @@ def made_template(task: Task) -> str | None:
         parameters = [*found.args.posonlyargs, *found.args.args]
         argument += _annotation(": ", parameters[0].annotation if parameters else None)
         returns = _annotation(" -> ", found.returns)
-    return TEMPLATE.format(reference=REFERENCE, argument=argument, returns=returns)
+    values = {"reference": REFERENCE, "argument": argument, "returns": returns}
+    return shipped_text("starters", "template.py.txt", **values)
 
 
 def _annotation(before: str, node: ast.expr | None) -> str:

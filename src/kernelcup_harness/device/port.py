@@ -7,7 +7,8 @@ each behind a port beside its user: ``Mapping`` (the judge's window), ``Hands`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernelcup_harness.device.memory import DeviceMemory
@@ -50,6 +51,20 @@ class NoGauge:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A call of the judge's own as a graph."""
+
+    replay: Callable[[], None]
+    nodes: int
+    """The least number of its nodes that the device shows."""
+    restore: Callable[[], None]
+    """Writes its input again, which the call may have written."""
+    nbytes: int
+    """Of its input."""
+    keeps: Any = None
+
+
 class Accelerator(Protocol):
     """A kind of device. Making one costs nothing and needs no device; only :meth:`describe` imports torch."""
 
@@ -79,3 +94,6 @@ class Accelerator(Protocol):
 
     def memory(self) -> DeviceMemory | None:
         """Return the memory that judge and contestant share, None if it is the host's."""
+
+    def captured(self, call: Callable[[Any], Any], make: Callable[[], Any]) -> Captured:
+        """Return a call on a new input as a graph. Raise ``RuntimeError`` if it cannot be captured."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kernelcup_harness.clocks import baseline, reference_time
+from kernelcup_harness.clocks.replay.graph_timer import GraphTimer
 from kernelcup_harness.clocks.replay.rival import load
 from kernelcup_harness.clocks.replay.session import ReplayClock, Rival, Session
 from kernelcup_harness.clocks.replay.stage import StageContext
@@ -67,9 +68,11 @@ class Clocks:
             reference_s = reference_time.of_job(parts.spec, timed, parts.task, parts.checks)
         if parts.spec.ranking_by is RankingBy.SPEEDUP and parts.spec.replay is None:
             with runner.phase("baseline"):
-                timer = self._doubts.timer()
+                timer, graphs = self._doubts.timer(), None
+                if session is not None and session.finding is None:
+                    graphs = GraphTimer(session.witness, timer, accelerators.of(parts.spec.backend).captured)
                 self._doubts.baselines_ns = baseline.measured(
-                    parts.spec, timed, parts.task, parts.checks, timer
+                    parts.spec, timed, parts.task, parts.checks, timer, graphs
                 )
         plans = Plans(spec=parts.spec, reference_s=reference_s, chance=self._chance, gpu=self._doubts.gpu)
         wall = WallClock(

@@ -25,7 +25,7 @@ class KernelCounters:
     grid: list[int]
     block: list[int]
     counters: dict[str, float]
-    """By the names of :data:`kernelcup_harness.profile.counters.COLUMNS`."""
+    """By the names of :func:`kernelcup_harness.profile.counters.columns`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

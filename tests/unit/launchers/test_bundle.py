@@ -48,10 +48,14 @@ def test_a_bundle_is_equal_for_equal_sources(package: Path, tmp_path: Path) -> N
 def test_a_bundle_can_be_imported(tmp_path: Path) -> None:
     bundle = tmp_path / "harness.zip"
     write_bundle(bundle)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import kernelcup_harness as p; print(p.__file__)"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import kernelcup_harness as p; print(p.__file__); "
+        "from kernelcup_harness.protocol.first_errors import advice; print(advice('No module named triton'))"
+    )
     command = [sys.executable, "-I", "-c", code, str(bundle)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(bundle))
+    assert "Triton is not installed" in done.stdout
     assert "kernelcup_harness/protocol/report.py" in zipfile.ZipFile(bundle).namelist()
 
 

@@ -51,22 +51,34 @@ RESERVED_NAMES = frozenset(
 )
 
 
-def create_board(db: Database, **given: Any) -> Leaderboard:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewBoard:
+    """What a leaderboard is made of."""
+
+    name: str
+    task: Task
+    devices: Sequence[str]
+    creator: str | Actor
+    """The actor who creates it, or the name of the user for whom the operator creates it."""
+    settings: BoardSettings
+    harness: HarnessKind | None = None
+    """None chooses the standard harness if the task's own solutions pass under it; the task's own harness must be
+    asked for.
+    """
+
+
+def create_board(db: Database, *, now: datetime, **given: Any) -> Leaderboard:
     """Create a leaderboard as :func:`make_board` does, with its settings among the arguments, and return it."""
     settings = BoardSettings(**{name: given.pop(name) for name in SETTING_TYPES if name in given})
-    return get_board(db, make_board(db, settings=settings, **given).name)
+    parts = {each.name: given.pop(each.name) for each in dataclasses.fields(NewBoard) if each.name in given}
+    return get_board(db, make_board(db, NewBoard(**parts, settings=settings), now=now, **given).name)
 
 
 def make_board(
     db: Database,
+    new: NewBoard,
     *,
-    name: str,
-    task: Task,
-    devices: Sequence[str],
-    creator: str | Actor,
     now: datetime,
-    settings: BoardSettings,
-    harness: HarnessKind | None = None,
     known_devices: Sequence[Device] | None = None,
     trial: TaskTrial | None = None,
     force: bool = False,
@@ -74,9 +86,7 @@ def make_board(
     """Create a leaderboard for a snapshot of the task.
 
     Args:
-        creator: The actor who creates it, or the name of the user for whom the operator creates it.
-        harness: The harness that judges. None chooses the standard harness if the task's own solutions pass
-            under it; the task's own harness must be asked for.
+        new: What it is made of.
         known_devices: The configured devices; others are refused. None accepts any name.
         trial: Tries the task; None if that cannot be done here.
         force: Create it although its checker accepts wrong answers.
@@ -89,19 +99,11 @@ def make_board(
         InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
         Conflict: The name is taken.
     """
-    chosen = check_new(
-        db,
-        name=name,
-        task=task,
-        devices=devices,
-        creator=creator,
-        now=now,
-        settings=settings,
-        known=known_devices,
-    )
-    judged = choose_judging(task, harness, chosen, trial, force=force)
-    check_proofs(judged.harness, settings, devices=chosen, known=known_devices, task=task)
-    task = dataclasses.replace(task, reference_s=list(judged.reference_s))
+    name, settings, creator = new.name, new.settings, new.creator
+    chosen = check_new(db, new, now=now, known=known_devices)
+    judged = choose_judging(new.task, new.harness, chosen, trial, force=force)
+    check_proofs(judged.harness, settings, devices=chosen, known=known_devices, task=new.task)
+    task = dataclasses.replace(new.task, reference_s=list(judged.reference_s))
     with db.write(durable=True) as session:
         board_id = boards.insert(
             session,
@@ -122,29 +124,20 @@ def make_board(
         return MadeBoard.of(find_board(session, name), (*judged.notes, *about))
 
 
-def check_new(
-    db: Database,
-    *,
-    name: str,
-    task: Task,
-    devices: Sequence[str],
-    creator: str | Actor,
-    now: datetime,
-    settings: BoardSettings,
-    known: Sequence[Device] | None,
-) -> list[str]:
+def check_new(db: Database, new: NewBoard, *, now: datetime, known: Sequence[Device] | None) -> list[str]:
     """Return the devices of a new leaderboard. Raises like :func:`make_board`, which tries the task besides."""
-    if isinstance(creator, Actor):
-        access.require(creator, Scope.MANAGE, role=Role.CREATOR)
+    settings = new.settings
+    if isinstance(new.creator, Actor):
+        access.require(new.creator, Scope.MANAGE, role=Role.CREATOR)
         if settings.share != BoardSettings().share:
-            access.require(creator, Scope.ADMIN, role=Role.ADMIN)
-    check_board_name(name)
-    chosen = choose_devices(devices, known)
-    check_judgeable(task, chosen, known)
+            access.require(new.creator, Scope.ADMIN, role=Role.ADMIN)
+    check_board_name(new.name)
+    chosen = choose_devices(new.devices, known)
+    check_judgeable(new.task, chosen, known)
     check_ahead(settings.deadline, now=now)
     check_settings(settings)
     check_event(settings.event)
-    check_free(db, name)
+    check_free(db, new.name)
     return chosen
 
 

@@ -10,16 +10,25 @@ from datetime import datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.boards import check_manages, check_new, make_board
+from kernelcup.app.boards.boards import (
+    NewBoard,
+    check_board_name,
+    check_manages,
+    check_new,
+    find_managed,
+    make_board,
+)
 from kernelcup.app.boards.changes import UpdatePreview, preview_update, update_board
 from kernelcup.app.boards.judgeable import why_not
 from kernelcup.app.boards.judging import MadeBoard, choose_judging
+from kernelcup.app.boards.queries import boards
 from kernelcup.app.boards.settings import Changes
 from kernelcup.app.boards.trial import TaskTrial
 from kernelcup.app.operation import Board, Given, operation
+from kernelcup.app.people.queries import audit_log
 from kernelcup.domain import Actor, BoardSettings, Device, Leaderboard, Role, Scope, Task
 from kernelcup.engine import Database
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import Conflict, InvalidValue
 
 _TASK = Given(
     metavar="TASK",
@@ -58,18 +67,16 @@ def create(
     devices = settings.pop("devices", None) or loaded.devices
     if not devices:
         raise InvalidValue("Name the devices: the task proposes none.")
-    return make_board(
-        db,
+    new = NewBoard(
         name=loaded.name if name is None else name,
         task=loaded,
         devices=devices,
         creator=creator or actor,
-        now=now,
-        known_devices=known_devices,
-        trial=trial if run else None,
-        force=force,
         harness=settings.pop("harness", None),
         settings=BoardSettings(**settings),
+    )
+    return make_board(
+        db, new, now=now, known_devices=known_devices, trial=trial if run else None, force=force
     )
 
 
@@ -89,18 +96,16 @@ def check(
     loaded, settings = task(), dict(changes or {})
     fitting = [each.name for each in known_devices if why_not(loaded, each.name, known_devices) is None]
     chosen = settings.pop("devices", None) or fitting or [each.name for each in known_devices]
-    harness = settings.pop("harness", None)
-    choose_judging(loaded, harness, chosen, None)
-    check_new(
-        db,
+    new = NewBoard(
         name=loaded.name if name is None else name,
         task=loaded,
         devices=chosen,
         creator=actor,
-        now=now,
+        harness=settings.pop("harness", None),
         settings=BoardSettings(**settings),
-        known=known_devices,
     )
+    choose_judging(loaded, new.harness, chosen, None)
+    check_new(db, new, now=now, known=known_devices)
 
 
 @operation("POST", "/leaderboards/{name}/preview", subject="leaderboards")
@@ -197,3 +202,22 @@ def replace_task(
         known_devices=known_devices,
         trial=trial,
     ).board
+
+
+def rename_board(db: Database, actor: Actor, name: str, new_name: str, *, now: datetime) -> None:
+    """Give a leaderboard another name: its results stay, addresses with the old name end.
+
+    Raises:
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not change it.
+        InvalidValue: No leaderboard can have the new name.
+        Conflict: Another leaderboard has it.
+    """
+    check_board_name(new_name)
+    with db.write(durable=True) as session:
+        boards.lock(session, name)
+        board = find_managed(session, name, actor)
+        other = boards.find(session, new_name)
+        if other is not None and other.id != board.id:
+            raise Conflict(f"There already is a leaderboard {other.name!r}.")
+        boards.rename(session, board.id, new_name)
+        audit_log.record(session, actor, "board.rename", f"board:{new_name}", {"before": board.name}, now)

@@ -311,18 +311,18 @@ class _Sync:
         if options.preview:
             notes = choose_judging(entry.task, options.harness, devices, None).notes[:1]
         else:
-            notes = board_rules.make_board(
-                self.db,
+            new = board_rules.NewBoard(
                 name=name,
                 task=entry.task,
                 devices=devices,
                 creator=(options.creator if self.actor.user_id is None else None) or self.actor,
-                now=self.now,
                 harness=options.harness,
                 settings=BoardSettings(deadline=deadline, visibility=options.visibility or Visibility.PUBLIC),
-                trial=options.trial,
-                force=options.force,
-            ).notes
+            )
+            made = board_rules.make_board(
+                self.db, new, now=self.now, trial=options.trial, force=options.force
+            )
+            notes = made.notes
         self.result.created.append(name)
         self.result.notes.extend(Note(name=name, note=note) for note in notes)
 

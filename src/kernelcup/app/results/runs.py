@@ -1,18 +1,19 @@
-"""Show one run."""
+"""Show one run, and what the runs of leaderboards have cost."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernelcup.app import access
 from kernelcup.app.boards.boards import find_board
 from kernelcup.app.queue.queries import jobs
-from kernelcup.app.results.queries import runs
+from kernelcup.app.results.queries import run_costs, runs
 from kernelcup.app.submissions.queries import submissions
+from kernelcup.app.submissions.redaction import machine_of
 from kernelcup.app.submissions.submissions import show_submission
-from kernelcup.app.submissions.veiling import machine_of
-from kernelcup.domain import Actor, Run
+from kernelcup.domain import Actor, Leaderboard, Run
 from kernelcup.engine import Database
 from kernelcup.errors import NotFound
 
@@ -55,3 +56,10 @@ def show_run(db: Database, run_id: int, *, viewer: Actor) -> ShownRun:
 
 def _missing(run_id: int) -> NotFound:
     return NotFound(f"There is no run {run_id}.")
+
+
+def costs(db: Database, boards: Iterable[Leaderboard], actor: Actor) -> dict[str, float]:
+    """Return what the runs of those leaderboards cost that the actor manages, by their names."""
+    with db.read() as session:
+        mine = [each for each in boards if access.manages_board(actor, each)]
+        return {each.name: run_costs.of_board(session, each.id) for each in mine}

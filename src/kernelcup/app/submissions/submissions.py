@@ -18,7 +18,7 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.queue.queries import backlog, jobs
 from kernelcup.app.results.queries import ruling, runs
 from kernelcup.app.submissions.queries import screenings, submissions
-from kernelcup.app.submissions.veiling import redacted_run, veiled_run, with_evidence
+from kernelcup.app.submissions.redaction import redacted_run, veiled_run, with_evidence
 from kernelcup.domain import (
     ASIDE,
     OPEN,

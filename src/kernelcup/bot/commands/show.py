@@ -6,6 +6,7 @@ import asyncio
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import discord
@@ -33,21 +34,6 @@ MOST_AT_ONCE = 10
 PERSONAL_SHOWN = 15
 MOST_FILES = 40
 """Files of a task that are sent; the web has all."""
-
-HELP = """\
-## KernelCup
-- `/leaderboard list` shows the leaderboards, `/leaderboard show` their rankings, `/leaderboard show-personal` yours
-- `/leaderboard template` and `/leaderboard task` give you a starting point, \
-`/leaderboard reference-code` the reference, `/leaderboard eval-code` the judging code
-- `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` takes pasted \
-code, for example on a phone
-- `/leaderboard submit modal` and `github` are `ranked` on the GPUs of Modal or GitHub only
-- the leaderboard and the GPUs can also be named in the file: `#!POPCORN leaderboard NAME`, `#!POPCORN gpus NAME`
-- `/leaderboard join` takes the code of a closed leaderboard
-- `/leaderboard get-submission` and `/leaderboard cancel` are for your own submissions
-- `/link` links your Discord account to an account on the web, `/unlink` undoes that
-- `/direct-messages` sets whether you get a message when one of your results is overtaken
-- leaderboard creators also have `/leaderboard create`, `update` and `delete`, and `/admin`"""
 
 
 async def list_boards(interaction: discord.Interaction, parts: Parts) -> None:
@@ -232,7 +218,8 @@ async def join(interaction: discord.Interaction, parts: Parts, code: str) -> Non
 def help_text(interaction: discord.Interaction, parts: Parts) -> str:
     where = parts.guilds.submissions(interaction.guild_id or 0)
     place = f"\nSubmit in <#{where}>." if where is not None else ""
-    return f"{HELP}{place}\nOn the web: <{parts.config.public_url}>"
+    text = resources.files(__package__).joinpath("help.md").read_text("utf-8").rstrip()
+    return f"{text}{place}\nOn the web: <{parts.config.public_url}>"
 
 
 class BoardPages(replies.View):

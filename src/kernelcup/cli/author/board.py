@@ -179,8 +179,8 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     """Show a leaderboard and the task behind it."""
     from kernelcup.app.submissions import handout
     from kernelcup.cli.author.final import find as find_final
+    from kernelcup.cli.author.final import print_final
     from kernelcup.cli.show import terminal
-    from kernelcup.cli.show.finals import print_final
     from kernelcup.cli.show.json_object import fields
 
     board = backend.board(name)
@@ -206,8 +206,7 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
 def task_object(backend: Backend, board: str) -> dict[str, object]:
     """Return a leaderboard's task as ``--json`` prints it, without its hidden cases."""
     from kernelcup.app.submissions import handout
-    from kernelcup.cli.show.json_object import json_object
-    from kernelcup.cli.show.task_object import without_hidden
+    from kernelcup.cli.show.json_object import json_object, without_hidden
 
     info = backend.call(handout.show_task, name=board)
     counts = json_object(info, "content_hash", "hidden_tests", "hidden_benchmarks")

@@ -22,36 +22,6 @@ if TYPE_CHECKING:
     from kernelcup.app.results.brief import Brief
 
 EXPLAINED = ("submit", "submissions show", "watch", "profile", "compare")
-AGENTS = """\
-# {board} on KernelCup
-
-Write the fastest correct `custom_kernel` in `{file}`: `{signature}`. Only this file is sent.
-
-- `task/` is the task: statement, reference, check, cases. {hidden} more cases are hidden.
-- `leaderboard.json` has it in one file, with devices, limits, rules, what is forbidden, and the leading times.
-- `SKILL.md` explains the commands. These lead to a place, in this order and in this folder:
-
-```sh
-{commands}
-```
-"""
-SKILL = """\
----
-name: kernelcup-{name}
-description: Write, test, profile and submit kernels for the KernelCup leaderboard {board}.
----
-
-# Compete on {board}
-
-1. Change `{file}`, then carry out the commands of `AGENTS.md`. Each waits for its report and prints it.
-2. The exit code is the verdict; the report says why, and what to do next.
-3. Once it is ranked: profile it, change one thing, compare both submissions, and keep what is faster.
-
-{about}
-Exit codes:
-
-{codes}
-"""
 
 
 @with_backend
@@ -106,6 +76,7 @@ def start(
 def agents_text(found: Brief, language: str, task: Path, option: str) -> str:
     """Return ``AGENTS.md``; a command that judges here is in it where PyTorch is."""
     from kernelcup.app.results.brief import steps
+    from kernelcup.tasks.sources.files import shipped_text
 
     file = found.files[language]
     way = steps(found.leaderboard, found.devices[0].device, file)
@@ -115,18 +86,24 @@ def agents_text(found: Brief, language: str, task: Path, option: str) -> str:
         lines.insert(
             1, f"# Judge it on this machine first.\n{shlex.join(['kernelcup', 'run', str(place), file])}"
         )
-    return AGENTS.format(
+    return shipped_text(
+        "starters",
+        "AGENTS.md.txt",
         board=found.leaderboard,
         file=file,
         signature=found.signatures.get(language, "custom_kernel"),
-        hidden=found.task.hidden_tests + found.task.hidden_benchmarks,
+        hidden=str(found.task.hidden_tests + found.task.hidden_benchmarks),
         commands="\n".join(lines),
     )
 
 
 def skill_text(found: Brief, file: str, root: Any) -> str:
     """Return ``SKILL.md``, with the help of the commands."""
-    return SKILL.format(
+    from kernelcup.tasks.sources.files import shipped_text
+
+    return shipped_text(
+        "starters",
+        "SKILL.md.txt",
         name=re.sub(r"[^a-z0-9]+", "-", found.leaderboard.lower()).strip("-"),
         board=found.leaderboard,
         file=file,

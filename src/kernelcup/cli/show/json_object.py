@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from kernelcup.domain import Task
+
 
 def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
     """Return a value's attributes and extra fields as the object that ``--json`` prints."""
@@ -18,3 +20,14 @@ def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
 def fields(value: Any) -> dict[str, Any]:
     """Return all fields of a dataclass as the object that ``--json`` prints."""
     return json_object(value, *(field.name for field in dataclasses.fields(value)))
+
+
+def without_hidden(task: Task) -> dict[str, object]:
+    """Return a task as JSON, hidden cases as their number."""
+    body = dict(task.to_json())
+    body["hidden_tests"] = len(task.hidden_tests)
+    body["hidden_benchmarks"] = len(task.hidden_benchmarks)
+    body["data"] = {name: {"bytes": size, "sha256": sum_} for name, (size, sum_) in task.data_sums().items()}
+    # The traffic of a hidden case would reveal its size.
+    del body["hidden_work"], body["reference_s"]
+    return {**body, "content_hash": task.content_hash}

@@ -21,9 +21,24 @@ from kernelcup.app.submissions.handout import HandedOut
 from kernelcup.app.submissions.queries.events import Event
 from kernelcup.domain import SETTING_TYPES
 from kernelcup.errors import InvalidFiles, InvalidValue, Problem
-from kernelcup.http.api.profile_form import ProfileIn
 from kernelcup.tasks.sources.submitted import ZIP_NAME, pack_texts
-from kernelcup_harness.protocol import HarnessKind, Mode
+from kernelcup_harness.protocol import HarnessKind, Mode, ProfileOptions, Sections
+
+
+class ProfileIn(BaseModel):
+    """What to profile, in mode ``profile``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    benchmark: int | None = Field(default=None, ge=0, description="Index; default: the last one.")
+    kernel: str = Field(default="", max_length=200, description="A regular expression of kernel names.")
+    launches: int = Field(default=0, ge=0, le=100_000, description="Most launches; 0 for all of the call.")
+    sections: Sections = Sections.FULL
+
+    def options(self) -> ProfileOptions:
+        """Return it as the harness takes it."""
+        return ProfileOptions(**self.model_dump())
+
 
 T = TypeVar("T")
 

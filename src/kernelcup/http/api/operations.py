@@ -27,7 +27,6 @@ from kernelcup.app.results.table import Record
 from kernelcup.app.submissions.handout import HandedOut
 from kernelcup.domain import LARGEST_ID, Device, Leaderboard, Standing, Table, Task
 from kernelcup.errors import InvalidValue
-from kernelcup.http.api.account_forms import MeOut, SecretTokenOut, TokenOut, UserOut
 from kernelcup.http.api.forms import (
     CreatedOut,
     DefinitionOut,
@@ -38,8 +37,19 @@ from kernelcup.http.api.forms import (
     Page,
     moment,
 )
-from kernelcup.http.api.machine_forms import ComparisonOut, DeviceOut, ReservationOut
-from kernelcup.http.api.result_forms import RecordOut, StandingOut, SubmissionOut, TableOut
+from kernelcup.http.api.result_forms import (
+    ComparisonOut,
+    DeviceOut,
+    MeOut,
+    RecordOut,
+    ReservationOut,
+    SecretTokenOut,
+    StandingOut,
+    SubmissionOut,
+    TableOut,
+    TokenOut,
+    UserOut,
+)
 from kernelcup.http.dependencies import ActorDep, Db, EntryDep, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.reporting.results import SubmissionInfo

@@ -1,4 +1,4 @@
-"""Answers for submissions, runs and standings."""
+"""Answers for submissions, runs and standings, for users and tokens, and for machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from kernelcup import scoring
 from kernelcup.app.results.runs import ShownRun
-from kernelcup.domain import DuelOutcome, Final, RankedBy, Standing
+from kernelcup.domain import DuelOutcome, Final, RankedBy, Role, Scope, Standing
+from kernelcup.domain.answers import Identity
 from kernelcup.http.api.forms import Page, Shown
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.insights import Best, as_objects
@@ -213,3 +214,77 @@ class RunOut(ScoreOut):
 def _facts(form: type[BaseModel], found: object) -> dict[str, Any]:
     """Return what an answer has in common with an object."""
     return {name: getattr(found, name) for name in form.model_fields if hasattr(found, name)}
+
+
+class UserOut(Shown):
+    """A user."""
+
+    id: int
+    name: str
+    role: Role
+    banned_at: datetime | None
+    ban_reason: str
+    created_at: datetime
+    identities: list[Identity]
+
+
+class MeOut(UserOut):
+    """The user, and what the token may do."""
+
+    scopes: Annotated[list[Scope], BeforeValidator(sorted)]
+    direct_messages: bool = Field(
+        description="Whether bots write to you when one of your results is overtaken or loses its rank."
+    )
+
+
+class TokenOut(Shown):
+    """A token, without its secret."""
+
+    id: int
+    kind: str
+    name: str
+    scopes: Annotated[list[Scope], BeforeValidator(sorted)]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class SecretTokenOut(TokenOut):
+    """A new token."""
+
+    secret: str = Field(description="Shown only once.")
+
+
+class DeviceOut(Shown):
+    """A named kind of accelerator."""
+
+    name: str
+    backend: str
+    launcher: str
+    slots: int
+    description: str
+
+
+class ReservationOut(Shown):
+    """A time at which a machine judges for one leaderboard only, or for none."""
+
+    id: int
+    machine: str
+    board: str | None = Field(description="Null for maintenance.")
+    begins_at: datetime
+    ends_at: datetime
+    reason: str
+
+
+class ComparisonOut(Shown):
+    """What two machines say of the same work."""
+
+    device: str
+    first_class: str
+    second_class: str
+    pairs: int = Field(description="Submissions that both have judged.")
+    disagree: list[int] = Field(description="Those whose intervals do not overlap.")
+    ratio: float | None = Field(description="Median of the second one's times by the first one's.")
+    canaries_ns: list[float]
+    canaries_agree: bool | None
+    agrees: bool | None = Field(description="Null if there is too little to say.")

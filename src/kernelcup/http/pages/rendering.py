@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -109,3 +110,10 @@ def _surroundings(request: Request) -> dict[str, Any]:
         "path": f"{request.url.path}{query}",
         "csrf_field": csrf.field(request),
     }
+
+
+def address(path: str, *parts: str, **query: str) -> str:
+    """Return an address with parts and a query that may be any texts; empty keys are left out."""
+    whole = "/".join((path, *(quote(part, safe="") for part in parts)))
+    given = {name: value for name, value in query.items() if value}
+    return f"{whole}?{urlencode(given)}" if given else whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, queues, status
+from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, status
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
 from kernelcup.http.pages.submissions import submissions, submit
@@ -21,7 +21,6 @@ for _each in (
     documents,
     event,
     feeds,
-    queues,
     status,
     submissions,
     submit,

@@ -18,8 +18,7 @@ from kernelcup.http.api.forms import ERRORS
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import csrf
 from kernelcup.http.pages.account import account_page, new_account_page
-from kernelcup.http.pages.addresses import address
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import refuse_nul_in_form
 from kernelcup.http.sign_in import device_flow as sign_in_api
 from kernelcup.http.sign_in import oauth

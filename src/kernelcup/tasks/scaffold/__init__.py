@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from kernelcup.errors import InvalidValue
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.sources.files import LENT, lent_text
+from kernelcup.tasks.sources.files import LENT, shipped_text
 from kernelcup.tasks.writer import claim
 
 FILES = (
@@ -38,16 +36,9 @@ def new_task(directory: Path, *, name: str | None = None) -> list[Path]:
     for file in FILES:
         target = directory / file
         target.parent.mkdir(exist_ok=True)
-        target.write_text(_text(file).replace("@NAME@", title), encoding="utf-8")
+        target.write_text(shipped_text("scaffold/files", f"{file}{ENDING}", name=title), encoding="utf-8")
         written.append(target)
     return written
-
-
-def _text(file: str) -> str:
-    place: Traversable = resources.files(__package__).joinpath("files")
-    for part in f"{file}{ENDING}".split("/"):
-        place = place.joinpath(part)
-    return place.read_text("utf-8")
 
 
 def copy_example(source: Path, directory: Path) -> list[Path]:
@@ -68,6 +59,6 @@ def copy_example(source: Path, directory: Path) -> list[Path]:
             written.append(target)
     named = load_task(source).sources
     for name in sorted({name for name in LENT if name in named} - {each.name for each in written}):
-        (directory / name).write_text(lent_text(name), encoding="utf-8")
+        (directory / name).write_text(shipped_text("shared", name), encoding="utf-8")
         written.append(directory / name)
     return written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -118,9 +119,10 @@ class SourceReader:
         return text
 
 
-def lent_text(name: str) -> str:
-    """Return the text of one of :data:`LENT`."""
-    return resources.files("kernelcup.tasks").joinpath("shared", name).read_text("utf-8")
+def shipped_text(folder: str, name: str, /, **values: str) -> str:
+    """Return the text of a file in a folder of this package, with the values in place of ``@NAMES@``."""
+    text = resources.files("kernelcup.tasks").joinpath(folder, *name.split("/")).read_text("utf-8")
+    return re.sub("@([A-Z]+)@", lambda found: values.get(found[1].lower(), found[0]), text)
 
 
 def _take_name(index: int, name: str, sources: Sources, findings: Findings) -> bool:
@@ -140,7 +142,7 @@ def _take_name(index: int, name: str, sources: Sources, findings: Findings) -> b
 def _take_source(index: int, entry: FileShape, sources: Sources, reader: SourceReader) -> None:
     key = ("files", index, "source")
     if entry.source in LENT and not reader.has(entry.source):
-        sources.texts[entry.name] = lent_text(entry.source)
+        sources.texts[entry.name] = shipped_text("shared", entry.source)
         sources.labels[entry.name] = reader.label(entry.source)
         sources.lent.add(entry.name)
     elif entry.source != SUBMISSION:

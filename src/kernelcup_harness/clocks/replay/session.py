@@ -104,7 +104,7 @@ class Session:
     ) -> None:
         self._timer = TimerLine(timer)
         self._rival_timer = TimerLine(rival_timer) if rival_timer is not None else None
-        self._witness = Witness(witness) if witness is not None else None
+        self.witness = Witness(witness) if witness is not None else None
         self._not_witnessed = ""
         self._runner = runner
         self._tell = runner.tell
@@ -126,7 +126,7 @@ class Session:
         """Why calls are made and not replayed, None if they are. Held if it is the machine's, or a witness was left."""
         if self._why is None:
             return None
-        held = self._witness is not None if self._is_chosen else self._why.reason in MACHINES
+        held = self.witness is not None if self._is_chosen else self._why.reason in MACHINES
         return Finding(code=NOT_REPLAYED, text=self._why.text, quarantines=held)
 
     @property
@@ -175,7 +175,7 @@ class Session:
         )
         self._greet_witness()
         self._room = make(
-            timer=self._timer, contestants=dict(contestants), witness=self._witness, keeps=keeps_binary
+            timer=self._timer, contestants=dict(contestants), witness=self.witness, keeps=keeps_binary
         )
         self._rooms.append(self._room)
         try:
@@ -183,7 +183,7 @@ class Session:
                 self._room.open(clock=clock)
             if rival is not None and self._rival_timer is not None:
                 sides = {"rival": (rival.caller, rival.line)}
-                other = make(timer=self._rival_timer, contestants=sides, witness=self._witness)
+                other = make(timer=self._rival_timer, contestants=sides, witness=self.witness)
                 self._rooms.append(other)
                 refuse = partial(self._refuse, "rival") if rival.caller is None else None
                 self._match = Match(self._room, other, rival.load, chance, rival.error, refuse)
@@ -197,14 +197,14 @@ class Session:
 
     def _greet_witness(self) -> None:
         """Go on without the witness if it cannot read the device's counters."""
-        if self._witness is None:
+        if self.witness is None:
             return
         try:
-            self._not_witnessed = self._witness.greet(OPEN_S)
+            self._not_witnessed = self.witness.greet(OPEN_S)
         except TimerFailed as failed:
             self._not_witnessed = str(failed)
         if self._not_witnessed:
-            self._witness = None
+            self.witness = None
 
     def lay_out(self, stage: Stage) -> None:
         """Lay out the inputs of a timed stage, before the submission is imported, so that calls can be timed there."""
@@ -327,7 +327,7 @@ class Session:
         if self._why is not None:
             facts |= {"reason": self._why.reason.value, "text": self._why.text}
         if self._room is not None:
-            facts |= {"left_out": self._room.dropped, "witnessed": self._witness is not None}
+            facts |= {"left_out": self._room.dropped, "witnessed": self.witness is not None}
         if self._not_witnessed:
             facts |= {"not_witnessed": self._not_witnessed[:500]}
         self._tell(MachineFacts(environment={"clean_room": facts}))

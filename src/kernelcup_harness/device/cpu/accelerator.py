@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernelcup_harness.device.port import Gauge, NoGauge
+from kernelcup_harness.device.port import Captured, Gauge, NoGauge
 
 
 class Cpu:
@@ -43,3 +43,7 @@ class Cpu:
 
     def memory(self) -> None:
         """Return None."""
+
+    def captured(self, _call: Callable[[Any], Any], _make: Callable[[], Any]) -> Captured:
+        """Raise ``RuntimeError``."""
+        raise RuntimeError("a processor has no graphs")

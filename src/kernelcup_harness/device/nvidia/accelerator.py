@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.device.memory import DeviceMemory
 from kernelcup_harness.device.nvidia import driver
 from kernelcup_harness.device.nvidia import nodes as device_nodes
-from kernelcup_harness.device.port import Gauge
+from kernelcup_harness.device.port import Captured, Gauge
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.isolation.layout import DeviceNodes
 
@@ -78,6 +78,12 @@ class Nvidia:
         from kernelcup_harness.device.nvidia.memory import GpuMemory
 
         return GpuMemory()
+
+    def captured(self, call: Callable[[Any], Any], make: Callable[[], Any]) -> Captured:
+        """Return a call on a new input as a CUDA graph that was launched once."""
+        from kernelcup_harness.device.nvidia import call_graphs
+
+        return call_graphs.captured(call, make)
 
 
 @functools.cache

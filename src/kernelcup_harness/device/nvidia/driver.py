@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,11 @@ DEVICE_MEMORY, HOST_MEMORY = 2, 1
 """``CU_MEMORYTYPE_DEVICE`` and ``CU_MEMORYTYPE_HOST``."""
 FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
 """Errors that make a context unusable."""
+
+
+def ptx_of(name: str) -> bytes:
+    """Return the PTX of a file in this folder, ended as the driver wants it."""
+    return (pkgutil.get_data(__package__, name) or b"") + b"\0"
 
 
 class DriverError(DeviceError):

@@ -4,85 +4,9 @@ from __future__ import annotations
 
 import ctypes
 
-from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, u64
+from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, ptx_of, u64
 
-PTX = b"""
-.version 6.3
-.target sm_70
-.address_size 64
-.visible .entry sweep(.param .u64 from, .param .u64 bytes)
-{
-  .reg .u64 %at, %end, %step, %begin; .reg .u32 %n, %m, %i, %sum, %a, %b, %c, %d; .reg .pred %p;
-  ld.param.u64 %begin, [from];
-  ld.param.u64 %end, [bytes];
-  add.u64 %end, %begin, %end;
-  mov.u32 %n, %ctaid.x;
-  mov.u32 %m, %ntid.x;
-  mov.u32 %i, %tid.x;
-  mad.lo.u32 %i, %n, %m, %i;
-  mul.wide.u32 %at, %i, 16;
-  add.u64 %at, %begin, %at;
-  mov.u32 %n, %nctaid.x;
-  mul.lo.u32 %n, %n, %m;
-  mul.wide.u32 %step, %n, 16;
-  mov.u32 %sum, 0;
-again:
-  setp.ge.u64 %p, %at, %end;
-  @%p bra done;
-  ld.global.v4.u32 {%a, %b, %c, %d}, [%at];
-  or.b32 %a, %a, %b;
-  or.b32 %c, %c, %d;
-  or.b32 %sum, %sum, %a;
-  or.b32 %sum, %sum, %c;
-  add.u64 %at, %at, %step;
-  bra again;
-done:
-  setp.eq.u32 %p, %sum, 0;
-  @%p ret;
-  mov.u32 %sum, 0;
-  st.global.u32 [%begin], %sum;
-  ret;
-}
-.visible .entry spin(.param .u64 ns)
-{
-  .reg .u64 %begin, %now, %until; .reg .pred %p;
-  ld.param.u64 %until, [ns];
-  mov.u64 %begin, %globaltimer;
-again:
-  mov.u64 %now, %globaltimer;
-  sub.u64 %now, %now, %begin;
-  setp.lt.u64 %p, %now, %until;
-  @%p bra again;
-  ret;
-}
-.visible .entry fill(.param .u64 to, .param .u64 value, .param .u64 width, .param .u64 bytes)
-{
-  .reg .u64 %at, %end, %width, %step; .reg .u32 %v, %i, %n; .reg .pred %p, %q;
-  ld.param.u64 %at, [to];
-  ld.param.u32 %v, [value];
-  ld.param.u64 %width, [width];
-  ld.param.u64 %end, [bytes];
-  add.u64 %end, %at, %end;
-  mov.u32 %i, %tid.x;
-  cvt.u64.u32 %step, %i;
-  mul.lo.u64 %step, %step, %width;
-  add.u64 %at, %at, %step;
-  mov.u32 %n, %ntid.x;
-  cvt.u64.u32 %step, %n;
-  mul.lo.u64 %step, %step, %width;
-again:
-  setp.ge.u64 %p, %at, %end;
-  @%p ret;
-  setp.eq.u64 %q, %width, 4;
-  @%q st.global.u32 [%at], %v;
-  setp.eq.u64 %q, %width, 2;
-  @%q st.global.u16 [%at], %v;
-  setp.eq.u64 %q, %width, 1;
-  @%q st.global.u8 [%at], %v;
-  add.u64 %at, %at, %step;
-  bra again;
-}
-\0"""
+PTX = ptx_of("own_kernels.ptx")
 """``sweep`` reads zeros, and writes only where it finds something else. Works on every device since 2017."""
 THREADS = 256
 BLOCKS_A_MULTIPROCESSOR = 8

@@ -12,45 +12,11 @@ import secrets
 import time
 from collections.abc import Callable
 
-from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, u64
+from kernelcup_harness.device.nvidia.driver import Driver, KernelNode, ptx_of, u64
 from kernelcup_harness.device.nvidia.own_kernels import OwnKernels, launch
 from kernelcup_harness.window.reasons import ClockTrouble, StampForged
 
-PTX = b"""
-.version 6.3
-.target sm_70
-.address_size 64
-.visible .entry hold(.param .u64 until, .param .u64 began)
-{
-  .reg .u64 %a, %b, %c, %d, %e; .reg .pred %p, %q;
-  ld.param.u64 %a, [until];
-  ld.param.u64 %b, [began];
-  mov.u64 %c, %globaltimer;
-  st.volatile.u64 [%b], %c;
-again:
-  mov.u64 %d, %globaltimer;
-  sub.u64 %e, %d, %c;
-  setp.gt.u64 %q, %e, 1000000000;
-  @%q bra done;
-  setp.lt.u64 %p, %d, %a;
-  @%p bra again;
-done:
-  ret;
-}
-.visible .entry stamp(.param .u64 there)
-{
-  .reg .u64 %a, %b;
-  ld.param.u64 %a, [there];
-  mov.u64 %b, %globaltimer;
-  st.volatile.u64 [%a], %b;
-  membar.sys;
-  ret;
-}
-.visible .entry nothing()
-{
-  ret;
-}
-\0"""
+PTX = ptx_of("start_gun.ptx")
 """``hold`` gives up after a second. Works on every device since 2017."""
 AHEAD_NS = 100_000
 """Distance of the start from the timer that the host has read; doubled while host or device is ready too late."""

@@ -13,10 +13,9 @@ from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import Fields, list_of
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)

@@ -9,9 +9,8 @@ from kernelcup.app.boards import boards, late_exceptions
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now
-from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import Fields, perform, text_of
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)

@@ -13,9 +13,8 @@ from kernelcup.domain import ModeGroup
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Number, PlatformDep
-from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import Fields, perform, text_of
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)

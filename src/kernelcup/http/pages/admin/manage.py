@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.app import access
 from kernelcup.app.boards import boards, changes
 from kernelcup.app.boards.changes import UpdatePreview, as_json
+from kernelcup.app.boards.managing import rename_board
 from kernelcup.app.boards.rank_changes import RankChanges, rank_changes
-from kernelcup.app.boards.renaming import rename_board
 from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import finals, freezes, rejudge
 from kernelcup.app.rules import pauses
@@ -29,7 +29,6 @@ from kernelcup.errors import (
     UserError,
 )
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
-from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
     CHOICES,
     Fields,
@@ -42,7 +41,7 @@ from kernelcup.http.pages.admin.forms import (
     values_of_fields,
 )
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.wording import phase, value_text
 from kernelcup.http.state import Platform

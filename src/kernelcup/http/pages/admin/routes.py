@@ -5,10 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from kernelcup.http.pages.admin import (
-    audit,
     classes,
     devices,
-    figures,
     home,
     late,
     limits,
@@ -31,8 +29,6 @@ for _each in (
     users,
     links,
     limits,
-    figures,
-    audit,
 ):
     router.include_router(_each.router)
 

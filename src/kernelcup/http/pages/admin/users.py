@@ -13,9 +13,8 @@ from kernelcup.domain import LARGEST_ID, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.api.operations import Provided
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number
-from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import Fields, perform
-from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.rendering import address, render
 from kernelcup.http.pages.route import PageRoute
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)

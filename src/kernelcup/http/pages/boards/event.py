@@ -8,7 +8,7 @@ from starlette.responses import Response
 from kernelcup.app.boards.board_events import boards_of_event
 from kernelcup.app.machines.placement import is_lent_only
 from kernelcup.app.results import standings
-from kernelcup.app.results.costs import costs
+from kernelcup.app.results.runs import costs
 from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
