@@ -1,20 +1,23 @@
-"""Where the time of a first `load_inline` goes, and what shortens it.
+"""Where the time of a first `load_inline` goes, and what shortens it; builds of a CUDA leaderboard; NVRTC.
 
     python3 benchmarks/build_times.py OUT
 
-Needs torch and nvcc, and for the last rows a GPU. Each row is a process of its own with an empty build folder. It
-prints a table, and leaves `build-times.json` and the time traces of nvcc in OUT.
+Needs torch and nvcc, and for the values of kernels a GPU. Each row is a process of its own with an empty build folder;
+rows "before" have our compilers without the shorter class of tensors, gcc's larger heap and the quick linker. It
+prints a table at the end and leaves `build-times.json` in OUT. What would begin later than after two minutes is left
+out, and said.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
@@ -60,44 +63,34 @@ at::Tensor run(at::Tensor a) {
 PYBIND = "#include <torch/csrc/utils/pybind.h>\n#include <torch/csrc/Exceptions.h>\n"
 EMPTY_LIKE = "#include <ATen/core/Tensor.h>\n#include <ATen/ops/empty_like.h>\n"
 
-# name -> (cpp, cuda, further arguments of load_inline, whether our compilers are used)
-ROWS = {
-    "default": ("torch::Tensor run(torch::Tensor a);", KERNEL + TORCH_CALL, {}, False),
-    "no_implicit_headers by hand": (
+DECLARED = "torch::Tensor run(torch::Tensor a);"
+# name -> (cpp, cuda, further arguments of load_inline)
+KINDS = {
+    "plain": (DECLARED, KERNEL + TORCH_CALL, {}),
+    "guards and streams": (DECLARED, GUARDS + KERNEL + GUARDED_CALL, {}),
+    "by hand": (
         PYBIND + EMPTY_LIKE + WRAP,
         "#include <cuda_runtime.h>\n" + KERNEL + PLAIN_CALL,
         {"no_implicit_headers": True},
-        False,
-    ),
-    "our compilers": ("torch::Tensor run(torch::Tensor a);", KERNEL + TORCH_CALL, {}, True),
-    "our compilers, torch/extension.h in cuda": (
-        "torch::Tensor run(torch::Tensor a);",
-        "#include <torch/extension.h>\n" + KERNEL + TORCH_CALL,
-        {},
-        True,
-    ),
-    "our compilers, guards and streams": (
-        "torch::Tensor run(torch::Tensor a);",
-        GUARDS + KERNEL + GUARDED_CALL,
-        {},
-        True,
-    ),
-    "our compilers, falls back": (
-        "torch::Tensor run(torch::Tensor a);",
-        KERNEL + TORCH_CALL.replace("return o;", "return torch::relu(o);"),
-        {},
-        True,
-    ),
-    "our compilers, by hand": (
-        PYBIND + EMPTY_LIKE + WRAP,
-        "#include <cuda_runtime.h>\n" + KERNEL + PLAIN_CALL,
-        {"no_implicit_headers": True},
-        True,
     ),
 }
+BEFORE, NOW = "ours, before", "ours, now"
+# The first counts for less: the machine's files are not in memory yet.
+ROWS = [
+    ("plain", BEFORE),
+    ("plain", NOW),
+    ("plain", BEFORE),
+    ("plain", NOW),
+    ("guards and streams", BEFORE),
+    ("guards and streams", NOW),
+    ("by hand", BEFORE),
+    ("by hand", NOW),
+]
+EXAMPLE = HERE.parents[1] / "src/kernelcup/tasks/examples/vectoradd_cuda"
+LAST_START_S = 120.0
 
 
-def child(row: str, salt: str) -> None:
+def child(kind: str, salt: str) -> None:
     """Build one row, print what each part took as JSON."""
     began = time.perf_counter()
     import torch
@@ -106,7 +99,7 @@ def child(row: str, salt: str) -> None:
     from torch.utils.cpp_extension import load_inline
 
     extension = time.perf_counter()
-    cpp, cuda, further, _ = ROWS[row]
+    cpp, cuda, further = KINDS[kind]
     module = load_inline("probe", cpp, cuda.replace("SALT", salt), functions=["run"], **further)
     built = time.perf_counter()
     right = None
@@ -135,45 +128,86 @@ def ninja_log(folder: Path) -> dict[str, tuple[float, float]]:
     return found
 
 
-def nvcc_phases(file: Path) -> dict[str, float]:
-    """Return the seconds of each phase of nvcc."""
-    if not file.exists():
-        return {}
-    with file.open() as lines:
-        return {row[1].strip(): float(row[6]) / 1000 for row in list(csv.reader(lines))[1:] if len(row) > 6}
+def as_before(folder: Path) -> None:
+    """Take from our compilers what was added to them."""
+    from kernelcup_harness.build import compilers
+
+    (folder / compilers.HEADERS / compilers.BODY).unlink()
+    program = folder / compilers.PROGRAM
+    text = program.read_text()
+    for name, value in (("UNCOLLECTED", "()"), ("QUICK_LINKER", '"-shared"')):
+        text, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert count == 1
+    program.write_text(text)
 
 
-def one(row: str, salt: str, out: Path) -> dict[str, object]:
+def one(kind: str, whose: str, salt: str) -> dict[str, object]:
     """Run one row in a process of its own."""
+    from kernelcup_harness.build import compilers
+
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         environment = {**os.environ, "TORCH_EXTENSIONS_DIR": str(folder / "ext")}
-        trace = out / f"nvcc-{len(list(out.glob('nvcc-*')))}.csv"
-        if ROWS[row][3]:
-            from kernelcup_harness.build import compilers
-
-            environment |= compilers.install(folder, os.environ)
-        else:
-            environment["NVCC_APPEND_FLAGS"] = f"--time={trace}"
+        environment |= compilers.install(folder, os.environ)
+        if whose == BEFORE:
+            as_before(folder)
         done = subprocess.run(
-            [sys.executable, str(HERE), "--child", row, salt],
+            [sys.executable, str(HERE), "--child", kind, salt],
             env=environment,
             capture_output=True,
             text=True,
             check=False,
         )
+        row = {"row": kind, "compilers": whose}
         if done.returncode:
-            return {"row": row, "failed": (done.stdout + done.stderr)[-3000:]}
-        taken = json.loads(done.stdout.splitlines()[-1])
+            return {**row, "failed": (done.stdout + done.stderr)[-3000:]}
         headers = (folder / "ext/probe/.ninja_deps").read_bytes()
         return {
-            "row": row,
-            **taken,
+            **row,
+            **json.loads(done.stdout.splitlines()[-1]),
             "ninja": ninja_log(folder / "ext"),
-            "nvcc": nvcc_phases(trace),
-            "light": b"/headers/torch/extension.h" in headers,
             "fell_back": b"generated/variable_factories.h" in headers,
         }
+
+
+def board(side_by_side: bool, number: int) -> dict[str, object]:
+    """Build reference and submission of a leaderboard in CUDA C++ that were never built, as a job does."""
+    from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, SourceTree
+    from kernelcup_harness.run import standard
+    from kernelcup_harness.run.record import Record
+
+    salt = f"\n// {number} {time.time_ns()}\n"
+    spec = JobSpec(
+        job_id="board",
+        mode=Mode.TEST,
+        backend=Backend.CUDA,
+        harness=HarnessKind.STANDARD,
+        sources={"reference.cu": (EXAMPLE / "reference.cu").read_text() + salt},
+        reference_module="reference.cu",
+        private_files=["reference.cu"],
+        submission=SourceTree.of((EXAMPLE / "template.cu").read_text() + salt, "submission.cu"),
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        record = Record(spec, "", lambda _event: None)
+        run = standard.StandardRun(spec, b"", Path(scratch), record, boxed=True)
+        run._compilers.environment()
+        roles = run._roles_that_build()
+        if not side_by_side:
+            run._each_built = lambda roles: ((role, run._builder(role, set()).get()) for role in roles)
+        began = time.perf_counter()
+        builds = run._built(roles)
+        seconds = time.perf_counter() - began
+    sizes = {role: os.fstat(build._fd).st_size for role, build in (builds or {}).items() if build}
+    return {"seconds": seconds, "bytes": sizes}
+
+
+def boards() -> dict[str, object]:
+    """Time both ways in turns."""
+    found = {}
+    for number in range(3):
+        for name, side_by_side in (("one after the other", False), ("side by side", True)):
+            found[f"{name}, {number + 1}"] = board(side_by_side, number)
+    return found
 
 
 def timed(argv: list[str], **more) -> dict[str, object]:
@@ -209,17 +243,6 @@ def compilers_alone(folder: Path) -> dict[str, object]:
                 [nvcc, *target, "-O3", "-shared", "-Xcompiler", "-fPIC", "plain.cu", "-o", "plain.so"],
                 cwd=folder,
             )
-    for header in (
-        "torch/extension.h",
-        "torch/types.h",
-        "ATen/ATen.h",
-        "ATen/core/Tensor.h",
-        "ATen/ops/empty_like.h",
-        "torch/csrc/utils/pybind.h",
-        "pybind11/pybind11.h",
-    ):
-        (folder / "header.cpp").write_text(f"#include <{header}>\n")
-        found[f"g++ -O0 -c <{header}>"] = timed([*gxx, "-c", "header.cpp", "-o", "header.o"], cwd=folder)
     (folder / "all.h").write_text("#include <torch/extension.h>\n")
     found["g++ makes a precompiled torch/extension.h"] = timed(
         [*gxx, "-x", "c++-header", "all.h", "-o", "all.h.gch"], cwd=folder
@@ -239,30 +262,61 @@ def compilers_alone(folder: Path) -> dict[str, object]:
 
 
 def nvrtc() -> dict[str, object]:
-    """Time `torch.cuda._compile_kernel`, first and second, without torch's import."""
+    """Time `torch.cuda._compile_kernel` in a process that has torch and its context, and NVRTC alone."""
     import torch
 
     if not torch.cuda.is_available():
         return {}
     torch.zeros(1, device="cuda")
     found = {}
-    for attempt, salt in (("first", 1), ("second", 2)):
+    source = KERNEL.replace("__global__", 'extern "C" __global__')
+    for number, (attempt, header) in enumerate(
+        (("first", ""), ("second", ""), ("with cuda_fp16.h", "#include <cuda_fp16.h>\n")), 1
+    ):
         began = time.perf_counter()
-        kernel = torch.cuda._compile_kernel(
-            KERNEL.replace("__global__", 'extern "C" __global__').replace("SALT", f"{salt}.f"), "add"
-        )
-        found[f"torch.cuda._compile_kernel, {attempt}"] = time.perf_counter() - began
+        try:
+            kernel = torch.cuda._compile_kernel(header + source.replace("SALT", f"{number}.f"), "add")
+        except RuntimeError as error:
+            found[f"torch.cuda._compile_kernel, {attempt}"] = {"failed": str(error)[-500:]}
+            continue
+        seconds = time.perf_counter() - began
         o, a = torch.empty(1000, device="cuda"), torch.zeros(1000, device="cuda")
         kernel((4,), (256,), (o, a, 1000))
-        found[f"right, {attempt}"] = bool((o == salt).all())
+        right = bool((o == number).all())
+        found[f"torch.cuda._compile_kernel, {attempt}"] = {"seconds": seconds, "right": right}
     return found
+
+
+def table(result: dict[str, object]) -> str:
+    """Return what was measured in a few lines."""
+    lines = []
+    for row in result["rows"]:
+        name = f"load_inline, {row['row']}, {row['compilers']}"
+        if "failed" in row:
+            lines.append(f"{name}: FAILED {row['failed'][-200:]!r}")
+            continue
+        parts = "  ".join(f"{file} {end - start:.1f}" for file, (start, end) in row["ninja"].items())
+        said = f"right {row['right']}" + (", fell back" if row["fell_back"] else "")
+        lines.append(f"{name:56} {row['load_inline']:6.2f} s  {parts}  {said}")
+    for part in ("boards", "nvrtc", "alone"):
+        found = result.get(part)
+        if not isinstance(found, dict):
+            lines.append(f"{part}: {found}")
+            continue
+        for name, value in found.items():
+            taken = (
+                f"{value['seconds']:6.2f} s" if isinstance(value, dict) and "seconds" in value else str(value)
+            )
+            lines.append(f"{part}, {name:49} {taken}")
+    return "\n".join(lines)
 
 
 def main(out: Path) -> None:
     """Run all rows, print and store them."""
     out.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
     result: dict[str, object] = {"cores": os.cpu_count(), "rows": []}
-    for tool in ("nvcc", "g++", "ninja"):
+    for tool in ("nvcc", "g++", "ninja", "ld.gold"):
         try:
             text = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
             result[tool] = text.strip().splitlines()[-2:]
@@ -273,20 +327,36 @@ def main(out: Path) -> None:
         (out / "build-times.json").write_text(json.dumps(result, indent=1))
 
     # The first import of torch on a fresh machine reads it from disk.
-    subprocess.run([sys.executable, "-c", "import torch"], check=True)
-    for index, row in enumerate([*ROWS, "our compilers"]):
-        found = one(row, f"{index + 2}.f", out)
-        result["rows"].append(found)
-        print(json.dumps(found), flush=True)
+    asked = (
+        "import torch; print(torch.__version__, torch.cuda.is_available() and torch.cuda.get_device_name())"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    result["torch"] = done.stdout.strip()
+    for name, part in (("boards", lambda _folder: boards()), ("nvrtc", lambda _folder: nvrtc())):
+        attempt(result, name, part)
         store()
-    for name, part in (("nvrtc", lambda _folder: nvrtc()), ("alone", compilers_alone)):
-        with tempfile.TemporaryDirectory() as scratch:
-            try:
-                result[name] = part(Path(scratch))
-            except Exception as error:  # the other figures stand without these
-                result[name] = repr(error)
-        print(json.dumps(result[name], indent=1), flush=True)
+    for index, (kind, whose) in enumerate(ROWS):
+        if time.monotonic() - began > LAST_START_S:
+            print(f"left out: {kind}, {whose}")
+            continue
+        result["rows"].append(one(kind, whose, f"{index + 2}.f"))
+        print(json.dumps(result["rows"][-1]), flush=True)
         store()
+    if time.monotonic() - began < LAST_START_S:
+        attempt(result, "alone", compilers_alone)
+    result["seconds"] = time.monotonic() - began
+    store()
+    print(f"{table(result)}\n{result['seconds']:.0f} s in all, {result['torch']}, {result['cores']} cores")
+
+
+def attempt(result: dict[str, object], name: str, part: Callable[[Path], dict[str, object]]) -> None:
+    """Store what a part finds; the other figures stand without it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            result[name] = part(Path(scratch))
+        except Exception as error:
+            result[name] = repr(error)
+    print(json.dumps(result[name]), flush=True)
 
 
 if __name__ == "__main__":

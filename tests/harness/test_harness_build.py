@@ -655,7 +655,9 @@ def test_a_submission_and_its_rival_compile_each_as_it_needs(
     judged = standard.StandardRun(spec, b"", tmp_path, record, boxed=False)
     roles = [role for role in workers.ROLES if variables.PER_THREAD in judged._share(role, None).environment]
     assert roles == [workers.SUBMISSION, workers.HIDDEN]
-    builders = {role: judged._builder(role)._environment for role in (workers.SUBMISSION, workers.RIVAL)}
+    builders = {
+        role: judged._builder(role, None)._environment for role in (workers.SUBMISSION, workers.RIVAL)
+    }
     assert [role for role in builders if variables.PER_THREAD in builders[role]] == [workers.SUBMISSION]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -32,6 +33,36 @@ inline std::optional<Device> device_of(ITensorListRef t) {
 
 int last;
 """
+BODY = """#include <ATen/core/TensorBase.h>
+#include <ATen/MethodOperators.h>
+class Tensor : public TensorBase {
+  // aten::rare(Tensor self) -> Tensor
+  Tensor& operator+=(const Tensor& other) {
+    return add_(other);
+  }
+  at::Tensor rare(int64_t dim=-1) const;
+  at::Tensor rare(at::IntArrayRef dims={}) const;
+  at::Tensor & add_(const at::Tensor & other) const;
+  at::Tensor __dispatch_contiguous() const;
+  at::Tensor zero_() const;
+  at::Tensor view(at::IntArrayRef size) const;
+  at::Tensor view_symint(c10::SymIntArrayRef size) const;
+  at::Tensor remainder(const at::Tensor & other) const;
+  int64_t other() const;
+};
+""" + "".join(
+    f"inline at::Tensor Tensor::{name}({given}) const {{\n    return at::_ops::{name}::call(*this);\n}}\n"
+    for name, given in (
+        ("rare", "int64_t dim"),
+        ("rare", "at::IntArrayRef dims"),
+        ("add_", "const at::Tensor & other"),
+        ("__dispatch_contiguous", ""),
+        ("zero_", ""),
+        ("view", "at::IntArrayRef size"),
+        ("view_symint", "c10::SymIntArrayRef size"),
+        ("remainder", "const at::Tensor & other"),
+    )
+)
 LISTED = """#$ _SPACE_=
 #$ CICC_PATH=/opt/nvvm/bin
 #$ gcc -E -x c++ "a.cu" -o "/tmp/n/tmpxft_1-5_a.cpp4.ii"
@@ -49,6 +80,13 @@ def include(tmp_path: Path) -> Path:
     files = {
         "ATen/ATen.h": "#pragma once\n#include <ATen/Tensor.h>\n#include <ATen/Functions.h>\n",
         "ATen/DeviceGuard.h": GUARD,
+        "ATen/MethodOperators.h": "".join(
+            f"#include <ATen/ops/{name}_ops.h>\n"
+            for name in ("add", "contiguous", "rare", "remainder", "view", "zero")
+        ),
+        "ATen/TensorOperators.h": "Tensor operator%(Tensor x, Tensor y) { return x.remainder(y); }",
+        "ATen/core/TensorBase.h": "TensorBase contiguous() { return __dispatch_contiguous(); }\nvoid zero_();\n",
+        "ATen/core/TensorBody.h": BODY,
         "torch/csrc/api/include/torch/types.h": TORCH_TYPES,
     }
     for name, text in files.items():
@@ -73,6 +111,60 @@ def test_the_headers_are_the_installed_ones_without_the_heavy_parts(include: Pat
     assert "const Tensor& t" in guard
     assert "int last;" in guard
     assert "List" not in guard
+
+
+def test_a_method_is_left_out_with_all_of_its_name_unless_something_kept_calls_it(include: Path) -> None:
+    text = compilers.with_fewer_methods(include)
+
+    assert "rare" not in text.replace("aten::rare", "")
+    # Called by the class, by its base, by an operator; in the base class too, under the same name; usual in kernels.
+    for name in ("add_", "__dispatch_contiguous", "remainder", "zero_", "view"):
+        assert f"{name}(" in text
+        assert f"Tensor::{name}(" in text
+    assert "view_symint" not in text
+    assert "int64_t other() const;" in text
+    headers = [line for line in text.splitlines() if line.startswith("#include <ATen/ops/")]
+    kept = ("add", "contiguous", "remainder", "view", "zero")
+    assert headers == [f"#include <ATen/ops/{name}_ops.h>" for name in kept]
+    assert "MethodOperators" not in text
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_the_installed_headers_can_be_cut(tmp_path: Path) -> None:
+    found = importlib.util.find_spec("torch")
+    assert found is not None
+    include = Path(str(found.origin)).parent / "include"
+    compilers.write_headers(include, tmp_path / "light")
+    source = tmp_path / "a.cpp"
+    source.write_text(
+        "#include <ATen/ATen.h>\nat::Tensor f(at::Tensor a) { return a.contiguous().view({-1}) % a.sum(0); }\n"
+    )
+    argv = ["g++", "-std=c++20", "-fsyntax-only", f"-I{tmp_path}/light", "-isystem", str(include)]
+
+    done = subprocess.run([*argv, source], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (
+        len((tmp_path / "light" / compilers.BODY).read_text())
+        < len((include / compilers.BODY).read_text()) / 2
+    )
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+@pytest.mark.parametrize("linker", [compilers.QUICK_LINKER, "-fuse-ld=nowhere"])
+def test_a_library_is_linked_with_the_usual_linker_where_the_quick_one_is_missing(
+    linker: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "wrapper.py"
+    text = Path(compilers.__file__).read_text()
+    program.write_text(text.replace(compilers.QUICK_LINKER, linker))
+    (tmp_path / "a.c").write_text("int a;")
+    subprocess.run(["g++", "-c", "-fPIC", "a.c"], cwd=tmp_path, check=True)
+    argv = [sys.executable, "-I", "-S", str(program), "g++", str(tmp_path), "a.o", "-shared", "-o", "a.so"]
+
+    subprocess.run(argv, cwd=tmp_path, check=True)
+
+    assert (tmp_path / "a.so").read_bytes().startswith(b"\x7fELF")
 
 
 def test_the_passes_of_nvcc_wait_for_each_other_only_where_they_share_a_file(tmp_path: Path) -> None:

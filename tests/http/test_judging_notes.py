@@ -141,7 +141,8 @@ def test_popcorn_refuses_a_checker_that_accepts_wrong_answers(client, db, person
 @pytest.fixture
 def folder(platform: Platform, tmp_path: Path) -> Path:
     """A folder of the server that ships its own harness."""
-    object.__setattr__(platform.config, "problem_dir", tmp_path / "problems")
+    options = {"kernelbot": {"problem_dir": str(tmp_path / "problems")}}
+    object.__setattr__(platform.config, "extension_options", options)
     folder = tmp_path / "problems" / "shipped"
     folder.mkdir(parents=True)
     for name, text in FITS.items():

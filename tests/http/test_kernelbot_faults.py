@@ -28,9 +28,9 @@ from kernelcup.app.queue.dispatcher import Dispatcher
 from kernelcup.domain import Role, Scope
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.app import create_app
-from kernelcup.http.popcorn import routes as popcorn
 from kernelcup.http.state import Platform
 from kernelcup_harness.protocol import Verdict, to_json
+from kernelcup_kernelbot.popcorn import routes as popcorn
 
 ATTACKS = Path(__file__).parents[1] / "judged/attacks"
 
@@ -230,7 +230,9 @@ def test_10_1_7_a_folder_is_below_the_one_that_was_named(
     (tmp_path / "problems").mkdir()
     (tmp_path / "problems" / "link").symlink_to(tmp_path)
     (tmp_path / "task.yml").write_text(TASK_YML % "reference.py", encoding="utf-8")
-    named = dataclasses.replace(config, problem_dir=tmp_path / "problems")
+    named = dataclasses.replace(
+        config, extension_options={"kernelbot": {"problem_dir": str(tmp_path / "problems")}}
+    )
     platform = Platform(db=db, config=named, clock=clock, secret="s" * 32)
     with TestClient(create_app(platform), raise_server_exceptions=False) as client:
         answer = client.post(

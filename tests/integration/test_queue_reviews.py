@@ -30,7 +30,6 @@ from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Job, JobState, Role
 from kernelcup.engine import Session
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
-from kernelcup.http.popcorn.failures import failure
 from kernelcup.reporting.phrases import remark
 from kernelcup.tables import LeaderboardRow
 from kernelcup_harness.protocol import (
@@ -40,6 +39,7 @@ from kernelcup_harness.protocol import (
     Timing,
     Verdict,
 )
+from kernelcup_kernelbot.popcorn.failures import failure
 
 FLAGGED = b"import torch\n\n\ndef custom_kernel(data):\n    torch.cuda.Stream()\n    return data * 2\n"
 

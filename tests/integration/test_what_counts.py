@@ -41,7 +41,7 @@ from kernelcup.domain import ASIDE, NOBODY, OPERATOR, Actor, JobState, Role, Rul
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, UserError
 from kernelcup.http.pages.boards.boards import _csv, head_of
-from kernelcup.http.popcorn import forms as popcorn_forms
+from kernelcup_kernelbot.popcorn import forms as popcorn_forms
 
 CLOSES_IN = timedelta(hours=1)
 AT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -18,6 +18,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import kernelcup.config.settings
+import kernelcup_kernelbot.settings
 from kernelcup.cli import exit_codes
 from kernelcup.config.settings import Config
 from kernelcup.config.sign_in import SignInSection
@@ -270,7 +271,7 @@ def test_every_key_of_the_configuration_is_documented():
         "signin",
         "screen",
         "sandbox",
-        "popcorn",
+        "extensions",
         "calibration",
         "judging",
         "webhooks",
@@ -282,7 +283,7 @@ def test_every_key_of_the_configuration_is_documented():
     keys += [f"files.{key}" for key in kernelcup.config.settings._Files.model_fields]
     keys += [f"server.{key}" for key in kernelcup.config.settings._Server.model_fields]
     keys += [f"signin.{key}" for key in kernelcup.config.settings._SignIn.model_fields]
-    keys += [f"popcorn.{key}" for key in kernelcup.config.settings._Popcorn.model_fields]
+    keys += [f"extensions.kernelbot.{key}" for key in kernelcup_kernelbot.settings.Settings.model_fields]
     keys += [f"calibration.{key}" for key in kernelcup.config.settings._Calibration.model_fields]
     keys += [f"judging.{key}" for key in kernelcup.config.settings._Judging.model_fields]
     keys += [f"webhooks.{key}" for key in kernelcup.config.settings._Webhooks.model_fields]

@@ -25,17 +25,18 @@ from kernelcup.http.api import operations as routes
 from kernelcup.http.pages.admin.forms import perform
 
 SOURCE = Path(__file__).parents[2] / "src/kernelcup"
+EXTENSION = SOURCE.parents[1] / "packages/kernelbot/src/kernelcup_kernelbot"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIXED = {
     # The existing client pauses the service with words of ours, and has no labels.
-    ("http/popcorn/administration.py", "pause"): {"key"},
-    ("http/popcorn/administration.py", "add_limit"): {"user", "device", "launcher", "per_user"},
+    ("popcorn/administration.py", "pause"): {"key"},
+    ("popcorn/administration.py", "add_limit"): {"user", "device", "launcher", "per_user"},
     ("bot/commands/people.py", "add_limit"): {"user", "launcher", "mode_group"},
     ("bot/commands/reviews.py", "open_reviews"): {"after_id"},  # the first ones; the others come after these
-    ("http/popcorn/administration.py", "make_invites"): {"label"},
+    ("popcorn/administration.py", "make_invites"): {"label"},
     ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
     ("http/pages/admin/devices.py", "unpause"): {"key"},
-    ("http/popcorn/administration.py", "unpause"): {"key"},
+    ("popcorn/administration.py", "unpause"): {"key"},
     ("http/pages/admin/home.py", "open_reviews"): {"board", "after_id"},  # the newest
     ("http/pages/admin/manage.py", "rejudge_board"): {"dry_run"},  # after its page showed the plan
     ("http/pages/admin/devices.py", "change"): {"is_own", "price_per_hour"},  # its buttons drain and resume
@@ -43,7 +44,7 @@ FIXED = {
     ("cli/operate/demo.py", "create_token"): {"kind", "days"},  # on this machine, and revoked at once
     ("http/pages/account.py", "list_tokens"): {"for_user"},  # one's own
     ("http/pages/admin/manage.py", "freeze"): {"at"},  # a button: now
-    ("http/popcorn/leaderboards.py", "history"): {"before_id"},  # the newest
+    ("popcorn/leaderboards.py", "history"): {"before_id"},  # the newest
     ("http/pages/admin/manage.py", "start"): {"top"},  # of a final: the usual number
 }
 """Arguments that a door leaves out on purpose."""
@@ -250,10 +251,11 @@ def left_out(source: str) -> dict[str, set[str]]:
 
 
 def test_doors_written_by_hand_leave_no_argument_out() -> None:
-    doors = [path for room in ("http", "cli", "bot") for path in (SOURCE / room).rglob("*.py")]
+    doors = [(SOURCE, path) for room in ("http", "cli", "bot") for path in (SOURCE / room).rglob("*.py")]
+    doors += [(EXTENSION, path) for path in EXTENSION.rglob("*.py")]
     found = {
-        (str(path.relative_to(SOURCE)), name): lacks
-        for path in doors
+        (str(path.relative_to(source)), name): lacks
+        for source, path in doors
         for name, lacks in left_out(path.read_text(encoding="utf-8")).items()
     }
     assert found == FIXED

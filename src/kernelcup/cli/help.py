@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperGroup
 
+from kernelcup import extensions
 from kernelcup.cli import exit_codes
 
 COMPETE, AUTHOR, ADMINISTER, OPERATE = PANELS = ("Compete", "Author", "Administer", "Operate")
@@ -72,7 +73,30 @@ def below(command: Any, finish: Callable[[Any], None]) -> None:
 
 
 class RootGroup(HelpGroup):
-    """The whole command line; its help ends with the exit codes of all commands."""
+    """The whole command line, with the commands of extensions; its help ends with the exit codes of all commands."""
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Return a command, an extension's too, which is loaded when it is asked for."""
+        if (found := super().get_command(ctx, name)) is not None:
+            return found
+        added = extensions.command(name)
+        if added is None:
+            return None
+        group = typer.main.get_command(added)
+        name_values(group)
+        return group
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *extensions.command_names()]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by panels, those of extensions at the end."""
+        super().format_commands(ctx, formatter)
+        added = [(name, self.get_command(ctx, name).help or "") for name in extensions.command_names()]
+        if added:
+            with formatter.section("Extensions"):
+                formatter.write_dl(added)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the exit codes, and where to start."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from kernelcup import extensions
 from kernelcup.config.local_devices import Gpu, detect_devices, detect_gpus, shows_gpu, slot_gpus
 from kernelcup.config.sign_in import SignInProvider, SignInSection, read_provider
 from kernelcup.config.toml_problems import problems, syntax_problem
@@ -97,10 +98,6 @@ class _Server(_Section):
     processes: int = Field(default=1, ge=1, le=64)
 
 
-class _Popcorn(_Section):
-    problem_dir: str | None = Field(default=None, min_length=1)
-
-
 class _Webhooks(_Section):
     own_networks: list[str] = []
 
@@ -125,11 +122,11 @@ class _File(_Section):
     screen: _Screen = _Screen()
     sandbox: _Sandbox = _Sandbox()
     local: _Local = _Local()
-    popcorn: _Popcorn = _Popcorn()
     calibration: _Calibration = _Calibration()
     judging: _Judging = _Judging()
     webhooks: _Webhooks = _Webhooks()
     launchers: dict[str, dict[str, Any]] = {}
+    extensions: dict[str, dict[str, Any]] = {}
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -211,8 +208,8 @@ class Config:
     """The tables ``[launchers.NAME]``; each launcher checks its own."""
     server: ServerSettings = ServerSettings()
     signin_sections: tuple[tuple[str, SignInSection], ...] = ()
-    problem_dir: Path | None = None
-    """The folder where ``popcorn admin create-leaderboard DIR`` looks; None if that is not offered."""
+    extension_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The tables ``[extensions.NAME]``; each extension checks its own."""
     webhook_networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     """Private networks that webhooks may reach."""
 
@@ -232,6 +229,8 @@ class Config:
         data_dir = _data_dir(environ)
         file = path or _existing(environ, data_dir)
         settings = _File() if file is None else _read(file)
+        for name, options in settings.extensions.items():
+            extensions.check(name, options)
         url = environ.get("KERNELCUP_DATABASE") or settings.database.url
         return cls(
             file=file,
@@ -252,7 +251,7 @@ class Config:
             launcher_options=settings.launchers,
             server=_server(settings.server, environ),
             signin_sections=_signin(settings.signin),
-            problem_dir=_problem_dir(settings.popcorn, file),
+            extension_options=settings.extensions,
             webhook_networks=tuple(map(ipaddress.ip_network, settings.webhooks.own_networks)),
         )
 
@@ -315,13 +314,6 @@ def _server(section: _Server, environ: Mapping[str, str]) -> ServerSettings:
             raise ConfigError(f"KERNELCUP_PORT={port}: expected a number from 0 to 65535")
         values["port"] = int(port)
     return ServerSettings(**{**values, "trusted_proxies": tuple(section.trusted_proxies)})
-
-
-def _problem_dir(section: _Popcorn, file: Path | None) -> Path | None:
-    """Return the folder; a relative path is relative to the configuration file."""
-    if section.problem_dir is None or file is None:
-        return None
-    return file.absolute().parent / Path(section.problem_dir).expanduser()
 
 
 def _signin(section: _SignIn) -> tuple[tuple[str, SignInSection], ...]:

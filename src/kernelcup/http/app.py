@@ -10,7 +10,7 @@ from anyio import to_thread
 from fastapi import Depends, FastAPI
 from starlette.middleware.sessions import SessionMiddleware
 
-from kernelcup import __version__
+from kernelcup import __version__, extensions
 from kernelcup.app import load as load_rooms
 from kernelcup.http import errors, health
 from kernelcup.http.api.forms import ERRORS
@@ -20,7 +20,6 @@ from kernelcup.http.dependencies import refuse_nul
 from kernelcup.http.metrics import Metrics
 from kernelcup.http.middleware import BodyLimit, Surroundings
 from kernelcup.http.pages import routes as pages
-from kernelcup.http.popcorn import routes as popcorn
 from kernelcup.http.sign_in import pages as signin
 from kernelcup.http.state import Platform
 
@@ -93,8 +92,9 @@ def create_app(platform: Platform) -> FastAPI:
     for router in routers:
         app.include_router(router, prefix="/api/v1", responses=ERRORS)
     app.include_router(pages.router)
-    # Last: their paths begin with names of leaderboards.
-    app.include_router(popcorn.router)
+    # Last: their paths may begin with names of leaderboards.
+    for router in extensions.routers():
+        app.include_router(router)
     app.add_middleware(
         SessionMiddleware,
         secret_key=platform.secret,

@@ -21,7 +21,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
@@ -46,6 +46,12 @@ KEPT_FUNCTIONS = (
     "empty empty_like empty_strided zeros zeros_like ones ones_like full full_like from_blob "
     "mm bmm matmul addmm sum"
 ).split()
+KEPT_METHODS = (
+    "all any bfloat16 bool clamp clone contiguous copy_ cpu cuda detach div div_ expand expand_as fill_ flatten half "
+    "index_select is_complex is_contiguous is_floating_point item masked_fill matmul max mean min mm mul mul_ narrow "
+    "neg new_empty new_full new_ones new_zeros permute repeat reshape reshape_as resize_ select slice split sqrt "
+    "squeeze sub sub_ sum t to transpose unbind unsqueeze view view_as zero_"
+).split()
 COMPLEX_FUNCTIONS = (
     "abs polar exp log log10 sqrt pow sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
 ).split()
@@ -69,6 +75,16 @@ EMPTIED = {
     + "}\n",
 }
 GUARD = "ATen/DeviceGuard.h"
+BODY = "ATen/core/TensorBody.h"
+# Of each operator that is a method: its name in the class, and its name.
+DEFINED = re.compile(
+    r"^inline [^\n]* Tensor::(\w+)\([^\n]*\) const \{\n    return at::_ops::\w+::call\([^\n]*\n\}\n",
+    re.MULTILINE,
+)
+DECLARED = re.compile(r"^  [\w:<>&, ]*?(\w+)\([^\n;]*\) const;\n", re.MULTILINE)
+OF_METHODS = re.compile(r"^#include <ATen/ops/(\w+)_ops\.h>\n", re.MULTILINE)
+# What these call is kept as well.
+CALLERS = ("ATen/core/TensorBase.h", "ATen/TensorOperators.h")
 OF_LISTS = (
     r"#include <ATen/core/IListRef\.h>\n"
     r"|inline std::optional<Device> device_of\(ITensorListRef \w+\) \{.*?\n\}\n"
@@ -87,6 +103,10 @@ FULL_MARKS = (
     "torch/all.h",
     "torch/script.h",
 )
+# gcc's memory is not looked through for what is free until it is this large, in KiB: a process ends before that.
+UNCOLLECTED = ("--param", "ggc-min-heapsize=1048576")
+# It needs a third of the usual linker's time for torch's large libraries; where it is not installed, the usual links.
+QUICK_LINKER = "-fuse-ld=gold"
 Done = subprocess.CompletedProcess[bytes]
 FROM_DRYRUN = ("PATH", "LD_LIBRARY_PATH", "CICC_PATH", "NVVMIR_LIBRARY_DIR")
 
@@ -143,6 +163,7 @@ def write_headers(include: Path, target: Path) -> None:
         "torch/types.h": lighter(types),
         "torch/extension.h": "#pragma once\n#include <torch/types.h>\n#include <torch/csrc/Exceptions.h>\n"
         "#include <torch/csrc/utils/pybind.h>\n",
+        BODY: with_fewer_methods(include),
         GUARD: re.sub(OF_LISTS, "", (include / GUARD).read_text(encoding="utf-8"), flags=re.DOTALL),
     }
     texts |= {name: "#pragma once\n" + text for name, text in EMPTIED.items()}
@@ -158,12 +179,39 @@ def lighter(header: Path) -> str:
     return re.sub(rf"^#include <(?:{heavy})>$", "", header.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
+def with_fewer_methods(include: Path) -> str:
+    """Return the class of tensors without the methods that kernels rarely call: each brings headers of its own.
+
+    All methods of a name are kept or none, and those that the base class has are, so that a call never means another
+    method than with the installed headers.
+    """
+    text = (include / BODY).read_text(encoding="utf-8")
+    names = {found[1] for found in DEFINED.finditer(text)}
+
+    def unless(kept: set[str]) -> Callable[[re.Match[str]], str]:
+        return lambda found: "" if found[1] in names and found[1] not in kept else found[0]
+
+    others = [DECLARED.sub(unless(set()), DEFINED.sub("", text))]
+    others += [(include / name).read_text(encoding="utf-8") for name in CALLERS]
+    called = re.findall(r"\b(\w+)\(", re.sub(r"//.*", "", "\n".join(others)))
+    kept = names & {*called, *KEPT_METHODS}
+    operators = {re.sub(r"^__dispatch_|_symint$|(?<=\w)_$", "", name) for name in kept} | kept
+    includes = OF_METHODS.finditer((include / "ATen/MethodOperators.h").read_text(encoding="utf-8"))
+    needed = "".join(found[0] for found in includes if found[1] in operators)
+    text = DECLARED.sub(unless(kept), DEFINED.sub(unless(kept), text))
+    return text.replace("#include <ATen/MethodOperators.h>\n", needed)
+
+
 def main(compiler: str, folder: str, *arguments: str) -> None:
     """Compile with fewer headers; if that fails, or is not meant, exactly as asked."""
+    is_nvcc = Path(compiler).name == "nvcc"
     if is_light(arguments):
-        compile_one = nvcc if Path(compiler).name == "nvcc" else quietly
-        if compile_one([compiler, f"-I{folder}/{HEADERS}", *arguments]) == 0:
+        compile_one = nvcc if is_nvcc else quietly
+        usual = [] if is_nvcc else UNCOLLECTED
+        if compile_one([compiler, f"-I{folder}/{HEADERS}", *usual, *arguments]) == 0:
             return
+    elif "-shared" in arguments and not is_nvcc and quietly([compiler, QUICK_LINKER, *arguments]) == 0:
+        return
     os.execvp(compiler, [compiler, *arguments])
 
 

@@ -76,7 +76,8 @@ class Builder:
             differ between jobs: compilers validate builds by file names.
         store: The machine's store.
         max_bytes: Largest size of an archive.
-        keep: The ids of the runner's processes that keep running when the build's descendants are ended.
+        keep: The ids of the runner's processes that keep running when the build's descendants are ended; None ends
+            only what is below the build's own process, for builds side by side.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Builder:
         boxed: bool,
         store: BuildStore | None,
         max_bytes: int = build_store.MAX_BUILD_BYTES,
-        keep: Collection[int] = (),
+        keep: Collection[int] | None = (),
     ) -> None:
         self._keep = keep
         self._spec = spec

@@ -138,10 +138,12 @@ def architecture_list(devices: tuple[tuple[str, str, str], ...], visible: str | 
     return ";".join(".".join(map(str, number)) for number in sorted(numbers)) + ("+PTX" if numbers else "")
 
 
-def watch(child: processes.Child, deadline: float, memory_bytes: int, *, keep: Collection[int] = ()) -> None:
+def watch(
+    child: processes.Child, deadline: float, memory_bytes: int, *, keep: Collection[int] | None = ()
+) -> None:
     """Wait until a process ends, or end it at its limits, then end everything that it started.
 
-    ``keep`` has the ids of unrelated processes that keep running.
+    ``keep`` has the ids of unrelated processes that keep running; None spares all but those below this process.
     """
     while child.wait(WATCH_INTERVAL_S) is None:
         if time.monotonic() > deadline:
@@ -150,7 +152,8 @@ def watch(child: processes.Child, deadline: float, memory_bytes: int, *, keep: C
             child.kill("memory")
     # Workers of a pool may outlive the process that started them, and hold the pipe open.
     processes.kill_tree(child.process.pid)
-    processes.kill_descendants(keep=keep)
+    if keep is not None:
+        processes.kill_descendants(keep=keep)
 
 
 def parent_id(*, boxed: bool) -> str:

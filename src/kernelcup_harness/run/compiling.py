@@ -63,7 +63,7 @@ def reference_environment(spec: JobSpec, compilers: Mapping[str, str]) -> dict[s
 
 
 def reference_builder(
-    spec: JobSpec, folder: Path, compilers: Mapping[str, str], keep: Collection[int]
+    spec: JobSpec, folder: Path, compilers: Mapping[str, str], keep: Collection[int] | None
 ) -> step.Builder:
     """Return what builds them, from the task's files alone."""
     name = spec.reference_module

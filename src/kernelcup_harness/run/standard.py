@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 from pathlib import Path
 
@@ -176,24 +177,38 @@ class StandardRun:
         """Compile what sources compile at import. Return None if that ends the run."""
         builds: dict[str, store.Build | None] = {}
         began = time.monotonic()
-        for role in roles:
-            builder = self._builder(role)
+        if SUBMISSION in roles:
+            self._record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
+        for role, built in self._each_built(roles):
+            builds[role] = built.build
             if role == SUBMISSION:
-                self._record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
-                built = builder.get()
                 self._record.build(built)
                 if built.too_much is not None:
                     return None
-            else:
-                built = builder.get()
-            builds[role] = built.build
         if roles:
             self._record.phases["build"] = time.monotonic() - began
         return builds
 
-    def _builder(self, role: str) -> step.Builder:
+    def _each_built(self, roles: list[str]) -> Iterator[tuple[str, step.Built]]:
+        """Yield what becomes of each role's build: side by side where compilers alone work, else one after another.
+
+        Code of a submission that runs has no other build beside it.
+        """
+        if len(roles) == 1 or not all(each == JUDGE or step.is_compiled(self._tree(each)) for each in roles):
+            yield from ((role, self._builder(role, self._kept()).get()) for role in roles)
+            return
+        builders = [self._builder(role, None) for role in roles]
+        with ThreadPoolExecutor(len(roles)) as pool:
+            found = list(pool.map(step.Builder.get, builders))
+        processes.kill_descendants(keep=self._kept())
+        yield from zip(roles, found, strict=True)
+
+    def _kept(self) -> set[int]:
+        """Return the ids of the processes that keep running when a build has ended."""
+        return self._workers.process_ids if self._workers is not None else set()
+
+    def _builder(self, role: str, kept: set[int] | None) -> step.Builder:
         spec = self._spec
-        kept = self._workers.process_ids if self._workers is not None else set()
         if role == JUDGE:
             return compiling.reference_builder(
                 spec, self._folder / "build-judge", self._compiling(SUBMISSION), kept

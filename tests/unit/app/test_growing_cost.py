@@ -26,7 +26,7 @@ from kernelcup.app.submissions.withdrawal import delete_submission
 from kernelcup.domain import NOBODY, OPERATOR, Standing
 from kernelcup.engine.database import Database
 from kernelcup.errors import RateLimited
-from kernelcup.http.popcorn import leaderboards as popcorn
+from kernelcup_kernelbot.popcorn import leaderboards as popcorn
 
 
 @pytest.fixture(params=["sqlite"])

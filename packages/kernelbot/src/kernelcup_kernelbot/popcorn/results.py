@@ -18,8 +18,6 @@ from kernelcup.app.submissions.redaction import was_ranked
 from kernelcup.domain import Run
 from kernelcup.errors import NotFound
 from kernelcup.http.dependencies import Db
-from kernelcup.http.popcorn.failures import failure, one_line
-from kernelcup.http.popcorn.forms import MODES, iso
 from kernelcup.reporting.bottlenecks import explain
 from kernelcup.reporting.results import JobInfo
 from kernelcup.reporting.sections import Section, texts
@@ -34,6 +32,8 @@ from kernelcup_harness.protocol import (
     Verdict,
     estimates,
 )
+from kernelcup_kernelbot.popcorn.failures import failure, one_line
+from kernelcup_kernelbot.popcorn.forms import MODES, iso
 
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 LARGEST_TRACE_BYTES = 64 << 20

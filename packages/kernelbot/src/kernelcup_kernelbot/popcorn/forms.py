@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from kernelcup.domain import ASIDE, JobState, Run
-from kernelcup.http.popcorn.failures import summary
 from kernelcup.reporting.results import JobInfo, SubmissionInfo
 from kernelcup_harness.protocol import Mode, StageName, Verdict
+from kernelcup_kernelbot.popcorn.failures import summary
 
 SERVICE = "KernelCup"
 

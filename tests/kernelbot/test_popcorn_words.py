@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from builders import make_board, make_case, make_report, make_stage
 from kernelcup.domain import Role, Scope
-from kernelcup.http.popcorn.streaming import _news
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
+from kernelcup_kernelbot.popcorn.streaming import _news
 
 
 def test_the_beginning_of_a_stage_has_no_case() -> None:

@@ -26,8 +26,8 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.withdrawal import cancel_submission
 from kernelcup.domain import OPERATOR, JobState, TrustRule
-from kernelcup.http.popcorn import results
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
+from kernelcup_kernelbot.popcorn import results
 from popcorn_client import ApplicationError, PopcornClient, form
 
 CODE = SUBMISSION.encode()

@@ -21,6 +21,9 @@ from kernelcup.domain import Leaderboard, Role
 from kernelcup.engine.database import Database
 from kernelcup_harness.protocol import RunReport
 from popcorn_client import Exchange, PopcornAdmin, PopcornClient
+from service import app, config, http, person, platform, server_url
+
+__all__ = ["app", "config", "http", "person", "platform", "server_url"]
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = "POPCORN_GOLDEN"

@@ -16,10 +16,10 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now, Number
-from kernelcup.http.popcorn import forms
-from kernelcup.http.popcorn.auth import Caller
-from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.reporting.results import SubmissionInfo
+from kernelcup_kernelbot.popcorn import forms
+from kernelcup_kernelbot.popcorn.auth import Caller
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
 router = APIRouter(prefix="/user", route_class=PopcornRoute)
 

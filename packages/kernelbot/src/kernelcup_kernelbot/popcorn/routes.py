@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, HTTPException
 
-from kernelcup.http.popcorn import (
+from kernelcup_kernelbot.popcorn import (
     administration,
     leaderboards,
     problems,
@@ -13,7 +13,7 @@ from kernelcup.http.popcorn import (
     submissions,
     submitting,
 )
-from kernelcup.http.popcorn.errors import PopcornRoute
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
 router = APIRouter(include_in_schema=False, route_class=PopcornRoute)
 

@@ -20,11 +20,12 @@ from kernelcup.domain import Actor, BoardSettings, Task, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Now, PlatformDep
-from kernelcup.http.popcorn.auth import Admin
-from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.state import Platform
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import HarnessKind
+from kernelcup_kernelbot import settings
+from kernelcup_kernelbot.popcorn.auth import Admin
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 
@@ -54,7 +55,7 @@ class ProblemsIn(Body):
 @router.post("/leaderboards")
 def create(body: FolderIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
     """Create or update a leaderboard `DIRECTORY-dev` from a folder of the server."""
-    folder = _folder(platform.config.problem_dir, body.directory)
+    folder = _folder(settings.of(platform.config).problems(platform.config), body.directory)
     task = load_task(folder)
     if not task.devices:
         raise InvalidValue(f"{body.directory}: its task.yml has no `gpus`; name the devices there.")
@@ -134,7 +135,7 @@ def _folder(root: Path | None, directory: str) -> Path:
     if root is None:
         raise InvalidValue(
             "This server has no folder of problems: its operator can name one in kernelcup.toml, as "
-            "`problem_dir` under `[popcorn]`. Or upload the folder: `kernelcup board create DIR`."
+            "`problem_dir` under `[extensions.kernelbot]`. Or upload the folder: `kernelcup board create DIR`."
         )
     base = root.resolve()
     # Links are resolved: files outside of the folder cannot be read.

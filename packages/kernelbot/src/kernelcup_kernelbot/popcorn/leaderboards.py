@@ -11,11 +11,11 @@ from kernelcup.app.boards.boards import VisibleTask
 from kernelcup.app.results import standings, table
 from kernelcup.domain import Leaderboard, RankedBy, Ruling, Standing
 from kernelcup.http.dependencies import Db
-from kernelcup.http.popcorn import forms
-from kernelcup.http.popcorn.auth import Visitor
-from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.http.popcorn.submissions import check_page
 from kernelcup.reporting.phrases import UNTIMED, UPPER_END, trust_text, unranked
+from kernelcup_kernelbot.popcorn import forms
+from kernelcup_kernelbot.popcorn.auth import Visitor
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
+from kernelcup_kernelbot.popcorn.submissions import check_page
 
 router = APIRouter(route_class=PopcornRoute)
 

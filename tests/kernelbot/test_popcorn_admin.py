@@ -22,6 +22,7 @@ from kernelcup.config.settings import Config
 from kernelcup.domain import Role, Visibility
 from kernelcup.errors import ConfigError
 from kernelcup_harness.protocol import Mode
+from kernelcup_kernelbot import settings
 from popcorn_client import ApplicationError, PopcornClient
 
 CODE = SUBMISSION.encode()
@@ -50,7 +51,9 @@ def problems(platform, tmp_path) -> Path:
     """A folder of problems that the server has."""
     root = tmp_path / "problems"
     write_task(root / "twice")
-    platform.config = dataclasses.replace(platform.config, problem_dir=root)
+    platform.config = dataclasses.replace(
+        platform.config, extension_options={"kernelbot": {"problem_dir": str(root)}}
+    )
     return root
 
 
@@ -111,11 +114,12 @@ def test_a_folder_without_gpus_or_with_a_broken_task_is_refused(problems, admin)
 
 def test_the_folder_of_problems_is_beside_the_configuration(tmp_path) -> None:
     file = tmp_path / "kernelcup.toml"
-    file.write_text('[popcorn]\nproblem_dir = "problems"\n')
+    file.write_text('[extensions.kernelbot]\nproblem_dir = "problems"\n')
     environ = {"HOME": str(tmp_path)}
-    assert Config.load(file, environ).problem_dir == tmp_path / "problems"
-    file.write_text("[popcorn]\nproblem_folder = 1\n")
-    with pytest.raises(ConfigError, match=r"popcorn\.problem_folder: unknown key"):
+    config = Config.load(file, environ)
+    assert settings.of(config).problems(config) == tmp_path / "problems"
+    file.write_text("[extensions.kernelbot]\nproblem_folder = 1\n")
+    with pytest.raises(ConfigError, match=r"extensions\.kernelbot\.problem_folder: unknown key"):
         Config.load(file, environ)
 
 

@@ -15,15 +15,15 @@ from kernelcup.app.queue import estimates
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
-from kernelcup.http.popcorn.auth import Caller
-from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.http.popcorn.forms import job_of, queue_of
-from kernelcup.http.popcorn.results import zipped
-from kernelcup.http.popcorn.streaming import followed
-from kernelcup.http.popcorn.submitting import BOARD, take
 from kernelcup.http.throttle import watcher_of
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import CaseResult, Mode, ProfileOptions, RunReport, StageName
+from kernelcup_kernelbot.popcorn.auth import Caller
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
+from kernelcup_kernelbot.popcorn.forms import job_of, queue_of
+from kernelcup_kernelbot.popcorn.results import zipped
+from kernelcup_kernelbot.popcorn.streaming import followed
+from kernelcup_kernelbot.popcorn.submitting import BOARD, take
 
 router = APIRouter(route_class=PopcornRoute)
 

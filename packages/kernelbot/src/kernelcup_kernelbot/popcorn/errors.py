@@ -20,8 +20,8 @@ from kernelcup.errors import KernelCupError, Overloaded, is_shortage
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.errors import RETRY_SHORT_S, body_of, code_of, headers_of, invalid_text, status_of
 from kernelcup.http.middleware import Refused
-from kernelcup.http.popcorn.auth import needed_by
 from kernelcup.http.route import ViewRoute
+from kernelcup_kernelbot.popcorn.auth import needed_by
 
 BUG = "This is a bug in KernelCup, not yours; please report it with the request's id"
 

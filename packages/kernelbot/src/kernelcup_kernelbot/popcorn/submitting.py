@@ -15,11 +15,11 @@ from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import Actor, Scope, Submission
 from kernelcup.http.dependencies import Now, PlatformDep
-from kernelcup.http.popcorn import forms
-from kernelcup.http.popcorn.auth import Caller, WebId
-from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.state import Platform
 from kernelcup_harness.protocol import Mode, ProfileOptions
+from kernelcup_kernelbot.popcorn import forms
+from kernelcup_kernelbot.popcorn.auth import Caller, WebId
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
 
 class BoardConvertor(Convertor[str]):

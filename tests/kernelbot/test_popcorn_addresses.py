@@ -9,8 +9,8 @@ from starlette.routing import Match
 from builders import SUBMISSION, make_board
 from kernelcup.app.boards.boards import RESERVED_NAMES
 from kernelcup.http.middleware import LARGEST_BODY_BYTES
-from kernelcup.http.popcorn import streaming, submissions
 from kernelcup_harness.protocol import Mode
+from kernelcup_kernelbot.popcorn import streaming, submissions
 
 FILE = {"file": ("kernel.py", SUBMISSION.encode())}
 

@@ -23,11 +23,11 @@ from kernelcup.domain.answers import Invite, Limit
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
-from kernelcup.http.popcorn import forms
-from kernelcup.http.popcorn.auth import Admin
-from kernelcup.http.popcorn.errors import PopcornRoute
-from kernelcup.http.popcorn.submissions import check_page, show_in_full
 from kernelcup.reporting.results import SubmissionInfo
+from kernelcup_kernelbot.popcorn import forms
+from kernelcup_kernelbot.popcorn.auth import Admin
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute
+from kernelcup_kernelbot.popcorn.submissions import check_page, show_in_full
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 

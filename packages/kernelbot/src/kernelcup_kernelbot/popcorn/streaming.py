@@ -26,15 +26,15 @@ from kernelcup.domain import Actor, JobState
 from kernelcup.errors import KernelCupError
 from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.events import stream as live
-from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
-from kernelcup.http.popcorn.errors import PopcornRoute, told
-from kernelcup.http.popcorn.failures import summary
-from kernelcup.http.popcorn.results import full_result, report_text
-from kernelcup.http.popcorn.submitting import ANY_MODE, BOARD, take
 from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup_harness.protocol import Mode
+from kernelcup_kernelbot.popcorn.auth import CLIENT_HEADERS, Caller, caller_again
+from kernelcup_kernelbot.popcorn.errors import PopcornRoute, told
+from kernelcup_kernelbot.popcorn.failures import summary
+from kernelcup_kernelbot.popcorn.results import full_result, report_text
+from kernelcup_kernelbot.popcorn.submitting import ANY_MODE, BOARD, take
 
 
 class StreamRoute(PopcornRoute):
