@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Limits,
     Mode,
+    Reason,
     RunReport,
     SandboxPolicy,
     SourceTree,
@@ -659,6 +660,70 @@ def test_a_submission_and_its_rival_compile_each_as_it_needs(
         role: judged._builder(role, None)._environment for role in (workers.SUBMISSION, workers.RIVAL)
     }
     assert [role for role in builders if variables.PER_THREAD in builders[role]] == [workers.SUBMISSION]
+
+
+def builds_of(
+    submission: str, entry: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Any, Record]:
+    """Return a run on a leaderboard in CUDA C++, and its record."""
+    monkeypatch.setattr(compiling.AskedCompilers, "_ask", lambda *_given: None)
+    spec = quick_spec(
+        SourceTree.of(submission, entry),
+        backend=Backend.CUDA,
+        sources={"reference.cu": "// reference"},
+        reference_module="reference.cu",
+        private_files=["reference.cu"],
+    )
+    record = Record(spec, "", lambda _event: None)
+    return standard.StandardRun(spec, b"", folder, record, boxed=True), record
+
+
+def test_a_cuda_leaderboards_reference_is_compiled_beside_the_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+
+    def get(_self: Builder) -> Built:
+        both.wait(30.0)
+        return Built(how="built")
+
+    monkeypatch.setattr(Builder, "get", get)
+    run, _ = builds_of("// submission", "submission.cu", tmp_path, monkeypatch)
+    assert run._built(run._roles_that_build()) == {workers.SUBMISSION: None, workers.JUDGE: None}
+
+
+def test_no_build_runs_beside_code_of_a_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+
+    def get(_self: Builder) -> Built:
+        assert threading.current_thread() is threading.main_thread()
+        running.append(1)
+        return Built(how="built")
+
+    monkeypatch.setattr(Builder, "get", get)
+    run, _ = builds_of(INLINE, "submission.py", tmp_path, monkeypatch)
+    assert run._roles_that_build() == [workers.SUBMISSION, workers.JUDGE]
+    run._built(run._roles_that_build())
+    assert len(running) == 2
+
+
+def test_a_submission_that_compiles_too_long_ends_the_run_and_the_build_beside_it_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Build.read(io.BytesIO(b"kept"), max_bytes=10)
+    too_much = (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, "too long")
+    of_role = {
+        "submission.cu": Built(how="ended: time", too_much=too_much),
+        "reference.cu": Built(how="built", build=kept),
+    }
+    monkeypatch.setattr(Builder, "get", lambda self: of_role[self._spec.submission.entry])
+    run, record = builds_of("// submission", "submission.cu", tmp_path, monkeypatch)
+
+    assert run._built(run._roles_that_build()) is None
+
+    assert record.report(secret=b"", duration_s=0.0).verdict is Verdict.TIME_LIMIT_EXCEEDED
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(kept._fd)
 
 
 def test_without_a_known_gpu_torch_chooses_for_which() -> None:

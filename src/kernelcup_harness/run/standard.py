@@ -199,9 +199,16 @@ class StandardRun:
             return
         builders = [self._builder(role, None) for role in roles]
         with ThreadPoolExecutor(len(roles)) as pool:
-            found = list(pool.map(step.Builder.get, builders))
+            left = dict(zip(roles, pool.map(step.Builder.get, builders), strict=True))
         processes.kill_descendants(keep=self._kept())
-        yield from zip(roles, found, strict=True)
+        try:
+            while left:
+                role = next(iter(left))
+                yield role, left.pop(role)
+        finally:
+            for built in left.values():
+                if built.build is not None:
+                    built.build.close()
 
     def _kept(self) -> set[int]:
         """Return the ids of the processes that keep running when a build has ended."""

@@ -22,11 +22,13 @@ from kernelcup.domain import Role, TaskForm, Visibility
 from kernelcup.engine.database import Database
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.base import LaunchResult
+from kernelcup.launchers.local import compiling
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.shipped import shipped_tasks
 from kernelcup.tasks.starter import made_template
 from kernelcup.tasks.writer import write_task
 from kernelcup_harness.protocol import Mode, StageName, Verdict, Work
+from kernelcup_harness.protocol.compiled import Compiled, CompiledFor
 
 __all__ = ["ada", "command", "db_url", "home", "server"]
 
@@ -246,6 +248,25 @@ def test_a_leaderboards_task_is_shown_and_checked(command: Command, ada, db) -> 
     assert "def ref_kernel" in command("task", "show", "double", "--file", "reference.py").out
     checked = command("task", "check", "double", "--no-run")
     assert (checked.code, "no problems" in checked.out) == (0, True)
+
+
+def test_cuda_is_compiled_for_the_devices_of_the_leaderboard_and_of_its_task(
+    command: Command, ada, db, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def compile_only(_spec: object, *, architectures: tuple[str, ...], **_more: object) -> Compiled:
+        asked.append(architectures)
+        return Compiled(targets=[CompiledFor(architecture=each) for each in architectures])
+
+    monkeypatch.setattr(compiling, "compile_only", compile_only)
+    make_board(db, task=make_task(devices=["T4", "H100"]))
+    (tmp_path / "a.cu").write_text("int custom_kernel;\n")
+
+    done = command("run", "double", str(tmp_path / "a.cu"), "--device", "emulated")
+
+    assert asked == [("sm_90a", "sm_75")]
+    assert "compiled, not run: no GPU here (sm_90a, sm_75)" in done.out
 
 
 def test_a_leaderboard_of_this_machine_is_shown(command: Command) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +33,19 @@ def find_task(text: str, where: Where) -> Task:
 
     A path comes first, then a shipped task, then a leaderboard. Raise ``NotFound`` or ``InvalidTask``.
     """
+    return find_task_and_devices(text, where)[0]
+
+
+def find_task_and_devices(text: str, where: Where) -> tuple[Task, list[str]]:
+    """Load a task, as :func:`find_task` does, and name the devices that it or the leaderboard is meant for."""
     from kernelcup.tasks.loader import load_task
 
     path = _path(text, where)
-    return load_task(path) if isinstance(path, Path) else _of_board(text, where, path)
+    if isinstance(path, Path):
+        task = load_task(path)
+        return task, task.devices
+    task, of_board = _of_board(text, where, path)
+    return task, [*dict.fromkeys([*of_board, *task.devices])]
 
 
 @contextmanager
@@ -48,7 +57,7 @@ def task_place(text: str, where: Where) -> Iterator[Path]:
     if isinstance(path, Path):
         yield path
         return
-    task = _of_board(text, where, path)
+    task, _ = _of_board(text, where, path)
     with tempfile.TemporaryDirectory(prefix="kernelcup-task-") as folder:
         written = write_task(task, Path(folder) / task.name)
         yield written[0].parent if written[0].name == "task.yml" else written[0]
@@ -73,15 +82,16 @@ def _say_shipped(text: str, where: Where) -> None:
         typer.echo(f"task: {text}, a shipped task; for the leaderboard's task give {BOARD}{text}", err=True)
 
 
-def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
-
+def _of_board(text: str, where: Where, why: NotFound | None) -> tuple[Task, Sequence[str]]:
+    """Return a leaderboard's task and the names of its devices."""
     address = choose(where.server, local=where.local, config=where.config)
     place = "this machine's database" if address is None else address
     if address is None and why is not None and not _has_database(where):
         raise why
     with open_backend(where.server, where.local, where.config) as backend:
         try:
-            return backend.whole_task(backend.board(text.removeprefix(BOARD)).name)
+            board = backend.board(text.removeprefix(BOARD))
+            return backend.whole_task(board.name), board.devices
         except NotFound as error:
             if why is None:
                 raise

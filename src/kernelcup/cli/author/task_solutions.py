@@ -135,7 +135,7 @@ def compiled_only(
     What a machine lacks, such as a library's headers, is no problem of the task.
     """
     try:
-        made = compiled.compile_here(task, tree, (), settings)
+        made = compiled.compile_here(task, tree, (), settings, task.devices)
     except LaunchError as error:
         return None, f"{candidate.name}: not decided here: {error}"
     if made.error and candidate.wanted is not Verdict.COMPILE_ERROR and not candidate.is_wrong:

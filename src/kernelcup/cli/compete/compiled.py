@@ -44,8 +44,13 @@ def lacks_gpu(code: SourceTree, device: Device) -> bool:
     return needs_gpu(code) and device.backend is not Backend.CUDA
 
 
-def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: Config) -> Compiled:
-    """Compile without a device. Raise ``InvalidValue`` for another language, ``LaunchError`` without a compiler."""
+def compile_here(
+    task: Task, code: SourceTree, kinds: Sequence[str], settings: Config, devices: Sequence[str]
+) -> Compiled:
+    """Compile for devices that are not here.
+
+    Raise ``InvalidValue`` for another language, ``LaunchError`` without a compiler.
+    """
     from kernelcup.launchers.local.compiling import architectures_of, compile_only
     from kernelcup.tasks.job_spec import build_job_spec
 
@@ -59,7 +64,7 @@ def compile_here(task: Task, code: SourceTree, kinds: Sequence[str], settings: C
         spec,
         environments=settings.environments_dir,
         listings=kinds,
-        architectures=architectures_of(task.devices),
+        architectures=architectures_of(devices),
         environ=settings.environ,
     )
     if found.trouble:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelcup.cli import exit_codes, logs, options, wiring
-from kernelcup.cli.author.task_argument import Where, find_task
+from kernelcup.cli.author.task_argument import Where, find_task_and_devices
 from kernelcup.cli.compete import compiled
 from kernelcup.cli.compete.submit import warn_near_misses
 from kernelcup.cli.options import (
@@ -64,7 +64,7 @@ def run(
         typer.Option(
             "--show",
             metavar="KINDS",
-            help="Of CUDA C++, for the GPUs that the task names: resources, ptx, sass.",
+            help="Of CUDA C++, for the GPUs of the task and its leaderboard: resources, ptx, sass.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -89,12 +89,12 @@ def run(
     kinds = compiled.read_show(show)
     judged_by, secret = options.read_harness(harness), check_seed(seed)
     wiring.check_order(task, file)
-    found = find_task(task, Where(server=server, local=local, config=config))
+    found, devices = find_task_and_devices(task, Where(server=server, local=local, config=config))
     code = read_tree(*wiring.read_submission(file))
     check_as_submitted(code, found, judged_by)
     warn_near_misses(code.code)
     if show or compiled.lacks_gpu(code, chosen):
-        made = compiled.compile_here(found, code, kinds, settings)
+        made = compiled.compile_here(found, code, kinds, settings, devices)
         if not as_json:
             compiled.show(made, kinds)
         if made.error or compiled.lacks_gpu(code, chosen):
