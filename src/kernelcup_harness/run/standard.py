@@ -194,7 +194,7 @@ class StandardRun:
 
         Code of a submission that runs has no other build beside it.
         """
-        if len(roles) == 1 or not all(each == JUDGE or step.is_compiled(self._tree(each)) for each in roles):
+        if len(roles) < 2 or not all(each == JUDGE or step.is_compiled(self._tree(each)) for each in roles):
             yield from ((role, self._builder(role, self._kept()).get()) for role in roles)
             return
         builders = [self._builder(role, None) for role in roles]
