@@ -23,6 +23,8 @@ WATCH_INTERVAL_S = 0.1
 # Folders in which compilers keep results for reuse: extensions of torch, kernels of Triton, submissions in CUDA C++.
 CUDA_FOLDER = "KERNELCUP_CUDA_DIR"
 BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", CUDA_FOLDER)
+COMPILE_FOR = "KERNELCUP_HARNESS_COMPILE_FOR"
+"""Names the architectures to compile for where no device is, such as ``8.9;9.0a``."""
 # A submission with one of these words probably compiles CUDA C++.
 CUDA_MARKS = ("cpp_extension", "load_inline")
 # A submission with one of these words names streams. The default stream waits for others, the thread's does not.
@@ -81,6 +83,8 @@ def backend_environment(backend: Backend) -> dict[str, str]:
 
 def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that name the GPU to compile for: equal with and without a GPU, so builds are reused."""
+    if backend is Backend.EMULATED and environ.get(COMPILE_FOR):
+        return {"TORCH_CUDA_ARCH_LIST": environ[COMPILE_FOR]}
     if backend is not Backend.CUDA:
         return {}
     architectures = architecture_list(device_capabilities(), environ.get("CUDA_VISIBLE_DEVICES"))
