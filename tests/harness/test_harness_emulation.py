@@ -267,8 +267,9 @@ def test_a_less_usual_request_is_answered(torch_answers: dict[str, Any], name: s
 REFUSED = r"""
 import torch
 from torch.utils import cpp_extension
-from kernelcup_harness.device.emulated import compilers
-compilers.find_nvcc = lambda environ: None
+from kernelcup_harness.submission.cuda import inline
+inline.install()
+inline.find_nvcc = lambda environ: None
 ask("graph", lambda: torch.cuda.CUDAGraph())
 def capture():
     with torch.cuda.graph(None):
@@ -295,14 +296,16 @@ INLINE = r"""
 import os
 os.environ |= {"CUDA_HOME": sys.argv[1], "TORCH_EXTENSIONS_DIR": sys.argv[2], "TORCH_CUDA_ARCH_LIST": "8.9;9.0a"}
 from torch.utils import cpp_extension
-def inline(source, **more):
+from kernelcup_harness.submission.cuda import inline
+inline.install()
+def compiled(source, **more):
     return lambda: cpp_extension.load_inline(name="a", cpp_sources="", cuda_sources=source, **more)
-ask("right", inline("int right;", extra_cuda_cflags=["-lineinfo"]))
-ask("right again", inline("int right;", extra_cuda_cflags=["-lineinfo"]))
-ask("in a list, without headers", inline(["int a;", "int b;"], no_implicit_headers=True))
-ask("wrong", inline("int WRONG;"))
-ask("lacks a header of the toolkit", inline("int LACKS;"))
-ask("lacks a header of its own", inline("int FORGOT;"))
+ask("right", compiled("int right;", extra_cuda_cflags=["-lineinfo"]))
+ask("right again", compiled("int right;", extra_cuda_cflags=["-lineinfo"]))
+ask("in a list, without headers", compiled(["int a;", "int b;"], no_implicit_headers=True))
+ask("wrong", compiled("int WRONG;"))
+ask("lacks a header of the toolkit", compiled("int LACKS;"))
+ask("lacks a header of its own", compiled("int FORGOT;"))
 ask("CUDA file", lambda: cpp_extension.load(name="a", sources=[sys.argv[3], "b.cpp"]))
 """
 # It says what it was given, and of the words in the source what nvcc would.

@@ -16,15 +16,13 @@ from pathlib import Path
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, SourceTree
 from kernelcup_harness.protocol.files import import_name
-from kernelcup_harness.protocol.variables import PER_THREAD
+from kernelcup_harness.protocol.variables import COMPILE_FOR, PER_THREAD
 
 WATCH_INTERVAL_S = 0.1
 
 # Folders in which compilers keep results for reuse: extensions of torch, kernels of Triton, submissions in CUDA C++.
 CUDA_FOLDER = "KERNELCUP_CUDA_DIR"
 BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", CUDA_FOLDER)
-COMPILE_FOR = "KERNELCUP_HARNESS_COMPILE_FOR"
-"""Names the architectures to compile for where no device is, such as ``8.9;9.0a``."""
 # A submission with one of these words probably compiles CUDA C++.
 CUDA_MARKS = ("cpp_extension", "load_inline")
 # A submission with one of these words names streams. The default stream waits for others, the thread's does not.

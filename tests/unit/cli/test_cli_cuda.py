@@ -17,7 +17,6 @@ from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.local import compiling
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness.build import inspection
-from kernelcup_harness.isolation.job_environment import COMPILE_FOR
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.protocol.compiled import Compiled, CompiledFor, Diagnostic, KernelResources
 
@@ -103,7 +102,7 @@ def test_inline_cuda_that_compiles_and_cannot_run_ends_as_a_file_does(
     asked: list[Any] = []
 
     def launch(self: LocalLauncher, *_given: Any, **_more: Any) -> LaunchResult:
-        asked.append(self._environ[COMPILE_FOR])
+        asked.append(self._environ[compiling.COMPILE_FOR])
         return LaunchResult(report=report, machine="here", harness_hash="")
 
     monkeypatch.setattr(LocalLauncher, "run", launch)

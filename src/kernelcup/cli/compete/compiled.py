@@ -75,8 +75,7 @@ def compile_here(
 
 def compile_for(devices: Sequence[str]) -> dict[str, str]:
     """Return the variable that names the architectures of devices to the emulated one."""
-    from kernelcup.launchers.local.compiling import architectures_of
-    from kernelcup_harness.isolation.job_environment import COMPILE_FOR
+    from kernelcup.launchers.local.compiling import COMPILE_FOR, architectures_of
 
     words = [re.sub(r"sm_(\d+)(\d)(a?)", r"\1.\2\3", each) for each in architectures_of(devices)]
     return {COMPILE_FOR: ";".join(words)}

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
-import subprocess
-import sys
-import sysconfig
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
-from kernelcup_harness.build import compilers
-from kernelcup_harness.submission.cuda.libraries import find_nvcc
-from kernelcup_harness.submission.port import NotCompiled
-
 NO_NVCC = "inline CUDA needs a real GPU and nvcc; this machine has none (emulated device)"
-ONLY_COMPILED = "compiled, not run: no GPU here"
-MOST_TEXT = 8 << 10
-ARCHITECTURES = "9.0a;10.0a"
 IMPLICIT = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
-# A machine without a GPU may lack these: PyTorch's own for CUDA, the toolkit's libraries, and what builds on them.
-LACKED = re.compile(
-    r"fatal error: ((?:c10|ATen|torch|thrust|cub|cute|cutlass)/\S+|cu\w+\.h|nv\w+\.h): No such file"
-)
+
+
+def refuse(_module: ModuleType, _texts: Sequence[str], _asked: Mapping[str, Any]) -> NoReturn:
+    """Raise ``ImportError``: nothing here can compile CUDA C++."""
+    raise ImportError(NO_NVCC)
+
+
+only_compile: Callable[[ModuleType, Sequence[str], Mapping[str, Any]], NoReturn] = refuse
+"""What is done with CUDA C++, given torch's module, the files and the arguments of the call; set by who can compile."""
 
 
 def patch_cpp_extension(module: ModuleType) -> None:
@@ -49,74 +41,6 @@ def patch_cpp_extension(module: ModuleType) -> None:
         return original_load(name, sources, *args, **kwargs)
 
     vars(module).update(load_inline=load_inline, load=load)
-
-
-def only_compile(module: ModuleType, texts: Sequence[str], asked: Mapping[str, Any]) -> NoReturn:
-    """Compile CUDA C++ for the devices that are meant. Raise what came of it, here and in later processes of the job.
-
-    Raises:
-        NotCompiled: A compiler refused it.
-        ImportError: It was compiled, or this machine lacks what that needs.
-    """
-    nvcc = find_nvcc(os.environ)
-    if nvcc is None:
-        raise ImportError(NO_NVCC)
-    wanted = os.environ.get("TORCH_CUDA_ARCH_LIST") or ARCHITECTURES
-    targets = [f"sm_{each.replace('.', '')}" for each in wanted.split(";")]
-    flags = [
-        *(asked.get("extra_cuda_cflags") or ()),
-        *[f"-I{each}" for each in asked.get("extra_include_paths") or ()],
-    ]
-    folder = compilers.folder_of({"TORCH_EXTENSIONS_DIR": tempfile.gettempdir(), **os.environ})
-    folder.mkdir(parents=True, exist_ok=True)
-    for text in texts:
-        digest = hashlib.sha256(repr((text, targets, flags)).encode()).hexdigest()[:16]
-        source = folder / f"cuda_{digest}.cu"
-        said, done = source.with_suffix(".txt"), source.with_suffix(".done")
-        if not done.exists():
-            source.write_text(text, encoding="utf-8")
-            said.write_text(compiled(module, nvcc, source, targets, flags), encoding="utf-8")
-            done.touch()
-        if errors := said.read_text(encoding="utf-8"):
-            if lacked := LACKED.search(errors):
-                where = "which this machine does not have, so nothing of it was checked"
-                raise ImportError(f"the CUDA C++ could not be compiled here: it needs {lacked[1]}, {where}")
-            raise NotCompiled(f"nvcc did not compile it:\n{errors}")
-    raise ImportError(
-        f"{ONLY_COMPILED} ({', '.join(targets)}); it was not linked, and its C++ sources were left out"
-    )
-
-
-def compiled(
-    module: ModuleType, nvcc: str, source: Path, targets: Sequence[str], flags: Sequence[str]
-) -> str:
-    """Return what a compiler says of a file that it refuses, empty if it is compiled."""
-    includes = [
-        *module.include_paths(),
-        str(Path(nvcc).resolve().parents[1] / "include"),
-        sysconfig.get_paths()["include"],
-    ]
-    argv = [
-        nvcc,
-        *(word for each in includes for word in ("-isystem", each)),
-        *vars(module)["COMMON_NVCC_FLAGS"],
-    ]
-    argv += [f"-gencode=arch={each.replace('sm_', 'compute_')},code={each}" for each in targets]
-    argv += [
-        "-DTORCH_EXTENSION_NAME=inline",
-        "-DTORCH_API_INCLUDE_EXTENSION_H",
-        "-std=c++20",
-        "-Xcompiler",
-        "-fPIC",
-    ]
-    argv += [*flags, "-c", str(source), "-o", str(source.with_suffix(".o"))]
-    program = source.with_name(compilers.PROGRAM)
-    if program.exists():
-        argv = [sys.executable, "-I", "-S", str(program), argv[0], str(source.parent), *argv[1:]]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    source.with_suffix(".o").unlink(missing_ok=True)
-    text = (done.stdout + done.stderr).replace(str(source), "cuda.cu")[:MOST_TEXT]
-    return (text or f"nvcc ended with {done.returncode}") if done.returncode else ""
 
 
 def patch_autotuner(module: ModuleType) -> None:
