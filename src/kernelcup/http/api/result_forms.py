@@ -221,6 +221,7 @@ class UserOut(Shown):
 
     id: int
     name: str
+    shown_name: str = Field(description="The name that others see; empty where they see `name`.")
     role: Role
     banned_at: datetime | None
     ban_reason: str
