@@ -18,6 +18,9 @@ from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.tables import UserRow
 
+MOST_IDS = 1000
+"""Of more users, for whom a database has no room in a statement, the names of all are read."""
+
 
 def name_key(name: str) -> str:
     """Return the folded name of a user or leaderboard: names with equal keys are the same name."""
@@ -120,8 +123,13 @@ def shown_names(session: Session, ids: Collection[int]) -> dict[int, str]:
     """
     account = aliased(UserRow)
     is_taken = exists().where(account.name_key == UserRow.shown_key, account.id != UserRow.id)
-    query = select(UserRow.id, UserRow.shown_name).where(UserRow.id.in_(ids), UserRow.shown_key.is_not(None))
-    return {row.id: row.shown_name for row in session.execute(query.where(~is_taken))}
+    known: dict[int, str] = session.info.get("known", {}).setdefault("shown names", {})
+    if missing := [each for each in ids if each not in known]:
+        query = select(UserRow.id, UserRow.shown_name).where(UserRow.shown_key.is_not(None), ~is_taken)
+        if len(missing) <= MOST_IDS:
+            query = query.where(UserRow.id.in_(missing))
+        known |= dict.fromkeys(missing, "") | {row.id: row.shown_name for row in session.execute(query)}
+    return {each: known[each] for each in ids if known[each]}
 
 
 def get_or_create(session: Session, name: str, *, now: datetime) -> int:
