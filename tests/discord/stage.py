@@ -80,7 +80,7 @@ class Stage:
             provider="discord",
             subject=str(member.id),
             login=member.name,
-            display_name=shown,
+            display=shown,
             now=now,
         )
         with self.db.read() as session:

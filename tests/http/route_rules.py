@@ -71,7 +71,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}, json=REASON),
     ("DELETE", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}),
     ("PUT", "/users/{name}/shown-name"): Route(
-        who=Who.ADMIN, values={"name": "ada"}, json={"shown_name": "Ada L."}
+        who=Who.ADMIN, values={"name": "hal"}, json={"shown_name": "Hal 9000"}
     ),
     ("POST", "/sign-in-links"): Route(who=Who.ADMIN, json={"names": ["ada"]}, status=201),
     ("GET", "/sign-in-links"): Route(who=Who.ADMIN),

@@ -89,6 +89,13 @@ def test_a_bot_acts_for_a_person(client, person, db) -> None:
     assert answer.json()["error"]["code"] == "scope_missing"
 
 
+def test_a_bot_brings_the_display_name_with_the_account(client, person) -> None:
+    bot = person("bot", Role.ADMIN, scopes={Scope.ACT})
+    named = "discord:42:ada:Ada%20%3A%3A%20%F0%9F%90%8D"
+    me = client.get("/api/v1/me", headers={**bot.headers, "X-KernelCup-Act-For": named}).json()
+    assert (me["name"], me["shown_name"], me["identities"][0]["login"]) == ("ada", "Ada :: \U0001f40d", "ada")
+
+
 @pytest.mark.parametrize("value", ["discord", "discord:42", "discord::ada", ":42:ada", "Dis cord:42:ada"])
 def test_whom_to_act_for_has_one_form(client, person, value) -> None:
     bot = person("bot", Role.ADMIN)

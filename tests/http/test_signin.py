@@ -139,6 +139,12 @@ def test_the_same_number_at_two_providers_is_two_users(browser, other_browser, p
     assert me(other_browser).json()["name"] == "ada-2"
 
 
+def test_discord_brings_the_name_that_it_shows(browser, provider) -> None:
+    provider.account |= {"global_name": "Ada \u202e Lovelace"}
+    sign_in(browser, provider, "discord")
+    assert (me(browser).json()["name"], me(browser).json()["shown_name"]) == ("ada", "Ada Lovelace")
+
+
 def test_an_account_is_linked_only_when_asked_for(browser, provider) -> None:
     sign_in(browser, provider, "github")
     sign_in(browser, provider, "discord", "?link=true")

@@ -255,6 +255,17 @@ def test_a_user_renames_themself(client, person, signed_in, db) -> None:
     assert accounts.get_user(db, OPERATOR, "lovelace").name == "lovelace"
 
 
+def test_a_user_takes_a_shown_name(client, person, signed_in, db) -> None:
+    client.cookies.update(signed_in(person("ada")))
+    person("bob")
+    assert post(client, "/account/shown-name", shown_name="Bob").status_code == 400
+    assert post(client, "/account/shown-name", shown_name="Ada L.").status_code == 303
+    assert accounts.get_user(db, OPERATOR, "ada").shown_name == "Ada L."
+    assert 'value="Ada L."' in client.get("/account").text
+    assert post(client, "/account/shown-name", shown_name="").status_code == 303
+    assert accounts.get_user(db, OPERATOR, "ada").shown_name == ""
+
+
 def test_a_participant_gets_no_token_with_more_than_their_role(client, person, signed_in) -> None:
     client.cookies.update(signed_in(person("ada")))
     answer = post(client, "/tokens", name="x", scope="admin")

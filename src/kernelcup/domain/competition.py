@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, get_type_hints
 
+from kernelcup.domain.people import Named
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -183,13 +184,14 @@ class Leaderboard(BoardSettings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Submission:
+class Submission(Named):
     """One file by one user for one leaderboard. Never edited."""
 
     id: int
     leaderboard: str
     leaderboard_id: int = 0
     user: str
+    shown_name: str = ""
     user_id: int = 0
     mode: Mode
     devices: tuple[str, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Role(StrEnum):
@@ -40,9 +39,8 @@ class Named:
     __slots__ = ()
 
     user: str
-    """The account's name, or a pseudonym."""
     shown_name: str
-    """The name that others see instead; empty for none."""
+    """The name that others see instead of the account's; empty for none and beside a pseudonym."""
 
     @property
     def shown(self) -> str:
@@ -56,11 +54,6 @@ class UserName(Named):
 
     user: str = ""
     shown_name: str = ""
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The values of the fields of those who bear it."""
-        return {"user": self.user, "shown_name": self.shown_name}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

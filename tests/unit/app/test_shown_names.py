@@ -145,7 +145,7 @@ def test_the_first_sign_in_brings_the_display_name(db) -> None:
             provider="discord",
             subject=subject,
             login=login,
-            display_name=display_name,
+            display=display_name,
             now=NOW,
             **more,
         )
@@ -162,7 +162,7 @@ def test_the_first_sign_in_brings_the_display_name(db) -> None:
 
 
 def test_a_name_that_was_cleared_does_not_come_back_with_the_next_sign_in(db) -> None:
-    known = {"provider": "discord", "subject": "1", "login": "ada", "display_name": "rude words", "now": NOW}
+    known = {"provider": "discord", "subject": "1", "login": "ada", "display": "rude words", "now": NOW}
     accounts.sign_in(db, **known)
     accounts.set_shown_name(db, OPERATOR, "ada", now=NOW)
     accounts.sign_in(db, **known)

@@ -62,6 +62,11 @@ async def test_who_asks_is_told() -> None:
     assert "Authorization" not in seen[2].headers
 
 
+def test_a_person_is_named_with_what_discord_shows() -> None:
+    assert Person(7, "ada").header == "discord:7:ada"
+    assert Person(7, "ada", "Ada: \U0001f40d/").header == "discord:7:ada:Ada%3A%20%F0%9F%90%8D%2F"
+
+
 @pytest.mark.parametrize(
     "trouble", [httpx.ConnectError("no"), httpx.ReadTimeout("no"), error(503, "storage_unavailable")]
 )

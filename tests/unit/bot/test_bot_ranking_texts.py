@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import pytest
 
 from kernelcup.bot.messages.boards import ranking_embed
 
@@ -34,6 +37,20 @@ def test_times_below_the_best_level_say_so_in_the_ranking() -> None:
     assert ["(by the wall clock)" in line for line in lines] == [False, False, True]
     assert ["(replayed)" in line for line in lines] == [False, True, False]
     assert "some times are by the wall clock or replayed" in str(embed.footer.text)
+
+
+@pytest.mark.parametrize(
+    "name", ["@everyone", "**x**", "```\n@here", "<script>", "<@123>", "\u2764\ufe0f Ada"]
+)
+def test_a_shown_name_stands_in_the_table_as_text(name) -> None:
+    described = ranking_embed(
+        "double", "H100", [place("ada", "witnessed", shown_name=name)], offset=0
+    ).description
+    assert described is not None
+    before, table, after = re.split("```(?:\\w+\\n)?", described)
+    assert name.replace("```\n", "").removeprefix("@") in table
+    assert "ada" not in described
+    assert name not in before + after
 
 
 def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() -> None:

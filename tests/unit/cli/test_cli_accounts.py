@@ -55,6 +55,15 @@ def test_users_are_changed_and_banned_and_the_log_tells(door: Door) -> None:
     assert "  user.ban  user:eve" in door("admin", "audit", "--action", "user.ban").out
 
 
+def test_a_shown_name_is_set_and_taken_away(door: Door) -> None:
+    door("admin", "user", "add", "eve")
+    shown = body_of(door("account", "shown-name", "eve", "Eve the \u2764\ufe0f", "--json"))
+    assert (shown["name"], shown["shown_name"]) == ("eve", "Eve the \u2764\ufe0f")
+    assert "eve (Eve the \u2764\ufe0f)" in door("admin", "user", "list", "--query", "ev").out
+    assert door("account", "shown-name", "eve", "a\u202eb").code == 3
+    assert "(" not in door("account", "shown-name", "eve").out
+
+
 def test_a_link_is_made_listed_and_revoked(door: Door) -> None:
     door("admin", "user", "add", "grace")
     (link,) = body_of(door("admin", "user", "link", "grace", "--json"))["links"]

@@ -32,16 +32,14 @@ def shown_names(
     Whom the viewer sees under a pseudonym has no shown name.
     """
     masked = is_masked(board, viewer)
-    others = [user_id for user_id in names if masked and user_id != viewer.user_id]
-    known = users.shown_names(session, [user_id for user_id in names if user_id not in others])
-    if not masked:
-        return {user_id: UserName(name, known.get(user_id, "")) for user_id, name in names.items()}
-    chosen = members.pseudonyms(session, board.id, others)
-    first = submissions.firsts(session, board.id, [each for each in others if each not in chosen])
-    shown = {user_id: chosen.get(user_id) or _unnamed(first.get(user_id)) for user_id in others}
-    return {
-        user_id: UserName(shown.get(user_id, name), known.get(user_id, "")) for user_id, name in names.items()
-    }
+    others = {user_id for user_id in names if masked and user_id != viewer.user_id}
+    known = users.shown_names(session, names.keys() - others)
+    shown = {user_id: UserName(name, known.get(user_id, "")) for user_id, name in names.items()}
+    if others:
+        chosen = members.pseudonyms(session, board.id, others)
+        first = submissions.firsts(session, board.id, others - chosen.keys())
+        shown |= {each: UserName(chosen.get(each) or _unnamed(first.get(each))) for each in others}
+    return shown
 
 
 def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -> int | None:

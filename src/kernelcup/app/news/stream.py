@@ -208,7 +208,7 @@ def _item(found: news.News, names: dict[tuple[int, int], UserName], viewer: Acto
         leaderboard=found.board,
         device=found.device,
         submission=found.submission_id,
-        **user.fields,
+        **asdict(user),
         score_s=found.score_s,
         tied=found.tied,
         before=other.user,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -14,12 +13,11 @@ from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log, identities, users
 from kernelcup.app.people.user_names import (
     LONGEST_NAME,
-    LONGEST_SHOWN,
-    as_account_name,
     as_shown_name,
     check_account_name,
     check_shown_name,
-    is_account_name,
+    checked_identity,
+    make_with_free_name,
 )
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.domain.answers import Identity, User
@@ -44,8 +42,6 @@ __all__ = [
 
 LONGEST_REASON = 500
 ROLES = "participant, creator or admin"
-_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_SUBJECT = re.compile(r"[!-~]{1,128}")
 
 
 Name = Annotated[str, Given(metavar="USER", help="Name of the user.", longest=100)]
@@ -192,11 +188,7 @@ def change(
     if new_name is not None:
         new_name = check_account_name(new_name)
     with db.write() as session:
-        user = users.find(session, name)
-        if role is None and not _administers(actor):
-            _check_own(actor, user)
-        if user is None:
-            raise _no_user(name)
+        user = _found_own(session, actor, name)
         if role is not None:
             _give_role(session, actor, user, role, now)
         if new_name is not None:
@@ -211,13 +203,7 @@ def set_shown_name(
     db: Database,
     actor: Actor,
     name: Name,
-    shown_name: Annotated[
-        str,
-        Given(
-            metavar="SHOWN",
-            help=f"At most {LONGEST_SHOWN} characters; without any, others see the account's name.",
-        ),
-    ] = "",
+    shown_name: Annotated[str, Given(metavar="SHOWN", help="Empty: the account's name is shown.")] = "",
     *,
     now: datetime,
 ) -> User:
@@ -232,11 +218,7 @@ def set_shown_name(
     access.require(actor, Scope.SUBMIT)
     wanted = check_shown_name(shown_name) if shown_name else ""
     with db.write() as session:
-        user = users.find(session, name)
-        if not _administers(actor):
-            _check_own(actor, user)
-        if user is None:
-            raise _no_user(name)
+        user = _found_own(session, actor, name)
         if not users.show_as(session, user.id, wanted):
             raise _taken(wanted)
         detail = {"before": user.shown_name, "shown_name": wanted}
@@ -281,20 +263,18 @@ def sign_in(
     provider: str,
     subject: str,
     login: str,
-    display_name: str = "",
+    display: str = "",
     now: datetime,
     actor: Actor = NOBODY,
 ) -> int:
     """Return the id of the user with an identity; create the user when it is first seen.
-
-    A new identity's display name becomes the user's shown name, if they have none and no one else has it.
 
     Args:
         db: The database.
         provider: The sign-in provider of the identity, for example ``github``.
         subject: The provider's permanent id for the account.
         login: The account's current name at the provider.
-        display_name: The name that it shows there.
+        display: The name that it shows there: of a new identity the user's shown name, if they have none.
         now: The time.
         actor: If signed in, the identity is linked to this user.
 
@@ -302,17 +282,16 @@ def sign_in(
         InvalidValue: The provider or the subject is invalid.
         Conflict: The identity belongs to another user, or the actor already has one of this provider.
     """
-    identity = _checked_identity(provider, subject, login)
+    identity = checked_identity(provider, subject, login)
     with db.write() as session:
         owner = identities.owner(session, provider, subject)
-        if owner is None:
-            linked = actor.user_id
-            owner = (
-                _first_seen(session, identity, now)
-                if linked is None
-                else _link(session, linked, identity, now)
-            )
-            _show_as_there(session, owner, display_name)
+        shown = as_shown_name(display) if owner is None else ""
+        if owner is None and actor.user_id is not None:
+            owner = _link(session, actor.user_id, identity, now)
+        elif owner is None:
+            owner = _first_seen(session, identity, now)
+        if shown and not (user := _got(session, owner)).shown_name and shown != user.name:
+            users.show_as(session, owner, shown)
         if actor.user_id not in (None, owner):
             raise Conflict(f"This {provider} account belongs to another user; sign out to sign in with it.")
         identities.rename(session, identity)
@@ -346,11 +325,17 @@ def check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
         raise Conflict(f"{user.name} is the last admin; make another user an admin first.")
 
 
-def _check_own(actor: Actor, user: User | None) -> None:
-    if user is None or user.id != actor.user_id:
-        raise Forbidden("You may change your own account only; admins may change all.")
-    if user.banned_at is not None:
-        raise Banned("You are banned and cannot change your account.")
+def _found_own(session: Session, actor: Actor, name: str) -> User:
+    """Return a user whom the actor may change."""
+    user = users.find(session, name)
+    if not _administers(actor):
+        if user is None or user.id != actor.user_id:
+            raise Forbidden("You may change your own account only; admins may change all.")
+        if user.banned_at is not None:
+            raise Banned("You are banned and cannot change your account.")
+    if user is None:
+        raise _no_user(name)
+    return user
 
 
 def _give_role(session: Session, actor: Actor, user: User, role: Role, now: datetime) -> None:
@@ -374,15 +359,6 @@ def _set_ban(
         return _got(session, user.id)
 
 
-def _checked_identity(provider: str, subject: str, login: str) -> Identity:
-    if not _PROVIDER.fullmatch(provider):
-        raise InvalidValue("Sign-in provider: expected 1 to 32 of a-z, 0-9, _ and -, starting with a letter.")
-    if not _SUBJECT.fullmatch(subject):
-        raise InvalidValue("Subject at a sign-in provider: expected 1 to 128 printable ASCII characters.")
-    shown = "".join(letter for letter in login if letter.isprintable()).strip()[:LONGEST_NAME]
-    return Identity(provider=provider, subject=subject, login=shown or f"{provider}-{subject}"[:LONGEST_NAME])
-
-
 def _link(session: Session, user_id: int, identity: Identity, now: datetime) -> int:
     user = users.get(session, user_id)
     if user is None:
@@ -394,32 +370,11 @@ def _link(session: Session, user_id: int, identity: Identity, now: datetime) -> 
 
 def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
     """Create a user; if the identity was added at the same time elsewhere, return its owner instead."""
-    made = _make_with_free_name(session, identity, now)
+    made = make_with_free_name(session, identity, now)
     owner = identities.add(session, made, identity, now=now)
     if owner != made:
         users.delete_unused(session, made)
     return owner
-
-
-def _show_as_there(session: Session, user_id: int, display_name: str) -> None:
-    user, name = _got(session, user_id), as_shown_name(display_name)
-    if name and name != user.name and not user.shown_name:
-        users.show_as(session, user_id, name)
-
-
-def _make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
-    plain = as_account_name(identity.login)
-    stem = plain if is_account_name(plain) else f"{plain}-1"
-    if not is_account_name(stem):
-        stem = identity.provider
-    number = 1
-    while True:
-        ending = "" if number == 1 else f"-{number}"
-        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
-        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
-        if made is not None:
-            return made
-        number += 1
 
 
 def _found(session: Session, name: str) -> User:

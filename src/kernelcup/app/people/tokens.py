@@ -216,14 +216,7 @@ def _note_use(db: Database, token_id: int, now: datetime) -> None:
 
 
 def act_for(
-    db: Database,
-    actor: Actor,
-    *,
-    provider: str,
-    subject: str,
-    login: str,
-    display_name: str = "",
-    now: datetime,
+    db: Database, actor: Actor, *, provider: str, subject: str, login: str, display: str = "", now: datetime
 ) -> Actor:
     """Return the user with an identity that a bot vouches for; create the user at first use.
 
@@ -236,9 +229,7 @@ def act_for(
     access.require(actor, Scope.ACT, role=Role.ADMIN)
     user = _known(db, provider, subject, login)
     if user is None:
-        user_id = sign_in(
-            db, provider=provider, subject=subject, login=login, display_name=display_name, now=now
-        )
+        user_id = sign_in(db, provider=provider, subject=subject, login=login, display=display, now=now)
         with db.read() as session:
             user = users.get(session, user_id)
     if user is None:

@@ -8,11 +8,15 @@ from datetime import datetime
 
 from kernelcup.app.people.queries import personal_data, users
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.engine import Database
+from kernelcup.domain.answers import Identity
+from kernelcup.engine import Database, Session
 from kernelcup.errors import InvalidValue
 
 LONGEST_NAME = 64
 LONGEST_SHOWN = 32
+
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_SUBJECT = re.compile(r"[!-~]{1,128}")
 
 # The audit log uses "nobody" and "operator" for fixed actors; the others are parts of URLs.
 _RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
@@ -51,6 +55,32 @@ def creator_here(db: Database, login: str) -> str:
         return known[1] if known is not None else users.only_admin(session) or login
 
 
+def make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
+    """Create a user with a name made of an identity's login, with a number if it is taken, and return their id."""
+    plain = as_account_name(identity.login)
+    stem = plain if is_account_name(plain) else f"{plain}-1"
+    if not is_account_name(stem):
+        stem = identity.provider
+    number = 1
+    while True:
+        ending = "" if number == 1 else f"-{number}"
+        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
+        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
+        if made is not None:
+            return made
+        number += 1
+
+
+def checked_identity(provider: str, subject: str, login: str) -> Identity:
+    """Return an identity with a login that can be shown. Raise ``InvalidValue``."""
+    if not _PROVIDER.fullmatch(provider):
+        raise InvalidValue("Sign-in provider: expected 1 to 32 of a-z, 0-9, _ and -, starting with a letter.")
+    if not _SUBJECT.fullmatch(subject):
+        raise InvalidValue("Subject at a sign-in provider: expected 1 to 128 printable ASCII characters.")
+    shown = "".join(letter for letter in login if letter.isprintable()).strip()[:LONGEST_NAME]
+    return Identity(provider=provider, subject=subject, login=shown or f"{provider}-{subject}"[:LONGEST_NAME])
+
+
 def actor_of(db: Database, name: str) -> Actor:
     """Return the actor of that name with all scopes, for entry points that need no token.
 
@@ -80,10 +110,7 @@ def check_account_name(name: str) -> str:
     In addition to the rules for all names, its letters are of one alphabet, and it is not reserved for the audit log.
     """
     normal = check_user_name(name)
-    if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
-        raise InvalidValue(f"User name {name!r}: it mixes letters of several alphabets, which look alike.")
-    if users.name_key(normal) in _RESERVED or users.name_key(normal).startswith(personal_data.DELETED):
-        raise InvalidValue(f"User name {name!r} is reserved; choose another.")
+    _check_unmistakable(f"User name {name!r}", users.name_key(normal))
     return normal
 
 
@@ -101,11 +128,7 @@ def check_shown_name(name: str) -> str:
         raise InvalidValue(f"Shown name {name!a}: it contains invisible characters; leave them out.")
     if normal != " ".join(normal.split()) or unicodedata.category(normal[0]).startswith("M"):
         raise InvalidValue(f"Shown name {name!r}: expected words with one space between them.")
-    folded = users.name_key(normal)
-    if len(_scripts(folded) & _LOOKALIKE_SCRIPTS) > 1:
-        raise InvalidValue(f"Shown name {name!r}: it mixes letters of several alphabets, which look alike.")
-    if folded in _RESERVED or folded.startswith(personal_data.DELETED):
-        raise InvalidValue(f"Shown name {name!r} is reserved; choose another.")
+    _check_unmistakable(f"Shown name {name!r}", users.name_key(normal))
     return normal
 
 
@@ -137,10 +160,17 @@ def _is_of_names(letter: str) -> bool:
     return letter.isalnum() or letter in "-_." or unicodedata.category(letter).startswith("M")
 
 
+def _check_unmistakable(what: str, folded: str) -> None:
+    if len(_scripts(folded) & _LOOKALIKE_SCRIPTS) > 1:
+        raise InvalidValue(f"{what}: it mixes letters of several alphabets, which look alike.")
+    if folded in _RESERVED or folded.startswith(personal_data.DELETED):
+        raise InvalidValue(f"{what} is reserved; choose another.")
+
+
 def _visible(name: str) -> str:
     """Return a name without characters that are invisible, direct the writing or have no meaning of their own."""
     parts = _JOINT.split(name)
-    parts[::2] = ["".join(letter for letter in part if _is_visible(letter)) for part in parts[::2]]
+    parts[::2] = ["".join(filter(_is_visible, part)) for part in parts[::2]]
     return "".join(parts)
 
 

@@ -8,7 +8,7 @@ only, and reviewers' notes stay private.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -115,7 +115,7 @@ def _entry(found: docket.Reviewed, board: Leaderboard, name: UserName, evidence:
         leaderboard=board.name,
         device=found.device,
         submission=found.submission_id if is_decided or not is_there else None,
-        **(name if is_decided and is_there else UserName()).fields,
+        **asdict(name if is_decided and is_there else UserName()),
         score_s=found.score_s if is_decided else None,
         opened_at=found.opened_at,
         by_rule=by_rule,

@@ -7,6 +7,7 @@ queue like any other. The transaction that stores its result also queues the nex
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
@@ -24,18 +25,7 @@ from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import (
-    ASIDE,
-    OPEN,
-    OPERATOR,
-    Actor,
-    Final,
-    FinalPlace,
-    Leaderboard,
-    RankedBy,
-    Ruling,
-    UserName,
-)
+from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound
 from kernelcup.reporting.finals import in_words
@@ -326,7 +316,7 @@ def _places(
             FinalPlace(
                 place=each.place - sum(place < each.place for place in aside),
                 tied=places.count(each.place) > 1,
-                **(UserName() if submission is None else shown[submission.user_id]).fields,
+                **({"user": ""} if submission is None else asdict(shown[submission.user_id])),
                 submission=each.submission_id,
                 rank=stood.rank,
                 score_s=stood.score_s,

@@ -66,7 +66,6 @@ class UserTimes:
     """All times of a user on one (leaderboard, device)."""
 
     user: str
-    """The name that is shown."""
     own: bool
     seconds: list[float] = field(default_factory=list)
 
@@ -217,4 +216,4 @@ def _has(board: Leaderboard, told: Mapping[str, str], words: str) -> bool:
 
 def _renamed(record: Record, names: Mapping[int, UserName], viewer: Actor) -> Record:
     own = record.user_id if record.user_id == viewer.user_id else 0
-    return dataclasses.replace(record, **names[record.user_id].fields, user_id=own)
+    return dataclasses.replace(record, **dataclasses.asdict(names[record.user_id]), user_id=own)

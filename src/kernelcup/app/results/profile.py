@@ -33,7 +33,6 @@ class Profile:
 
     name: str
     shown_name: str
-    """Empty for none."""
     since: datetime
     is_own: bool
     bests: tuple[PersonalBest, ...]
@@ -59,7 +58,7 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
         shown = [(boards[board_id], device) for board_id, device in places if board_id in boards]
         wanted_places = [(board, device) for board, device in shown[:MOST_BESTS] if device in board.devices]
         found = personal_bests(session, wanted_places, user.id, viewer=viewer)
-    bests = [PersonalBest(board=board, device=device, standing=standing) for board, device, standing in found]
+    bests = tuple(PersonalBest(board=board, device=device, standing=place) for board, device, place in found)
     return Profile(
-        name=user.name, shown_name=user.shown_name, since=user.created_at, is_own=is_own, bests=tuple(bests)
+        name=user.name, shown_name=user.shown_name, since=user.created_at, is_own=is_own, bests=bests
     )

@@ -339,7 +339,7 @@ def _shown(
     return [
         dataclasses.replace(
             place,
-            **names[ids[place.user]].fields,
+            **dataclasses.asdict(names[ids[place.user]]),
             file_name="" if masked and ids[place.user] != own else place.file_name,
         )
         for place in places

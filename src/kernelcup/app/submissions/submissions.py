@@ -32,6 +32,7 @@ from kernelcup.domain import (
     Run,
     Scope,
     Submission,
+    UserName,
     Visibility,
 )
 from kernelcup.engine import Database, Session
@@ -83,9 +84,7 @@ def show_submission(
             )
             for job in found
         ]
-        names = users.shown_names(session, [submission.user_id])
-    name = names.get(submission.user_id, "")
-    return SubmissionInfo.of(submission, shown_jobs, is_followed=True, shown_name=name)
+    return SubmissionInfo.of(submission, shown_jobs, is_followed=True)
 
 
 def fresh_view(db: Database, submission: Submission) -> SubmissionInfo:
@@ -284,7 +283,6 @@ def _outlines(
     by_id = (
         boards.some(session, {each.leaderboard_id for each in found}) if board is None else {board.id: board}
     )
-    names = users.shown_names(session, [each.user_id for each in found])
     views = []
     for submission in found:
         board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
@@ -299,8 +297,7 @@ def _outlines(
                 )
                 for job, run in runs_of
             )
-            name = names.get(submission.user_id, "")
-            views.append(SubmissionInfo.of(submission, plain, shown_name=name))
+            views.append(SubmissionInfo.of(submission, plain))
         else:
             views.append(_masked_view(session, submission, board, some, done, viewer))
     return views
@@ -316,13 +313,15 @@ def _masked_view(
 ) -> SubmissionInfo:
     """Return a submission as users other than its author and managers may see it."""
     masked = visibility.is_masked(board, viewer)
-    names = visibility.shown_names(session, board, {submission.user_id: submission.user}, viewer)
+    name, author = UserName(submission.user, submission.shown_name), submission.user_id
+    if masked:
+        name = visibility.shown_names(session, board, {author: submission.user}, viewer)[author]
     since = visibility.hidden_since(board, viewer)
     ruled = [(job, ruling.of_job(job, done.get(job.id), board, since)) for job in found]
     return SubmissionInfo.of(
         submission,
         (_masked_job(job, done.get(job.id), of) for job, of in ruled if of is not Ruling.HELD),
-        **names[submission.user_id].fields,
+        **dataclasses.asdict(name),
         user_id=0 if masked else submission.user_id,
         file_name="" if masked else submission.file_name,
         code_hash="",

@@ -26,11 +26,16 @@ def show_users(found: Sequence[User]) -> None:
     """Print users as a table."""
     from kernelcup.cli.show import tables, terminal
 
-    table = tables.new_table("id", "name", "shown as", "role", "signs in as", "banned", right=("id",))
+    table = tables.new_table("id", "name", "role", "signs in as", "banned", right=("id",))
     for each in found:
-        values = (each.id, each.name, each.shown_name, each.role.value, logins(each), each.ban_reason)
+        values = (each.id, full_name(each), each.role.value, logins(each), each.ban_reason)
         table.add_row(*map(tables.cell, values))
-    tables.print_table(terminal.console(), "", table, drop=("signs in as", "shown as"))
+    tables.print_table(terminal.console(), "", table, drop=("signs in as",))
+
+
+def full_name(each: User) -> str:
+    """Return a user's name, and the one that others see."""
+    return f"{each.name} ({each.shown_name})" if each.shown_name else each.name
 
 
 def logins(each: User) -> str:
@@ -107,8 +112,7 @@ def usual_scopes(role: Role) -> frozenset[Scope]:
 def describe_user(each: User) -> str:
     """Return a user as one line."""
     banned = f"  banned: {each.ban_reason}" if each.banned_at is not None else ""
-    shown = f"{each.name} ({each.shown_name})" if each.shown_name else each.name
-    return plain(f"{each.id}  {shown}  {each.role.value}  [{logins(each)}]{banned}")
+    return plain(f"{each.id}  {full_name(each)}  {each.role.value}  [{logins(each)}]{banned}")
 
 
 def describe_token(each: Token) -> str:

@@ -104,18 +104,7 @@ def trust_text(place: Standing) -> str:
 
 def place_object(place: Standing) -> dict[str, object]:
     """Return a standing as ``--json`` prints it."""
-    names = (
-        "rank",
-        "tied",
-        "user",
-        "shown_name",
-        "host_class",
-        "duel",
-        "submitted_at",
-        "file_name",
-        "language",
-        "trust",
-    )
-    more = ("comparable", "lent", "isolation", "ranked_by")
+    names = ("rank", "tied", "user", "host_class", "duel", "submitted_at", "file_name", "language", "trust")
+    more = ("shown_name", "comparable", "lent", "isolation", "ranked_by")
     facts = json_object(place, *names, *more, **scoring.as_object(place.score))
     return facts | {"submission": place.submission_id}

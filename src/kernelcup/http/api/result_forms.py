@@ -88,7 +88,9 @@ class SubmissionOut(BaseModel):
     id: int
     leaderboard: str
     user: str
-    shown_name: str = Field(description="The name that others see; empty if they see `user`, or it is new.")
+    shown_name: str = Field(
+        description="The name that others see; empty where they see `user`, or just sent."
+    )
     mode: Mode
     file_name: str
     devices: list[str]

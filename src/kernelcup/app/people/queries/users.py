@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import ColumnElement, case, delete, exists, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -18,8 +18,10 @@ from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.tables import UserRow
 
-MOST_IDS = 1000
-"""Of more users, for whom a database has no room in a statement, the names of all are read."""
+_account = aliased(UserRow)
+_is_taken = exists().where(_account.name_key == UserRow.shown_key, _account.id != UserRow.id)
+SHOWN_NAME = case((UserRow.shown_key.is_(None) | _is_taken, ""), else_=UserRow.shown_name)
+"""A user's shown name: one that became another's account's since, be it at the same moment, is shown no more."""
 
 
 def name_key(name: str) -> str:
@@ -54,7 +56,7 @@ def page(session: Session, *, after_id: int | None, limit: int, query: str | Non
 
 def create(session: Session, name: str, *, role: Role, now: datetime) -> int | None:
     """Create a user and return its id, None if the name is taken."""
-    if _is_shown(session, name):
+    if _has_another(session, UserRow.shown_key == name_key(name)):
         return None
     insert = upsert(session, UserRow).values(
         name=name, name_key=name_key(name), role=role.value, created_at=now
@@ -102,7 +104,7 @@ def without_direct_messages(session: Session, user_ids: Collection[int]) -> set[
 
 def rename(session: Session, user_id: int, name: str) -> bool:
     """Rename a user. Return False if another user has the name."""
-    if _is_shown(session, name, but=user_id):
+    if _has_another(session, UserRow.shown_key == name_key(name), user_id):
         return False
     return _update(session, user_id, name=name, name_key=name_key(name))
 
@@ -110,25 +112,19 @@ def rename(session: Session, user_id: int, name: str) -> bool:
 def show_as(session: Session, user_id: int, name: str) -> bool:
     """Give a user a shown name, or with an empty one none. Return False if another user has or shows it."""
     key = shown_key(name)
-    taken = select(UserRow.id).where(UserRow.name_key == key, UserRow.id != user_id)
-    if session.scalar(taken) is not None:
+    if _has_another(session, UserRow.name_key == key, user_id):
         return False
     return _update(session, user_id, shown_name=name, shown_key=key)
 
 
 def shown_names(session: Session, ids: Collection[int]) -> dict[int, str]:
-    """Return the shown names of those users who have one.
-
-    A name that became an account's since, be it at the same moment, is shown no more.
-    """
-    account = aliased(UserRow)
-    is_taken = exists().where(account.name_key == UserRow.shown_key, account.id != UserRow.id)
+    """Return the shown names of those users who have one."""
     known: dict[int, str] = session.info.get("known", {}).setdefault("shown names", {})
     if missing := [each for each in ids if each not in known]:
-        query = select(UserRow.id, UserRow.shown_name).where(UserRow.shown_key.is_not(None), ~is_taken)
-        if len(missing) <= MOST_IDS:
+        query = select(UserRow.id, SHOWN_NAME.label("name")).where(UserRow.shown_key.is_not(None))
+        if len(missing) <= 1000:  # a statement has no room for a whole ranking
             query = query.where(UserRow.id.in_(missing))
-        known |= dict.fromkeys(missing, "") | {row.id: row.shown_name for row in session.execute(query)}
+        known |= dict.fromkeys(missing, "") | {row.id: row.name for row in session.execute(query)}
     return {each: known[each] for each in ids if known[each]}
 
 
@@ -187,7 +183,6 @@ def _users(session: Session, rows: Sequence[UserRow]) -> list[User]:
 
 
 def _update(session: Session, user_id: int, **values: str | None) -> bool:
-    """Return False where a unique name is taken."""
     try:
         with session.begin_nested():
             session.execute(update(UserRow).where(UserRow.id == user_id).values(**values))
@@ -196,7 +191,5 @@ def _update(session: Session, user_id: int, **values: str | None) -> bool:
     return True
 
 
-def _is_shown(session: Session, name: str, *, but: int = 0) -> bool:
-    """Return whether another user is shown under an account's name."""
-    mine = (UserRow.shown_key == name_key(name), UserRow.id != but)
-    return session.scalar(select(UserRow.id).where(*mine)) is not None
+def _has_another(session: Session, name: ColumnElement[bool], user_id: int = 0) -> bool:
+    return session.scalar(select(UserRow.id).where(name, UserRow.id != user_id)) is not None

@@ -13,7 +13,7 @@ from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, selec
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.app.people.queries.users import name_key
+from kernelcup.app.people.queries.users import SHOWN_NAME, name_key
 from kernelcup.app.queue.queries import jobs
 from kernelcup.app.results.queries.ruling import without
 from kernelcup.domain import Job, Leaderboard, Priority, Ruling, Submission
@@ -111,6 +111,7 @@ def insert(
 # Built once, because each submission needs them: building them takes longer than SQLite needs to run them.
 _INSERT = insert_into(table_of(SubmissionRow)).returning(table_of(SubmissionRow).c.id)
 _USERS, _BOARDS, _TABLE = table_of(UserRow), table_of(LeaderboardRow), table_of(SubmissionRow)
+_SHOWN_NAME = SHOWN_NAME.label("shown_name")
 _AUTHOR = select(_USERS.c.id, _USERS.c.name, _USERS.c.banned_at, _USERS.c.ban_reason).where(
     _USERS.c.id == bindparam("user_id")
 )
@@ -296,7 +297,7 @@ def _only(query: Select[Any], seen: Seen) -> Select[Any]:
 
 def _submissions() -> Select[Any]:
     return (
-        select(*_TABLE.c, _BOARDS.c.name.label("board"), _USERS.c.name.label("user"))
+        select(*_TABLE.c, _BOARDS.c.name.label("board"), _USERS.c.name.label("user"), _SHOWN_NAME)
         .join(_BOARDS, _BOARDS.c.id == _TABLE.c.leaderboard_id)
         .join(_USERS, _USERS.c.id == _TABLE.c.user_id)
     )

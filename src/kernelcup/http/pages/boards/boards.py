@@ -212,15 +212,12 @@ def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
         "rank user seconds low_s high_s submission submitted_at trust class ranked_by speedup shown_name".split()
     )
     for each in standings.standings(db, head.board.name, head.device, viewer=viewer, limit=MOST_IN_CSV):
-        row = [each.rank, _cell(each.user), *each.times_s, each.submission_id]
+        row = [each.rank, each.user, *each.times_s, each.submission_id]
         row += [each.submitted_at.isoformat(), each.trust, each.host_class, each.ranked_by.value]
-        writer.writerow([*row, each.score.speedup, _cell(each.shown_name)])
+        row += [each.score.speedup, each.shown_name]
+        # A name that begins with a sign of a formula stays text in a spreadsheet.
+        writer.writerow([f"'{cell}" if str(cell)[:1] in tuple("=+-@\t") else cell for cell in row])
     return text.getvalue().encode()
-
-
-def _cell(name: str) -> str:
-    """Return a name that stays text in a spreadsheet, also if it begins with a sign of a formula."""
-    return f"'{name}" if name and name[0] in "=+-@\t" else name
 
 
 @router.get("/b/{name}/history")
