@@ -353,3 +353,11 @@ def test_the_command_fails_where_a_place_differs(db, db_url, old, bring, tmp_pat
 
 def test_runs_count_once_for_each_gpu(db, bring) -> None:
     assert bring().submissions.runs == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
+
+
+def test_views_are_refused_on_sqlite(tmp_path) -> None:
+    from kernelcup.engine.database import Database
+    from kernelcup_kernelbot import views
+
+    with Database.open(f"sqlite:///{tmp_path / 'x.db'}") as db, pytest.raises(InvalidValue, match="db copy"):
+        views.make(db, "leaderboard")

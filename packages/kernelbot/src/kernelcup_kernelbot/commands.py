@@ -72,6 +72,25 @@ def import_(
         raise typer.Exit(1)
 
 
+@app.command()
+def views(
+    remove: Annotated[bool, typer.Option("--remove", help="Remove them.")] = False,
+    schema: SchemaOption = "leaderboard",
+    config: ConfigOption = None,
+) -> None:
+    """Make views for what reads KernelBot's tables, such as its site, or remove them. PostgreSQL only."""
+    from kernelcup_kernelbot import views as made
+
+    with wiring.open_database(wiring.load_config(config)) as db, wiring.refusals(db):
+        if not remove:
+            made.make(db, schema)
+            typer.echo(f"schema {schema}: seven views; kernelcup kernelbot views --remove takes them away")
+        elif made.remove(db, schema):
+            typer.echo(f"schema {schema} is removed")
+        else:
+            typer.echo(f"there is no schema {schema}; nothing was changed")
+
+
 def _moment(text: str) -> datetime:
     try:
         read = datetime.fromisoformat(text)
