@@ -78,10 +78,16 @@ def test_a_submission_that_is_the_baseline_has_a_speedup_of_one(
     code = (EXAMPLES / "examples" / task / "template.py").read_text("utf-8")
     case = judged(task, code, code)
     record_property("speedup", round(speedup(case), 4))
-    assert speedup(case) == pytest.approx(1, abs=0.06), case
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    # A short filling of memory, as attention has, is a kernel of ours in the timer, and none in the baseline's graph.
+    longer_ns = 1_000 if task == "causal_attention" else 300
+    assert case.timing.audit.score_ns == pytest.approx(
+        trimmed_mean(case.baseline_ns), rel=0.06, abs=longer_ns
+    )
 
 
-def test_events_less_those_of_an_empty_graph_are_close_to_a_replayed_time(
+def test_where_there_are_no_counters_events_come_close(
     record_property: Callable[[str, str], None],
 ) -> None:
     code = (EXAMPLES / "examples/vectoradd/template.py").read_text("utf-8")
@@ -90,7 +96,7 @@ def test_events_less_those_of_an_empty_graph_are_close_to_a_replayed_time(
     assert case.timing.audit is not None
     shape = (case.parameters["size"],) * 2
     makes = itertools.repeat(lambda: [torch.rand(shape, device="cuda").half() for _ in range(2)], 16)
-    found = GraphTimer(None, CudaClock().time_ns, captured).times_ns(
+    found = GraphTimer(None, CudaClock(clean=True).time_ns, captured).times_ns(
         lambda data: data[0] + data[1], makes, 1e4
     )
     events_ns = trimmed_mean([*next(found), *next(found)])

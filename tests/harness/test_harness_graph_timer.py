@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from kernelcup_harness.clocks import trace
-from kernelcup_harness.clocks.replay.graph_timer import GraphTimer
+from kernelcup_harness.clocks.replay import graph_timer
+from kernelcup_harness.clocks.replay.graph_timer import TINY_NS, GraphTimer
 from kernelcup_harness.clocks.replay.timed_replays import MOST_ROUNDS
 from kernelcup_harness.clocks.replay.timer_line import TimerFailed
 from kernelcup_harness.clocks.replay.witnessed import Round
@@ -50,13 +52,13 @@ class Graphs:
 
     def __init__(self) -> None:
         self.captured = 0
-        self.empty: Callable[[], None] | None = None
+        self.tiny: Callable[[], None] | None = None
 
     def __call__(self, call: Callable[[Any], Any], make: Callable[[], Any]) -> Captured:
         data = make()
-        if data is None:
-            self.empty = lambda: None
-            return Captured(self.empty, 0, lambda: None, 0)
+        if data.numel() == 1:
+            self.tiny = lambda: None
+            return Captured(self.tiny, 1, lambda: None, 4)
         self.captured += 1
         fresh = make()
         return Captured(lambda: call(data), 1, lambda: data.copy_(fresh), data.nbytes)
@@ -65,6 +67,9 @@ class Graphs:
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> Graphs:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(
+        graph_timer, "torch", SimpleNamespace(cuda=torch.cuda, empty=lambda size, **_: torch.zeros(size))
+    )
     return Graphs()
 
 
@@ -90,15 +95,15 @@ def test_where_there_is_a_witness_it_times_the_baseline(graphs: Graphs) -> None:
     assert seen == [float(each) for each in range(2 * MOST_ROUNDS)]
 
 
-def test_without_one_events_do_less_those_of_an_empty_graph(graphs: Graphs) -> None:
-    timer = GraphTimer(None, lambda call: 300.0 if call is graphs.empty else 1_500.0, graphs)
+def test_without_one_events_do_less_what_they_add_to_a_tiny_kernel(graphs: Graphs) -> None:
+    timer = GraphTimer(None, lambda call: TINY_NS + 300.0 if call is graphs.tiny else 1_500.0, graphs)
     assert times(timer, lambda data: data + 1, watches=1) == [[1_200.0] * MOST_ROUNDS]
 
 
 @pytest.mark.parametrize("failure", [trace.NothingSeen(), TimerFailed("gone")])
 def test_a_witness_that_sees_nothing_is_not_asked_again(graphs: Graphs, failure: Exception) -> None:
     witness = FakeWitness(failure)
-    timer = GraphTimer(witness, lambda call: 300.0 if call is graphs.empty else 1_500.0, graphs)  # type: ignore[arg-type]
+    timer = GraphTimer(witness, lambda call: TINY_NS + 300.0 if call is graphs.tiny else 1_500.0, graphs)  # type: ignore[arg-type]
     assert times(timer, lambda data: data + 1) == [[1_200.0] * MOST_ROUNDS] * 2
     assert witness.watches == []
 

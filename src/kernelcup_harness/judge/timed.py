@@ -70,7 +70,11 @@ class Clocks:
             with runner.phase("baseline"):
                 timer, graphs = self._doubts.timer(), None
                 if session is not None and session.finding is None:
-                    graphs = GraphTimer(session.witness, timer, accelerators.of(parts.spec.backend).captured)
+                    graphs = GraphTimer(
+                        session.witness,
+                        self._doubts.timer(clean=True),
+                        accelerators.of(parts.spec.backend).captured,
+                    )
                 self._doubts.baselines_ns = baseline.measured(
                     parts.spec, timed, parts.task, parts.checks, timer, graphs
                 )
