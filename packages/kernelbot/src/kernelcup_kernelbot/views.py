@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
@@ -16,6 +17,35 @@ from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.tables import LeaderboardRow, UserRow, table_of
 from kernelcup_kernelbot.importing import people
+
+RUN = """
+SELECT
+    runs.id * 10 + {number} AS id, jobs.submission_id,
+    runs.started_at AS start_time, runs.finished_at AS end_time, '{mode}' AS mode, {secret} AS secret,
+    jobs.device AS runner, {score}::numeric AS score, {passed} AS passed,
+    CASE WHEN runs.verdict = 'compile_error'
+         THEN jsonb_build_object('success', false, 'stderr', runs.report ->> 'message') END AS compilation,
+    jsonb_build_object(
+        'success', runs.verdict IN ('accepted', 'wrong_answer'), 'exit_code', runs.report -> 'exit_code',
+        'stdout', runs.report -> 'stdout' ->> 'text', 'stderr', runs.report -> 'stderr' ->> 'text') AS meta,
+    {schema}.result({schema}.stage(runs.report, '{stage}'), '{family}') AS result,
+    jsonb_build_object(
+        'gpu', coalesce(runs.report -> 'environment' ->> 'device', jobs.device),
+        'hostname', runs.host_class) AS system_info
+FROM public.runs
+JOIN public.jobs ON jobs.id = runs.job_id
+JOIN public.submissions ON submissions.id = jobs.submission_id AND submissions.client NOT IN ('compare', 'final')
+JOIN public.leaderboards ON leaderboards.id = submissions.leaderboard_id
+WHERE runs.counted AND {where}
+"""
+"""One run of KernelBot's kind. What is constant in it keeps the database from reading reports that a query excludes."""
+
+STAGES = (
+    ("test", "test", "test"),
+    ("benchmark", "benchmark", "benchmark"),
+    ("leaderboard", "ranked", "benchmark"),
+)
+"""Mode, stage, and how keys of its figures begin."""
 
 OURS = "views of KernelCup"
 """The comment of the schema, by which it is known."""
@@ -31,12 +61,10 @@ def make(db: Database, schema: str) -> None:
     _check(db, schema)
     has_shown = "shown_name" in table_of(UserRow).c
     script = resources.files(__package__).joinpath("views.sql").read_text("utf-8")
-    frozen_at: Any = LeaderboardRow.freeze_at
     filled = script.format(
         schema=schema,
         shown_name="coalesce(nullif(u.shown_name, ''), u.name)" if has_shown else "u.name",
-        counts=_sql(counts(since=frozen_at)),
-        score=_sql(RANKED_S),
+        runs=" UNION ALL ".join(_runs(schema)),
         token=people.TOKENS["web_auth_id"][1],
         scopes=people.USUAL,
     )
@@ -73,6 +101,28 @@ def _drop(session: Session, schema: str) -> bool:
         )
     session.execute(text(f"DROP SCHEMA {schema} CASCADE"))
     return True
+
+
+def _runs(schema: str) -> Iterator[str]:
+    """Yield the parts of the view of runs; the dataset's export takes the ranked run that is secret."""
+    frozen_at: Any = LeaderboardRow.freeze_at
+    score = f"CASE WHEN {_sql(counts(since=frozen_at))} THEN {_sql(RANKED_S)} END"
+    for number, secret in enumerate(("false", "true")):
+        timed = {"number": number, "mode": "leaderboard", "stage": "ranked", "family": "benchmark"}
+        yield RUN.format(
+            schema=schema,
+            secret=secret,
+            score=score,
+            passed="true",
+            where="runs.score_s IS NOT NULL",
+            **timed,
+        )
+    for number, (mode, stage, family) in enumerate(STAGES, 2):
+        body = f"{schema}.stage(runs.report, '{stage}')"
+        where = f"{body} IS NOT NULL" + (" AND runs.score_s IS NULL" if stage == "ranked" else "")
+        passed = "false" if stage == "ranked" else f"{body} ->> 'verdict' = 'accepted'"
+        named = {"number": number, "mode": mode, "stage": stage, "family": family}
+        yield RUN.format(schema=schema, secret="false", score="NULL", passed=passed, where=where, **named)
 
 
 def _sql(condition: Any) -> str:

@@ -1,4 +1,4 @@
--- What reads KernelBot's tables finds them here, over ours. {schema} and {counts} are filled in by views.py.
+-- What reads KernelBot's tables finds them here, over ours. Words in braces are filled in by views.py.
 CREATE SCHEMA {schema};
 COMMENT ON SCHEMA {schema} IS 'views of KernelCup';
 
@@ -74,57 +74,31 @@ SELECT
 FROM public.jobs j LEFT JOIN public.runs r ON r.job_id = j.id AND r.counted
 GROUP BY j.submission_id;
 
+-- Functions, so that nothing of a report is read but what is asked for.
+CREATE FUNCTION {schema}.stage(report json, name text) RETURNS json LANGUAGE sql STABLE AS $$
+    SELECT body FROM json_array_elements(report -> 'stages') AS body WHERE body ->> 'name' = name LIMIT 1
+$$;
+
+CREATE FUNCTION {schema}.result(stage json, family text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT coalesce(jsonb_object_agg(family || '.' || (c.number - 1) || '.' || line.key, line.value), '{{}}')
+        || jsonb_build_object(
+            family || '-count', coalesce(json_array_length(stage -> 'cases'), 0)::text,
+            'check', CASE stage ->> 'verdict' WHEN 'accepted' THEN 'pass' ELSE 'fail' END)
+    FROM json_array_elements(stage -> 'cases') WITH ORDINALITY AS c (body, number)
+    CROSS JOIN LATERAL (VALUES
+        ('spec', (SELECT string_agg(p.key || ': ' || p.value, '; ') FROM json_each_text(c.body -> 'parameters') p)),
+        ('status', CASE c.body ->> 'verdict' WHEN 'accepted' THEN 'pass' ELSE 'fail' END),
+        (CASE c.body ->> 'verdict' WHEN 'accepted' THEN 'message' ELSE 'error' END, nullif(c.body ->> 'message', '')),
+        ('mean', coalesce(c.body -> 'timing' ->> 'reported_ns', c.body -> 'timing' -> 'audit' ->> 'score_ns')),
+        ('std', c.body -> 'timing' -> 'reported' ->> 'std'), ('err', c.body -> 'timing' -> 'reported' ->> 'err'),
+        ('best', c.body -> 'timing' -> 'reported' ->> 'best'), ('worst', c.body -> 'timing' -> 'reported' ->> 'worst'),
+        ('runs', c.body -> 'timing' -> 'reported' ->> 'runs')
+    ) AS line (key, value)
+    WHERE line.value IS NOT NULL AND c.body ->> 'hidden' IS DISTINCT FROM 'true'
+$$;
+
 CREATE VIEW {schema}.runs AS
-SELECT
-    runs.id * 10 + stage.number * 2 - 1 + copy.number AS id,
-    jobs.submission_id,
-    runs.started_at AS start_time, runs.finished_at AS end_time,
-    CASE stage.body ->> 'name' WHEN 'ranked' THEN 'leaderboard' ELSE stage.body ->> 'name' END AS mode,
-    copy.number = 1 AS secret,
-    jobs.device AS runner,
-    CASE WHEN stage.body ->> 'name' = 'ranked' AND {counts} THEN {score} END::numeric AS score,
-    stage.body ->> 'verdict' = 'accepted' AS passed,
-    CASE WHEN runs.verdict = 'compile_error'
-         THEN jsonb_build_object('success', false, 'stderr', runs.report ->> 'message') END AS compilation,
-    jsonb_build_object(
-        'success', runs.verdict IN ('accepted', 'wrong_answer'), 'exit_code', runs.report -> 'exit_code',
-        'stdout', runs.report -> 'stdout' ->> 'text', 'stderr', runs.report -> 'stderr' ->> 'text',
-        'duration', stage.body -> 'duration_s') AS meta,
-    coalesce(figures.result, '{{}}') || jsonb_build_object(
-        CASE stage.body ->> 'name' WHEN 'test' THEN 'test-count' ELSE 'benchmark-count' END,
-        json_array_length(stage.body -> 'cases')::text,
-        'check', CASE stage.body ->> 'verdict' WHEN 'accepted' THEN 'pass' ELSE 'fail' END) AS result,
-    jsonb_build_object(
-        'gpu', coalesce(runs.report -> 'environment' ->> 'device', jobs.device),
-        'hostname', runs.host_class) AS system_info
-FROM public.runs
-JOIN public.jobs ON jobs.id = runs.job_id
-JOIN public.submissions ON submissions.id = jobs.submission_id AND submissions.client NOT IN ('compare', 'final')
-JOIN public.leaderboards ON leaderboards.id = submissions.leaderboard_id
-CROSS JOIN LATERAL json_array_elements(runs.report -> 'stages') WITH ORDINALITY AS stage (body, number)
--- The dataset's export takes the ranked run that is secret.
-CROSS JOIN LATERAL generate_series(
-    0, (stage.body ->> 'name' = 'ranked' AND stage.body ->> 'verdict' = 'accepted')::integer) AS copy (number)
-CROSS JOIN LATERAL (
-    SELECT jsonb_object_agg(line.key, line.value) AS result
-    FROM json_array_elements(stage.body -> 'cases') WITH ORDINALITY AS c (body, number)
-    CROSS JOIN LATERAL (
-        SELECT
-            CASE stage.body ->> 'name' WHEN 'test' THEN 'test.' ELSE 'benchmark.' END || (c.number - 1) || '.' || key AS key,
-            value
-        FROM (VALUES
-            ('spec', (SELECT string_agg(p.key || ': ' || p.value, '; ') FROM json_each_text(c.body -> 'parameters') p)),
-            ('status', CASE c.body ->> 'verdict' WHEN 'accepted' THEN 'pass' ELSE 'fail' END),
-            (CASE c.body ->> 'verdict' WHEN 'accepted' THEN 'message' ELSE 'error' END, nullif(c.body ->> 'message', '')),
-            ('mean', coalesce(c.body -> 'timing' ->> 'reported_ns', c.body -> 'timing' -> 'audit' ->> 'score_ns')),
-            ('std', c.body -> 'timing' -> 'reported' ->> 'std'), ('err', c.body -> 'timing' -> 'reported' ->> 'err'),
-            ('best', c.body -> 'timing' -> 'reported' ->> 'best'),
-            ('worst', c.body -> 'timing' -> 'reported' ->> 'worst'),
-            ('runs', c.body -> 'timing' -> 'reported' ->> 'runs')
-        ) AS each (key, value) WHERE value IS NOT NULL AND NOT (c.body ->> 'hidden')::boolean
-    ) AS line
-) AS figures
-WHERE runs.counted AND stage.body ->> 'name' IN ('test', 'benchmark', 'ranked');
+{runs};
 
 -- The site's sign-in writes a user with the secret that it sends as X-Web-Auth-Id.
 CREATE FUNCTION {schema}.sign_in() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -30,10 +30,14 @@ def insert(session: Session, row: type[Base], values: Sequence[Values]) -> None:
 
 
 def insert_absent(session: Session, row: type[Base], values: Sequence[Values]) -> int:
-    """Insert rows whose keys do not exist, and return how many those are."""
-    key = next(iter(table_of(row).primary_key))
-    statement = upsert(session, row).on_conflict_do_nothing().returning(key)
-    return sum(len(session.execute(statement.values(part)).all()) for part in parts(list(values), 100))
+    """Insert rows whose ``hash`` does not exist, and return how many those are."""
+    table, stored = table_of(row), set()
+    for part in parts([each["hash"] for each in values]):
+        stored |= set(session.scalars(sa.select(table.c.hash).where(table.c.hash.in_(part))))
+    new = [each for each in values if each["hash"] not in stored]
+    if new:
+        session.execute(upsert(session, row).on_conflict_do_nothing(), new)
+    return len(new)
 
 
 def reserve(session: Session, row: type[Base], count: int) -> list[int]:

@@ -17,7 +17,6 @@ from kernelcup.domain import JobState, Leaderboard
 from kernelcup.engine import Database
 from kernelcup.errors import Conflict
 from kernelcup.tables import CodeRow, DeletedUseRow, JobRow, RunRow, SubmissionRow
-from kernelcup_harness.protocol import to_json
 from kernelcup_kernelbot.importing import bulk, codes, reports
 from kernelcup_kernelbot.importing.boards import Boards
 from kernelcup_kernelbot.importing.reports import HOST_CLASS, Judged
@@ -237,7 +236,7 @@ def _run(
         "harness_hash": "",
         "machine": HOST_CLASS,
         "host_class": HOST_CLASS,
-        "report": to_json(report),
+        "report": reports.compact(report),
         "judging": board.judging,
         "clock": Clock.OWN.value,
     }
