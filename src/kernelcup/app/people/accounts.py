@@ -15,11 +15,10 @@ from kernelcup.app.people.queries import audit_log, identities, users
 from kernelcup.app.people.user_names import (
     LONGEST_NAME,
     LONGEST_SHOWN,
-    as_account_name,
     as_shown_name,
     check_account_name,
     check_shown_name,
-    is_account_name,
+    proposed_names,
 )
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.domain.answers import Identity, User
@@ -408,18 +407,9 @@ def _show_as_there(session: Session, user_id: int, display_name: str) -> None:
 
 
 def _make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
-    plain = as_account_name(identity.login)
-    stem = plain if is_account_name(plain) else f"{plain}-1"
-    if not is_account_name(stem):
-        stem = identity.provider
-    number = 1
-    while True:
-        ending = "" if number == 1 else f"-{number}"
-        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
-        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
-        if made is not None:
-            return made
-        number += 1
+    proposed = proposed_names(identity.login, identity.provider)
+    made = (users.create(session, name, role=Role.PARTICIPANT, now=now) for name in proposed)
+    return next(each for each in made if each is not None)
 
 
 def _found(session: Session, name: str) -> User:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 from datetime import datetime
 
 from kernelcup.app.people.queries import personal_data, users
@@ -130,6 +132,22 @@ def is_account_name(name: str) -> bool:
     except InvalidValue:
         return False
     return True
+
+
+def proposed_names(login: str, instead: str) -> Iterator[str]:
+    """Yield names for the account of somebody with this name elsewhere, the best first.
+
+    Args:
+        login: The name there, of any characters.
+        instead: What to begin with where no name can be made of it.
+    """
+    plain = as_account_name(login)
+    stem = plain if is_account_name(plain) else f"{plain}-1"
+    if not is_account_name(stem):
+        stem = instead
+    for number in itertools.count(1):
+        ending = "" if number == 1 else f"-{number}"
+        yield check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
 
 
 def _is_of_names(letter: str) -> bool:
