@@ -29,8 +29,8 @@ async def begin(request: Request, provider: SignInProvider, redirect_uri: str) -
     return answer
 
 
-async def finish(request: Request, provider: SignInProvider) -> tuple[str, str]:
-    """Return the subject and the login for which a provider vouches.
+async def finish(request: Request, provider: SignInProvider) -> tuple[str, str, str]:
+    """Return the subject, the login and the display name for which a provider vouches.
 
     The provider's answer is not repeated, nor kept as a cause: it may contain codes and secrets.
 
@@ -78,7 +78,7 @@ def _reason(provider: SignInProvider, word: str) -> str:
     return f"{provider.title} refused the sign-in; begin again."
 
 
-def _identity(provider: SignInProvider, body: object) -> tuple[str, str]:
+def _identity(provider: SignInProvider, body: object) -> tuple[str, str, str]:
     if not isinstance(body, dict):
         raise ValueError("no object")
     subject, login = body.get("id"), body.get(provider.login_key)
@@ -86,4 +86,4 @@ def _identity(provider: SignInProvider, body: object) -> tuple[str, str]:
         raise ValueError("no identity")
     if not str(subject) or not login:
         raise ValueError("no identity")
-    return str(subject), login
+    return str(subject), login, str(body.get(provider.display_key) or "")
