@@ -156,6 +156,12 @@ def test_names_become_names_of_accounts(db, bring) -> None:
     }
 
 
+def test_a_display_name_stays_what_others_see(db, bring) -> None:
+    bring()
+    shown = dict(rows(db, select(UserRow.name, UserRow.shown_name)))
+    assert (shown["Ada-Lovelace"], shown["bob"], shown["github-9"]) == ("Ada 🚀 Lovelace", "", "")
+
+
 def name_of(db, subject: str) -> str:
     query = select(UserRow.name).join(IdentityRow, IdentityRow.user_id == UserRow.id)
     return rows(db, query.where(IdentityRow.subject == subject))[0][0]

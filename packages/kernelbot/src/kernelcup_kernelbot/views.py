@@ -15,7 +15,7 @@ from kernelcup.app.results.queries.ranking_query import RANKED_S
 from kernelcup.app.results.queries.ruling import counts
 from kernelcup.engine import Database
 from kernelcup.errors import Conflict, InvalidValue
-from kernelcup.tables import LeaderboardRow, UserRow, table_of
+from kernelcup.tables import LeaderboardRow
 from kernelcup_kernelbot.importing import people
 
 RUN = """
@@ -59,11 +59,9 @@ def make(db: Database, schema: str) -> None:
         Conflict: The schema is another one, for example KernelBot's own.
     """
     _check(db, schema)
-    has_shown = "shown_name" in table_of(UserRow).c
     script = resources.files(__package__).joinpath("views.sql").read_text("utf-8")
     filled = script.format(
         schema=schema,
-        shown_name="coalesce(nullif(u.shown_name, ''), u.name)" if has_shown else "u.name",
         runs=" UNION ALL ".join(_runs(schema)),
         token=people.TOKENS["web_auth_id"][1],
         scopes=people.USUAL,

@@ -5,7 +5,7 @@ COMMENT ON SCHEMA {schema} IS 'views of KernelCup';
 CREATE VIEW {schema}.user_info AS
 SELECT DISTINCT ON (u.id)
     coalesce(i.subject, 'kernelcup-' || u.id) AS id,
-    {shown_name} AS user_name,
+    coalesce(nullif(u.shown_name, ''), u.name) AS user_name,
     NULL::text AS cli_id,
     EXISTS (SELECT FROM public.tokens t WHERE t.user_id = u.id AND t.kind = 'popcorn' AND t.revoked_at IS NULL) AS cli_valid,
     i.provider AS cli_auth_provider,

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 
 from kernelcup.app.people import secret_values
 from kernelcup.app.people.queries import tokens
-from kernelcup.app.people.queries.users import name_key
-from kernelcup.app.people.user_names import as_account_name, proposed_names
+from kernelcup.app.people.queries.users import name_key, shown_key
+from kernelcup.app.people.user_names import as_account_name, as_shown_name, proposed_names
 from kernelcup.domain import Scope
-from kernelcup.tables import IdentityRow, TokenRow, UserRow, table_of
+from kernelcup.tables import IdentityRow, TokenRow, UserRow
 from kernelcup_kernelbot.importing import bulk
 from kernelcup_kernelbot.importing.source import Source, moment
 
@@ -102,7 +102,7 @@ def _known(session: Session) -> dict[tuple[str, str], int]:
 
 
 def _make(session: Session, rows: Sequence[Any], people: People, now: datetime) -> None:
-    taken = set(session.scalars(sa.select(UserRow.name_key))) if rows else set()
+    taken = {key for each in session.execute(sa.select(UserRow.name_key, UserRow.shown_key)) for key in each}
     users, identities = [], []
     for row, number in zip(rows, bulk.reserve(session, UserRow, len(rows)), strict=True):
         provider, shown = provider_of(row), (row.user_name or "").strip()
@@ -116,7 +116,7 @@ def _make(session: Session, rows: Sequence[Any], people: People, now: datetime) 
         since = moment(row.created_at, now)
         users.append(
             {"id": number, "name": name, "name_key": name_key(name), "created_at": since}
-            | _shown(shown, name)
+            | _shown(shown, name, taken)
         )
         key = {"provider": provider, "subject": row.id, "user_id": number}
         identities.append({**key, "login": shown or name, "created_at": since})
@@ -126,11 +126,14 @@ def _make(session: Session, rows: Sequence[Any], people: People, now: datetime) 
     people.made = len(users)
 
 
-def _shown(shown: str, name: str) -> bulk.Values:
-    """Return the columns that keep how the user was called."""
-    if "shown_name" not in table_of(UserRow).c or shown == name:
-        return {}
-    return {"shown_name": shown}
+def _shown(shown: str, name: str, taken: set[str]) -> bulk.Values:
+    """Return how others see the user: as before, unless that is the account's name or another user's."""
+    wanted = as_shown_name(shown)
+    key = shown_key(wanted)
+    if key is None or key == name_key(name) or key in taken:
+        return {"shown_name": "", "shown_key": None}
+    taken.add(key)
+    return {"shown_name": wanted, "shown_key": key}
 
 
 def _ban(session: Session, rows: Sequence[Any], people: People, now: datetime) -> None:
