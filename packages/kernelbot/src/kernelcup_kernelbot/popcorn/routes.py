@@ -18,6 +18,13 @@ from kernelcup_kernelbot.popcorn.errors import PopcornRoute
 
 router = APIRouter(include_in_schema=False, route_class=PopcornRoute)
 
+
+@router.get("/health")
+def health() -> dict[str, str]:
+    """Answer that the process serves; `/readyz` looks at the database too."""
+    return {"status": "ok"}
+
+
 for _each in (
     registration,
     leaderboards,
