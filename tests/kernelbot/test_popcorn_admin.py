@@ -304,7 +304,10 @@ def test_health_answers_without_a_database(client) -> None:
 def test_the_queue_of_a_gpu_is_shown_by_its_name(board, cli, client) -> None:
     empty = client.get("/runner_queue/H100").json()
     assert (empty["queued_jobs"], empty["status"]) == (0, "unavailable")
-    path, headers = "/submission/double/H100/test", {"X-Popcorn-Cli-Id": cli._wire.headers["X-Popcorn-Cli-Id"]}
+    path, headers = (
+        "/submission/double/H100/test",
+        {"X-Popcorn-Cli-Id": cli._wire.headers["X-Popcorn-Cli-Id"]},
+    )
     assert client.post(path, headers=headers, files={"file": ("kernel.py", b"x = 1\n")}).status_code == 202
     queue = client.get("/runner_queue/h100").json()
     assert (queue["runner"], queue["gpu"], queue["queued_jobs"]) == ("KernelCup", "H100", 1)
