@@ -42,8 +42,8 @@ async def finish(request: Request, provider: SignInProvider) -> tuple[str, str, 
     return await _identity_for(provider, client, client.authorize_access_token(request))
 
 
-async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> tuple[str, str]:
-    """Return the subject and the login of a sign-in that another program began, without a state of ours.
+async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> tuple[str, str, str]:
+    """Return subject, login and display name of a sign-in that another program began, without a state of ours.
 
     The caller has to ask the person in the browser, whom the code alone does not bind.
 
@@ -56,7 +56,9 @@ async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> tupl
     )
 
 
-async def _identity_for(provider: SignInProvider, client: Any, exchange: Awaitable[Any]) -> tuple[str, str]:
+async def _identity_for(
+    provider: SignInProvider, client: Any, exchange: Awaitable[Any]
+) -> tuple[str, str, str]:
     try:
         token = await exchange
     except OAuthError as error:
