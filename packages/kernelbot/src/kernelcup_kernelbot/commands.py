@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kernelcup.app.boards.deadlines import parse_opening
 from kernelcup.cli import wiring
 from kernelcup.cli.help import HelpGroup
 from kernelcup.cli.options import ConfigOption
@@ -106,3 +107,28 @@ def _pairs(text: str) -> dict[str, str]:
     """Return names with the names that they have here."""
     halves = [each.strip().partition("=") for each in text.split(",") if each.strip()]
     return {there.strip(): here.strip() or there.strip() for there, _, here in halves}
+
+
+@app.command()
+def back(
+    url: OldUrl,
+    since: Annotated[str, typer.Option("--since", help="When the switch was, as 2026-07-04T18:00Z.")],
+    devices: Annotated[
+        str, typer.Option("--devices", help="THERE=HERE for each GPU whose name here differs, with commas.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and write nothing.")] = False,
+    schema: SchemaName = "leaderboard",
+    config: ConfigOption = None,
+) -> None:
+    """Write what came since the switch into KernelBot's tables: all of it, or nothing after an error.
+
+    Run again, it adds only what is new.
+    """
+    from kernelcup_kernelbot.old_tables import opened
+    from kernelcup_kernelbot.returning import give_back
+
+    gpus = {here.lower(): there for there, here in _pairs(devices).items()}
+    moment = parse_opening(since)
+    with wiring.open_database(wiring.load_config(config)) as db, opened(url, schema) as tables:
+        found = give_back(tables, db, since=moment, gpus=gpus, dry_run=dry_run)
+    typer.echo("\n".join([*found.lines(), *(["dry run: nothing was written"] if dry_run else [])]))
