@@ -74,7 +74,15 @@ class Stage:
     def account(self, member: Member) -> str:
         """The name of somebody on the platform, who has an account from now on."""
         now = self.discord.clock.now()
-        user_id = sign_in(self.db, provider="discord", subject=str(member.id), login=member.name, now=now)
+        shown = member.user.global_name or ""
+        user_id = sign_in(
+            self.db,
+            provider="discord",
+            subject=str(member.id),
+            login=member.name,
+            display_name=shown,
+            now=now,
+        )
         with self.db.read() as session:
             user = users.get(session, user_id)
         assert user is not None

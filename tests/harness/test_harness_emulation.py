@@ -267,6 +267,9 @@ def test_a_less_usual_request_is_answered(torch_answers: dict[str, Any], name: s
 REFUSED = r"""
 import torch
 from torch.utils import cpp_extension
+from kernelcup_harness.submission.cuda import inline
+inline.install()
+inline.find_nvcc = lambda environ: None
 ask("graph", lambda: torch.cuda.CUDAGraph())
 def capture():
     with torch.cuda.graph(None):
@@ -287,6 +290,60 @@ def test_what_needs_a_gpu_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert len(found) == 7
     for name, answer in found.items():
         assert "real GPU" in str(answer), name
+
+
+INLINE = r"""
+import os
+os.environ |= {"CUDA_HOME": sys.argv[1], "TORCH_EXTENSIONS_DIR": sys.argv[2], "TORCH_CUDA_ARCH_LIST": "8.9;9.0a"}
+from torch.utils import cpp_extension
+from kernelcup_harness.submission.cuda import inline
+inline.install()
+def compiled(source, **more):
+    return lambda: cpp_extension.load_inline(name="a", cpp_sources="", cuda_sources=source, **more)
+ask("right", compiled("int right;", extra_cuda_cflags=["-lineinfo"]))
+ask("right again", compiled("int right;", extra_cuda_cflags=["-lineinfo"]))
+ask("in a list, without headers", compiled(["int a;", "int b;"], no_implicit_headers=True))
+ask("wrong", compiled("int WRONG;"))
+ask("lacks a header of the toolkit", compiled("int LACKS;"))
+ask("lacks a header of its own", compiled("int FORGOT;"))
+ask("CUDA file", lambda: cpp_extension.load(name="a", sources=[sys.argv[3], "b.cpp"]))
+"""
+# It says what it was given, and of the words in the source what nvcc would.
+NVCC = r"""#!/bin/sh
+echo "$@" >> "$(dirname "$0")/given"
+for word; do case "$word" in *.cu) source="$word" ;; esac; done
+cat "$source" >> "$(dirname "$0")/sources"
+if grep -q WRONG "$source"; then echo "$source(4): error: nope" >&2; exit 2; fi
+if grep -q LACKS "$source"; then echo "a.h:1:1: fatal error: cusparse.h: No such file or directory" >&2; exit 1; fi
+if grep -q FORGOT "$source"; then echo "a.h:1:1: fatal error: mine.h: No such file or directory" >&2; exit 1; fi
+"""
+
+
+def test_inline_cuda_is_compiled_for_the_devices_that_are_meant_and_not_run(tmp_path: Path) -> None:
+    nvcc = tmp_path / "cuda/bin/nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text(NVCC)
+    nvcc.chmod(0o755)
+    (tmp_path / "kernel.cu").write_text("int of_a_file;")
+
+    found = answers_of(INLINE, str(tmp_path / "cuda"), str(tmp_path / "built"), str(tmp_path / "kernel.cu"))
+
+    not_run = "compiled, not run: no GPU here (sm_89, sm_90a)"
+    for name in ("right", "right again", "in a list, without headers", "CUDA file"):
+        assert not_run in str(found[name]), (name, found[name])
+    assert "cuda.cu(4): error: nope" in str(found["wrong"])
+    assert "it needs cusparse.h, which this machine does not have" in str(
+        found["lacks a header of the toolkit"]
+    )
+    assert "mine.h" in str(found["lacks a header of its own"])
+    given = (nvcc.parent / "given").read_text().splitlines()
+    # What was compiled once is known.
+    assert len(given) == 6
+    assert "-gencode=arch=compute_89,code=sm_89 -gencode=arch=compute_90a,code=sm_90a" in given[0]
+    assert "-lineinfo" in given[0]
+    sources = (nvcc.parent / "sources").read_text()
+    assert "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\nint right;" in sources
+    assert "int right;int a;\nint b;" in sources
 
 
 COMPILE = r"""

@@ -70,6 +70,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/users/{name}/export"): Route(who=Who.ADMIN, values={"name": "hal"}),
     ("POST", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}, json=REASON),
     ("DELETE", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}),
+    ("PUT", "/users/{name}/shown-name"): Route(
+        who=Who.ADMIN, values={"name": "ada"}, json={"shown_name": "Ada L."}
+    ),
     ("POST", "/sign-in-links"): Route(who=Who.ADMIN, json={"names": ["ada"]}, status=201),
     ("GET", "/sign-in-links"): Route(who=Who.ADMIN),
     ("DELETE", "/sign-in-links/{name}"): Route(who=Who.ADMIN, values={"name": "ada"}, status=404),

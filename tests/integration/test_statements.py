@@ -22,9 +22,9 @@ from service import MakePerson, Person, app, client, config, person, platform
 __all__ = ["app", "client", "config", "person", "platform"]
 
 PAGES = {
-    "/b/double": (12, 24),
-    "/s/2": (12, 20),
-    "/api/v1/leaderboards/double/standings/H100": (7, 8),
+    "/b/double": (13, 25),
+    "/s/2": (13, 21),
+    "/api/v1/leaderboards/double/standings/H100": (8, 9),
 }
 """The statements for a reader without an account, and for the second of the ranking; SQLite's BEGIN is one."""
 

@@ -19,7 +19,7 @@ from kernelcup.app.people.queries import users
 from kernelcup.app.submissions.submit import submit
 from kernelcup.domain import Actor, Role
 from kernelcup_harness.protocol import Mode, Verdict
-from kernelcup_kernelbot.old_tables import opened
+from kernelcup_kernelbot.importing.source import opened
 from kernelcup_kernelbot.returning import Returned, give_back
 
 pytestmark = [
@@ -67,8 +67,8 @@ def send(db: Any) -> Any:
 
 
 def bring_back(old: Any, db: Any, **given: Any) -> Returned:
-    with opened(old[0]) as tables:
-        return give_back(tables, db, **({"since": NOW, "gpus": {}} | given))
+    with opened(old[0], writes=True) as source:
+        return give_back(source, db, **({"since": NOW, "gpus": {}} | given))
 
 
 def counts(kernelbot: Connection) -> dict[str, int]:

@@ -109,4 +109,4 @@ def delete_account(
         pseudonym = personal_data.forget(session, user, now)
         by = replace(actor, name=pseudonym) if actor.user_id == user.id else actor
         audit_log.record(session, by, "user.delete", f"user:{pseudonym}", {}, now)
-    return replace(user, name=pseudonym, identities=())
+    return replace(user, name=pseudonym, shown_name="", identities=())

@@ -29,11 +29,13 @@ class Person:
 
     id: int
     name: str
+    display_name: str = ""
 
     @property
     def header(self) -> str:
         """Return the header that names the person the bot acts for."""
-        return f"discord:{self.id}:{quote(self.name)}"
+        shown = f":{quote(self.display_name, safe='')}" if self.display_name else ""
+        return f"discord:{self.id}:{quote(self.name)}{shown}"
 
 
 class _Service:

@@ -6,6 +6,7 @@ import functools
 import getpass
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -108,6 +109,10 @@ def secrets_set(config: Config) -> dict[str, bool]:
     return {name: bool(config.environ.get(name)) for name in names}
 
 
+AMD = re.compile(r"mi[-_]?\d{2,3}|radeon|rx[-_]?\d{4}|gfx\d", re.IGNORECASE)
+"""Names of GPUs that NVIDIA's driver does not find."""
+
+
 def config_warnings(config: Config) -> list[str]:
     """Return warnings about parts of a configuration that work but should be changed."""
     server = config.server
@@ -120,6 +125,11 @@ def config_warnings(config: Config) -> list[str]:
         found.append(
             "signin: no sign-in by browser is configured; create accounts with `kernelcup admin user add`"
         )
+    found += [
+        f"devices.{each.name}: AMD's GPUs are not measured by this version, and nothing was tried on one; see /docs"
+        for each in config.configured_devices
+        if each.backend is Backend.CUDA and AMD.match(each.name)
+    ]
     return found
 
 

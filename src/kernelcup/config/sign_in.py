@@ -46,6 +46,8 @@ class SignInProvider:
     """The URL that returns the account that signed in."""
     login_key: str
     """The key of the account's name in that answer; ``id`` is its number."""
+    display_key: str | None
+    """The key of the name that others see there, None if it is not theirs to take along."""
     scope: str | None
 
     @property
@@ -66,6 +68,7 @@ class _Known:
     api_url: str
     user_path: str
     login_key: str
+    display_key: str | None
     scope: str | None
 
 
@@ -76,6 +79,7 @@ _KNOWN = {
         api_url="https://api.github.com",
         user_path="/user",
         login_key="login",
+        display_key=None,
         scope=None,
     ),
     "discord": _Known(
@@ -84,6 +88,7 @@ _KNOWN = {
         api_url="https://discord.com/api/v10",
         user_path="/users/@me",
         login_key="username",
+        display_key="global_name",
         scope="identify",
     ),
 }
@@ -105,5 +110,6 @@ def read_provider(name: str, section: SignInSection, environ: Mapping[str, str])
         token_url=section.token_url or known.token_url,
         user_url=(section.api_url or known.api_url) + known.user_path,
         login_key=known.login_key,
+        display_key=known.display_key,
         scope=known.scope,
     )

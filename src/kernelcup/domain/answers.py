@@ -61,6 +61,8 @@ class User:
     identities: tuple[Identity, ...]
     direct_messages: bool = True
     """Whether bots message them when one of their results is overtaken or loses its rank."""
+    shown_name: str = ""
+    """The name that others see, empty where they see the account's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from kernelcup.domain.people import Named
+
 
 class Compared(StrEnum):
     """How two submissions of a final were compared."""
@@ -39,7 +41,7 @@ class Meeting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FinalPlace:
+class FinalPlace(Named):
     """A place in the official order."""
 
     place: int
@@ -47,6 +49,7 @@ class FinalPlace:
     tied: bool
     user: str
     """Empty once the submission was deleted."""
+    shown_name: str = ""
     submission: int
     rank: int
     """Its rank in the standings when the final began."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class Role(StrEnum):
@@ -31,6 +32,35 @@ class Scope(StrEnum):
     """Actions of admins; it includes all other scopes but ``act``."""
     ACT = "act"
     """Act for other users, as a bot does for users whose identity it vouches for."""
+
+
+class Named:
+    """What bears a user's name."""
+
+    __slots__ = ()
+
+    user: str
+    """The account's name, or a pseudonym."""
+    shown_name: str
+    """The name that others see instead; empty for none."""
+
+    @property
+    def shown(self) -> str:
+        """The name for people."""
+        return self.shown_name or self.user
+
+
+@dataclass(frozen=True, slots=True)
+class UserName(Named):
+    """A user's name as a viewer may see it."""
+
+    user: str = ""
+    shown_name: str = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The values of the fields of those who bear it."""
+        return {"user": self.user, "shown_name": self.shown_name}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

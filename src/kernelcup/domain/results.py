@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from kernelcup.domain.competition import DuelOutcome
 from kernelcup.domain.finals import Final
+from kernelcup.domain.people import Named
 from kernelcup.domain.tasks import Language
 from kernelcup_harness.protocol import RunReport, Verdict
 
@@ -104,10 +105,11 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
+class Result(Named):
     """One scored run in a ranking."""
 
     user: str
+    shown_name: str = ""
     score: Score
     submission_id: int
     submitted_at: datetime
@@ -178,12 +180,13 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class Record(Named):
     """An improvement of a user's best."""
 
     id: int
     user_id: int
     user: str
+    shown_name: str = ""
     submission_id: int
     score_s: float
     """The measured score; after a duel that was not won, the result ranks by another time."""

@@ -99,10 +99,12 @@ def _acting(connection: HTTPConnection, db: Database, actor: Actor, now: datetim
         return actor
     connection.state.entry = Entry(by="acting")
     provider, _, rest = named.partition(":")
-    subject, _, login = rest.partition(":")
+    subject, _, rest = rest.partition(":")
+    login, _, display_name = rest.partition(":")
     if not (provider and subject and login):
         raise InvalidValue(f"{ACT_FOR}: expected PROVIDER:SUBJECT:LOGIN, for example discord:42:ada.")
     known = Identity(provider=provider, subject=subject, login=unquote(login))
-    acting = tokens.act_for(db, actor, provider=provider, subject=subject, login=known.login, now=now)
+    names = {"login": known.login, "display_name": unquote(display_name)}
+    acting = tokens.act_for(db, actor, provider=provider, subject=subject, **names, now=now)
     connection.state.acting_as = known
     return acting

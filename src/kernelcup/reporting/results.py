@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from kernelcup.domain import OPEN, DuelOutcome, Job, JobState, Ruling, Run, Score, Submission
+from kernelcup.domain import OPEN, DuelOutcome, Job, JobState, Named, Ruling, Run, Score, Submission
 from kernelcup.reporting.insights import Best
 from kernelcup_harness.protocol import RunReport, Verdict
 
@@ -74,9 +74,10 @@ class JobInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SubmissionInfo(Submission):
+class SubmissionInfo(Submission, Named):
     """A submission and the state of its jobs."""
 
+    shown_name: str = ""
     jobs: tuple[JobInfo, ...]
     is_followed: bool = False
     """Whether the viewer may follow what happens to it; of a list that is not asked."""

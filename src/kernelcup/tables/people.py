@@ -20,6 +20,10 @@ class UserRow(Base):
     name: Mapped[str]
     name_key: Mapped[str] = mapped_column(unique=True)
     """The folded name, so that two names cannot differ by case alone."""
+    shown_name: Mapped[str] = mapped_column(default="", server_default="")
+    """The name that others see instead, empty for none."""
+    shown_key: Mapped[str | None] = mapped_column(unique=True)
+    """That name folded, None for none: a name without it is not shown."""
     role: Mapped[str] = mapped_column(default="participant", server_default="participant")
     banned_at: Mapped[datetime | None]
     ban_reason: Mapped[str] = mapped_column(default="", server_default="")

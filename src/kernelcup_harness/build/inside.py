@@ -46,6 +46,7 @@ def main(archive_fd: str, file: str, parent: str, memory_bytes: str) -> None:
 def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
     """Import it as the contestant would, and exit."""
     from kernelcup_harness.submission import languages
+    from kernelcup_harness.submission.cuda import inline, libraries
 
     processes.limit_resources(memory_bytes)
     sys.path.insert(0, os.getcwd())
@@ -57,6 +58,9 @@ def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
             from kernelcup_harness.device.emulated import emulation
 
             emulation.install()
+            inline.install()
+            if nvcc := libraries.find_nvcc(os.environ):
+                os.environ["PYTORCH_NVCC"] = nvcc
         if any(mark in Path(file).read_text(encoding="utf-8") for mark in CUDA_MARKS):
             os.environ.update(compilers.install(compilers.folder_of(os.environ), os.environ))
         languages.of(file).build(Path(file))

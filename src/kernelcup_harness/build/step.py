@@ -14,6 +14,7 @@ import platform
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,6 +211,24 @@ class Builder:
         )
         os.close(archive_fd)
         return child
+
+
+def side_by_side(builders: Mapping[str, Builder], *, keep: Collection[int]) -> Iterator[tuple[str, Built]]:
+    """Yield the results of builds that run at once; those that are not taken are dropped.
+
+    ``keep`` has the ids of the runner's processes that keep running when all have ended.
+    """
+    with ThreadPoolExecutor(len(builders)) as pool:
+        left = dict(zip(builders, pool.map(Builder.get, builders.values()), strict=True))
+    processes.kill_descendants(keep=keep)
+    try:
+        while left:
+            name = next(iter(left))
+            yield name, left.pop(name)
+    finally:
+        for built in left.values():
+            if built.build is not None:
+                built.build.close()
 
 
 class Archive:

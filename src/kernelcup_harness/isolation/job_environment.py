@@ -16,7 +16,7 @@ from pathlib import Path
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, SourceTree
 from kernelcup_harness.protocol.files import import_name
-from kernelcup_harness.protocol.variables import PER_THREAD
+from kernelcup_harness.protocol.variables import COMPILE_FOR, PER_THREAD
 
 WATCH_INTERVAL_S = 0.1
 
@@ -81,6 +81,8 @@ def backend_environment(backend: Backend) -> dict[str, str]:
 
 def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that name the GPU to compile for: equal with and without a GPU, so builds are reused."""
+    if backend is Backend.EMULATED and environ.get(COMPILE_FOR):
+        return {"TORCH_CUDA_ARCH_LIST": environ[COMPILE_FOR]}
     if backend is not Backend.CUDA:
         return {}
     architectures = architecture_list(device_capabilities(), environ.get("CUDA_VISIBLE_DEVICES"))

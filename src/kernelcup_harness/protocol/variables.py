@@ -14,3 +14,5 @@ CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
 MARKS_CALLS = "KERNELCUP_MARKS_CALLS"
 # This variable has submissions in CUDA C++ compiled with checks, for tests.
 CHECKED = "KERNELCUP_CHECKED"
+# This variable of a runner names the architectures to compile for where no device is, such as ``8.9;9.0a``.
+COMPILE_FOR = "KERNELCUP_HARNESS_COMPILE_FOR"

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 from pathlib import Path
 
@@ -190,29 +189,11 @@ class StandardRun:
         return builds
 
     def _each_built(self, roles: list[str]) -> Iterator[tuple[str, step.Built]]:
-        """Yield what becomes of each role's build: side by side where compilers alone work, else one after another.
-
-        Code of a submission that runs has no other build beside it.
-        """
-        if len(roles) < 2 or not all(each == JUDGE or step.is_compiled(self._tree(each)) for each in roles):
-            yield from ((role, self._builder(role, self._kept()).get()) for role in roles)
-            return
-        builders = [self._builder(role, None) for role in roles]
-        with ThreadPoolExecutor(len(roles)) as pool:
-            left = dict(zip(roles, pool.map(step.Builder.get, builders), strict=True))
-        processes.kill_descendants(keep=self._kept())
-        try:
-            while left:
-                role = next(iter(left))
-                yield role, left.pop(role)
-        finally:
-            for built in left.values():
-                if built.build is not None:
-                    built.build.close()
-
-    def _kept(self) -> set[int]:
-        """Return the ids of the processes that keep running when a build has ended."""
-        return self._workers.process_ids if self._workers is not None else set()
+        """Yield each role's build: at once where compilers alone work; no build runs beside code of a submission."""
+        kept = self._workers.process_ids if self._workers is not None else set()
+        if len(roles) > 1 and all(each == JUDGE or step.is_compiled(self._tree(each)) for each in roles):
+            return step.side_by_side({role: self._builder(role, None) for role in roles}, keep=kept)
+        return ((role, self._builder(role, kept).get()) for role in roles)
 
     def _builder(self, role: str, kept: set[int] | None) -> step.Builder:
         spec = self._spec

@@ -25,6 +25,7 @@ from kernelcup_harness.build import inside
 from kernelcup_harness.device import accelerators
 from kernelcup_harness.isolation import environments, job_environment, processes
 from kernelcup_harness.protocol import JobSpec
+from kernelcup_harness.submission.cuda import inline
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.wire.job_messages import ContestantJob, JudgeJob, Started
 from kernelcup_harness.wire.messages import pack, unpack
@@ -133,6 +134,7 @@ def started_and_wait(
                 importlib.import_module(name)
         before_device()
         accelerators.here().start()
+        inline.install()
         return runner.receive()
     except (ChannelClosed, BrokenProtocol):
         os._exit(0)

@@ -63,8 +63,10 @@ if os.environ.get("KERNELCUP_ENVIRONMENT"):
 if os.environ.get("KERNELCUP_EMULATED") == "1":
     sys.path.insert(0, os.environ["KERNELCUP_HARNESS"])
     from kernelcup_harness.device.emulated import emulation
+    from kernelcup_harness.submission.cuda import inline
     sys.path.remove(os.environ["KERNELCUP_HARNESS"])
     emulation.install()
+    inline.install()
 """
 
 

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from builders import make_report
 from kernelcup.cli.app import app
 from kernelcup.errors import InvalidValue, LaunchError
+from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.local import compiling
+from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness.build import inspection
+from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.protocol.compiled import Compiled, CompiledFor, Diagnostic, KernelResources
 
 Call = Callable[..., Result]
@@ -82,6 +86,32 @@ def test_both_are_one_json_object(call: Call, compiles: Any, found: Compiled, ve
 
     assert (said["verdict"], said["outcome"]) == (verdict, verdict or "compiled, not run: no GPU here")
     assert len(said["compiled"]["targets"]) == (verdict is None)
+
+
+UNRUN = "compiled, not run: no GPU here (sm_75); it was not linked"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_inline_cuda_that_compiles_and_cannot_run_ends_as_a_file_does(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    (tmp_path / "a.py").write_text("def custom_kernel(data): ...\n")
+    report = make_report(
+        verdict=Verdict.RUNTIME_ERROR, reason=Reason.IMPORT, message=f"Traceback\nImportError: {UNRUN}\n"
+    )
+    asked: list[Any] = []
+
+    def launch(self: LocalLauncher, *_given: Any, **_more: Any) -> LaunchResult:
+        asked.append(self._environ[compiling.COMPILE_FOR])
+        return LaunchResult(report=report, machine="here", harness_hash="")
+
+    monkeypatch.setattr(LocalLauncher, "run", launch)
+    done = call("run", "vectoradd", "a.py", "--device", "emulated", *(["--json"] if as_json else []))
+
+    assert done.exit_code == 18, done.output
+    assert asked == ["9.0a;8.0;8.9;7.5"]
+    said = done.stdout.splitlines()[-1]
+    assert (json.loads(said)["message"] if as_json else said) == UNRUN
 
 
 def test_a_machine_without_a_compiler_says_so(call: Call, compiles: Any) -> None:

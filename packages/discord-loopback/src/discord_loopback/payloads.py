@@ -24,7 +24,7 @@ def user_json(user: User) -> Json:
         "id": str(user.id),
         "username": user.name,
         "discriminator": "0",
-        "global_name": None,
+        "global_name": user.global_name,
         "avatar": None,
         "bot": user.bot,
         "public_flags": 0,

@@ -23,6 +23,8 @@ class User:
     name: str
     bot: bool = False
     dms_closed: bool = False
+    global_name: str | None = None
+    """The name that others see; None if it is ``name``."""
 
     @property
     def mention(self) -> str:

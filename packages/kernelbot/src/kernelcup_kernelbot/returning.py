@@ -17,7 +17,7 @@ from kernelcup.engine import Database
 from kernelcup.reporting.results import SubmissionInfo
 from kernelcup.tables import CodeRow, IdentityRow, LeaderboardRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
-from kernelcup_kernelbot.old_tables import OldTables, aware
+from kernelcup_kernelbot.importing.source import Source
 from kernelcup_kernelbot.popcorn import forms
 
 PROVIDERS = ("discord", "github")
@@ -47,40 +47,39 @@ class Returned:
 
 
 def give_back(
-    tables: OldTables, db: Database, *, since: datetime, gpus: Mapping[str, str], dry_run: bool = False
+    source: Source, db: Database, *, since: datetime, gpus: Mapping[str, str], dry_run: bool = False
 ) -> Returned:
     """Write the submissions since a moment with their users, code and results; what is there is left as it is.
 
     Args:
-        tables: KernelBot's tables, in a transaction that the caller ends.
+        source: KernelBot's tables, opened for writing.
         db: The database here.
         since: When submissions began to come here.
         gpus: The GPU there by the device here, in small letters, where they differ.
         dry_run: Whether to write nothing in the end.
     """
-    work = _Return(tables, db, gpus)
-    before = tables.connection.begin_nested()
+    work = _Return(source, db, gpus)
+    attempt = source.attempt()
     for row in work.rows(since):
         work.write(row)
     if dry_run:
-        before.rollback()
+        attempt.rollback()
     else:
-        before.commit()
+        attempt.commit()
         work.continue_numbers()
     return work.found
 
 
 class _Return:
-    def __init__(self, tables: OldTables, db: Database, gpus: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, db: Database, gpus: Mapping[str, str]) -> None:
         self.found = Returned()
-        self._tables, self._db, self._gpus = tables, db, gpus
-        run = tables.connection.execute
-        boards = tables["leaderboard"].c
-        self._boards = {name.lower(): number for number, name in run(sa.select(boards.id, boards.name))}
-        self._users = set(run(sa.select(tables["user_info"].c.id)).scalars())
-        sent = tables["submission"].c
-        self._taken = set(run(sa.select(sent.id)).scalars())
-        self._hashed = tables["code_files"].c.hash.computed is None
+        self._run, self._tables = source.execute, source.tables
+        self._db, self._gpus = db, gpus
+        boards, sent = self._tables["leaderboard"].c, self._tables["submission"].c
+        self._boards = {name.lower(): number for number, name in self._run(sa.select(boards.id, boards.name))}
+        self._users = set(self._run(sa.select(self._tables["user_info"].c.id)).scalars())
+        self._taken = set(self._run(sa.select(sent.id)).scalars())
+        self._hashed = self._tables["code_files"].c.hash.computed is None
 
     def rows(self, since: datetime) -> list[Any]:
         """Return the submissions here since a moment, but for those that came from KernelBot, oldest first."""
@@ -113,7 +112,7 @@ class _Return:
             self.found.left_out["of these only the file with the kernel, not its others"] += 1
         code = files.get("", files.get(submission.file_name, "")).encode()
         code_id = self._code(code)
-        at = aware(submission.created_at)
+        at = submission.created_at
         values = {"leaderboard_id": board_id, "user_id": account, "code_id": code_id, "submission_time": at}
         if self._is_there(values):
             self.found.there_already += 1
@@ -133,12 +132,10 @@ class _Return:
         for name in NUMBERED:
             table = self._tables[name]
             known = {"name": f'"{table.schema}"."{name}"'}
-            sequence = self._tables.connection.scalar(
-                sa.text("SELECT pg_get_serial_sequence(:name, 'id')"), known
-            )
-            last = self._tables.connection.scalar(sa.select(sa.func.max(table.c.id)))
+            sequence = self._run(sa.text("SELECT pg_get_serial_sequence(:name, 'id')"), known).scalar()
+            last = self._run(sa.select(sa.func.max(table.c.id))).scalar()
             if sequence is not None and last is not None:
-                self._tables.connection.execute(
+                self._run(
                     sa.text(f"SELECT setval(:name, greatest(:last, (SELECT last_value FROM {sequence})))"),
                     {"name": sequence, "last": last},
                 )
@@ -159,13 +156,13 @@ class _Return:
         provider, subject = next(iter(ids.items()))
         values = {"id": subject, "user_name": user.name, "cli_valid": False, "cli_auth_provider": provider}
         values |= {"is_banned": user.banned_at is not None}
-        self._insert("user_info", values | {"created_at": aware(user.created_at).replace(tzinfo=None)})
+        self._insert("user_info", values | {"created_at": user.created_at.replace(tzinfo=None)})
         self._users.add(subject)
         return subject
 
     def _code(self, code: bytes) -> int:
         table, hashed = self._tables["code_files"], hashlib.sha256(code).hexdigest()
-        known = self._tables.connection.scalar(sa.select(table.c.id).where(table.c.hash == hashed).limit(1))
+        known = self._run(sa.select(table.c.id).where(table.c.hash == hashed).limit(1)).scalar()
         if known is not None:
             return int(known)
         values = {"code": code} | ({"hash": hashed} if self._hashed else {})
@@ -174,7 +171,7 @@ class _Return:
     def _is_there(self, values: Mapping[str, Any]) -> bool:
         columns = self._tables["submission"].c
         same = sa.and_(*(columns[name] == value for name, value in values.items()))
-        return self._tables.connection.scalar(sa.select(columns.id).where(same).limit(1)) is not None
+        return self._run(sa.select(columns.id).where(same).limit(1)).scalar() is not None
 
     def _number(self, wanted: int) -> int:
         number = wanted if wanted not in self._taken else max(self._taken) + 1
@@ -206,6 +203,6 @@ class _Return:
 
     def _insert(self, name: str, values: Mapping[str, Any]) -> Any:
         table = self._tables[name]
-        made = self._tables.connection.execute(sa.insert(table).values(**values).returning(table.c.id))
+        made = self._run(sa.insert(table).values(**values).returning(table.c.id))
         self.found.written[name] += 1
         return made.scalar_one()

@@ -10,7 +10,7 @@ from kernelcup.app import access
 from kernelcup.app.boards.queries import members
 from kernelcup.app.people.queries import users
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, UserName
 from kernelcup.engine import Session
 
 UNNAMED = "participant"
@@ -26,15 +26,22 @@ def is_masked(board: Leaderboard, viewer: Actor) -> bool:
 
 def shown_names(
     session: Session, board: Leaderboard, names: Mapping[int, str], viewer: Actor
-) -> dict[int, str]:
-    """Return the name under which the viewer sees each user, by user id; ``names`` has the true ones."""
-    if not is_masked(board, viewer):
-        return dict(names)
-    others = [user_id for user_id in names if user_id != viewer.user_id]
+) -> dict[int, UserName]:
+    """Return the names under which the viewer sees each user, by user id; ``names`` has those of their accounts.
+
+    Whom the viewer sees under a pseudonym has no shown name.
+    """
+    masked = is_masked(board, viewer)
+    others = [user_id for user_id in names if masked and user_id != viewer.user_id]
+    known = users.shown_names(session, [user_id for user_id in names if user_id not in others])
+    if not masked:
+        return {user_id: UserName(name, known.get(user_id, "")) for user_id, name in names.items()}
     chosen = members.pseudonyms(session, board.id, others)
     first = submissions.firsts(session, board.id, [each for each in others if each not in chosen])
     shown = {user_id: chosen.get(user_id) or _unnamed(first.get(user_id)) for user_id in others}
-    return {user_id: shown.get(user_id, name) for user_id, name in names.items()}
+    return {
+        user_id: UserName(shown.get(user_id, name), known.get(user_id, "")) for user_id, name in names.items()
+    }
 
 
 def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -> int | None:
@@ -51,7 +58,7 @@ def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -
     if first is None or first.leaderboard_id != board.id:
         return None
     shown = shown_names(session, board, {first.user_id: first.user}, viewer)
-    return first.user_id if shown[first.user_id].lower() == name.lower() else None
+    return first.user_id if shown[first.user_id].user.lower() == name.lower() else None
 
 
 def hidden_since(board: Leaderboard, viewer: Actor) -> datetime | None:

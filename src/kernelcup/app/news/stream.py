@@ -19,13 +19,13 @@ from kernelcup.app.boards.queries import boards
 from kernelcup.app.news.queries import news
 from kernelcup.app.operation import BOARD, Given, Limit, operation
 from kernelcup.app.people.queries import identities, users
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, NewsKind, Role, Scope
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Named, NewsKind, Role, Scope, UserName
 from kernelcup.engine import Database, Session
 from kernelcup.reporting.phrases import score_value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class Item(Named):
     """A news item as the viewer sees it."""
 
     id: int
@@ -36,6 +36,7 @@ class Item:
     submission: int | None
     user: str
     """The submission's author; empty if the item is not about a submission."""
+    shown_name: str = ""
     score_s: float | None
     tied: bool
     """Whether others share the first place."""
@@ -186,7 +187,7 @@ def _shown(
     session: Session, found: Collection[news.News], seen: Collection[Leaderboard], viewer: Actor
 ) -> list[Item]:
     by_id = {board.id: board for board in seen}
-    names: dict[tuple[int, int], str] = {}
+    names: dict[tuple[int, int], UserName] = {}
     for board_id in {each.board_id for each in found if each.board_id in by_id}:
         of_board = [each for each in found if each.board_id == board_id]
         people = {each.user_id: each.user for each in of_board if each.user_id is not None}
@@ -196,9 +197,9 @@ def _shown(
     return [_item(each, names, viewer) for each in found if each.board_id in by_id]
 
 
-def _item(found: news.News, names: dict[tuple[int, int], str], viewer: Actor) -> Item:
-    user = names.get((found.board_id, found.user_id or 0), "")
-    other = names.get((found.board_id, found.other_id or 0), "")
+def _item(found: news.News, names: dict[tuple[int, int], UserName], viewer: Actor) -> Item:
+    user = names.get((found.board_id, found.user_id or 0), UserName())
+    other = names.get((found.board_id, found.other_id or 0), UserName())
     is_own = found.recipient_id is not None and found.recipient_id == viewer.user_id
     return Item(
         id=found.id,
@@ -207,13 +208,13 @@ def _item(found: news.News, names: dict[tuple[int, int], str], viewer: Actor) ->
         leaderboard=found.board,
         device=found.device,
         submission=found.submission_id,
-        user=user,
+        **user.fields,
         score_s=found.score_s,
         tied=found.tied,
-        before=other,
+        before=other.user,
         personal=found.recipient_id is not None,
         deadline=found.moment,
-        text=_sentence(found, user, "Your" if is_own else f"{other}'s"),
+        text=_sentence(found, user.shown, "Your" if is_own else f"{other.shown}'s"),
     )
 
 

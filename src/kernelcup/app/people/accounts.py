@@ -14,9 +14,11 @@ from kernelcup.app.operation import Given, Limit, operation
 from kernelcup.app.people.queries import audit_log, identities, users
 from kernelcup.app.people.user_names import (
     LONGEST_NAME,
-    as_account_name,
+    LONGEST_SHOWN,
+    as_shown_name,
     check_account_name,
-    is_account_name,
+    check_shown_name,
+    proposed_names,
 )
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.domain.answers import Identity, User
@@ -34,6 +36,7 @@ __all__ = [
     "list_users",
     "make_user",
     "set_direct_messages",
+    "set_shown_name",
     "sign_in",
     "unban",
 ]
@@ -202,6 +205,44 @@ def change(
         return _got(session, user.id)
 
 
+@operation("PUT", "/users/{name}/shown-name", "account shown-name", subject="users")
+def set_shown_name(
+    db: Database,
+    actor: Actor,
+    name: Name,
+    shown_name: Annotated[
+        str,
+        Given(
+            metavar="SHOWN",
+            help=f"At most {LONGEST_SHOWN} characters; without any, others see the account's name.",
+        ),
+    ] = "",
+    *,
+    now: datetime,
+) -> User:
+    """Set the name that others see instead of the account's, with spaces and emoji: your own; admins: anyone's.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not do this.
+        InvalidValue: Others could not read the name, or would take it for another.
+        NotFound: There is no user of that name.
+        Conflict: Another user has that name, or shows it.
+    """
+    access.require(actor, Scope.SUBMIT)
+    wanted = check_shown_name(shown_name) if shown_name else ""
+    with db.write() as session:
+        user = users.find(session, name)
+        if not _administers(actor):
+            _check_own(actor, user)
+        if user is None:
+            raise _no_user(name)
+        if not users.show_as(session, user.id, wanted):
+            raise _taken(wanted)
+        detail = {"before": user.shown_name, "shown_name": wanted}
+        audit_log.record(session, actor, "user.shown_name", f"user:{user.name}", detail, now)
+        return _got(session, user.id)
+
+
 @operation("POST", "/users/{name}/ban", "admin user ban", subject="users")
 def ban(
     db: Database,
@@ -234,15 +275,25 @@ def unban(db: Database, actor: Actor, name: Name, *, now: datetime) -> User:
 
 
 def sign_in(
-    db: Database, *, provider: str, subject: str, login: str, now: datetime, actor: Actor = NOBODY
+    db: Database,
+    *,
+    provider: str,
+    subject: str,
+    login: str,
+    display_name: str = "",
+    now: datetime,
+    actor: Actor = NOBODY,
 ) -> int:
     """Return the id of the user with an identity; create the user when it is first seen.
+
+    A new identity's display name becomes the user's shown name, if they have none and no one else has it.
 
     Args:
         db: The database.
         provider: The sign-in provider of the identity, for example ``github``.
         subject: The provider's permanent id for the account.
         login: The account's current name at the provider.
+        display_name: The name that it shows there.
         now: The time.
         actor: If signed in, the identity is linked to this user.
 
@@ -253,10 +304,14 @@ def sign_in(
     identity = _checked_identity(provider, subject, login)
     with db.write() as session:
         owner = identities.owner(session, provider, subject)
-        if owner is None and actor.user_id is not None:
-            owner = _link(session, actor.user_id, identity, now)
-        elif owner is None:
-            owner = _first_seen(session, identity, now)
+        if owner is None:
+            linked = actor.user_id
+            owner = (
+                _first_seen(session, identity, now)
+                if linked is None
+                else _link(session, linked, identity, now)
+            )
+            _show_as_there(session, owner, display_name)
         if actor.user_id not in (None, owner):
             raise Conflict(f"This {provider} account belongs to another user; sign out to sign in with it.")
         identities.rename(session, identity)
@@ -345,19 +400,16 @@ def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
     return owner
 
 
+def _show_as_there(session: Session, user_id: int, display_name: str) -> None:
+    user, name = _got(session, user_id), as_shown_name(display_name)
+    if name and name != user.name and not user.shown_name:
+        users.show_as(session, user_id, name)
+
+
 def _make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
-    plain = as_account_name(identity.login)
-    stem = plain if is_account_name(plain) else f"{plain}-1"
-    if not is_account_name(stem):
-        stem = identity.provider
-    number = 1
-    while True:
-        ending = "" if number == 1 else f"-{number}"
-        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
-        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
-        if made is not None:
-            return made
-        number += 1
+    proposed = proposed_names(identity.login, identity.provider)
+    made = (users.create(session, name, role=Role.PARTICIPANT, now=now) for name in proposed)
+    return next(each for each in made if each is not None)
 
 
 def _found(session: Session, name: str) -> User:

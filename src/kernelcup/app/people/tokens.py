@@ -215,7 +215,16 @@ def _note_use(db: Database, token_id: int, now: datetime) -> None:
         logger.info("token %d: cannot store its use: %s", token_id, error)
 
 
-def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: str, now: datetime) -> Actor:
+def act_for(
+    db: Database,
+    actor: Actor,
+    *,
+    provider: str,
+    subject: str,
+    login: str,
+    display_name: str = "",
+    now: datetime,
+) -> Actor:
     """Return the user with an identity that a bot vouches for; create the user at first use.
 
     A bot acts for admins as if they were creators, unless its own token has the scope ``admin``.
@@ -227,7 +236,9 @@ def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: s
     access.require(actor, Scope.ACT, role=Role.ADMIN)
     user = _known(db, provider, subject, login)
     if user is None:
-        user_id = sign_in(db, provider=provider, subject=subject, login=login, now=now)
+        user_id = sign_in(
+            db, provider=provider, subject=subject, login=login, display_name=display_name, now=now
+        )
         with db.read() as session:
             user = users.get(session, user_id)
     if user is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 from datetime import datetime
 
 from kernelcup.app.people.queries import personal_data, users
@@ -12,6 +14,7 @@ from kernelcup.engine import Database
 from kernelcup.errors import InvalidValue
 
 LONGEST_NAME = 64
+LONGEST_SHOWN = 32
 
 # The audit log uses "nobody" and "operator" for fixed actors; the others are parts of URLs.
 _RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
@@ -24,6 +27,10 @@ _LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHERO
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+
+# What shows an emoji in colour or joins it to the next one: invisible, but between emoji it imitates nothing.
+_EMOJI = "\u2190-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+_JOINT = re.compile(f"((?<=[{_EMOJI}])(?:\ufe0f?\u200d(?=[{_EMOJI}])|\ufe0f))")
 
 
 def ensure_user(db: Database, name: str, *, now: datetime) -> str:
@@ -87,6 +94,32 @@ def as_account_name(text: str) -> str:
     return "".join(letter if _is_of_names(letter) else "-" for letter in text)
 
 
+def check_shown_name(name: str) -> str:
+    """Return the normalised shown name of a user, which may have spaces and emoji. Raise ``InvalidValue``."""
+    normal = unicodedata.normalize("NFC", name)
+    if not 1 <= len(normal) <= LONGEST_SHOWN:
+        raise InvalidValue(f"Shown name {name!a}: expected 1 to {LONGEST_SHOWN} characters.")
+    if _visible(normal) != normal:
+        raise InvalidValue(f"Shown name {name!a}: it contains invisible characters; leave them out.")
+    if normal != " ".join(normal.split()) or unicodedata.category(normal[0]).startswith("M"):
+        raise InvalidValue(f"Shown name {name!r}: expected words with one space between them.")
+    folded = users.name_key(normal)
+    if len(_scripts(folded) & _LOOKALIKE_SCRIPTS) > 1:
+        raise InvalidValue(f"Shown name {name!r}: it mixes letters of several alphabets, which look alike.")
+    if folded in _RESERVED or folded.startswith(personal_data.DELETED):
+        raise InvalidValue(f"Shown name {name!r} is reserved; choose another.")
+    return normal
+
+
+def as_shown_name(display_name: str) -> str:
+    """Return the shown name that a text from elsewhere makes without its invisible characters, empty for none."""
+    words = " ".join(_visible(unicodedata.normalize("NFC", " ".join(display_name.split()))).split())
+    try:
+        return check_shown_name(_visible(words[:LONGEST_SHOWN]).rstrip())
+    except InvalidValue:
+        return ""
+
+
 def has_invisible(name: str) -> bool:
     """Return whether a name has invisible characters, with which it could look like another name."""
     return _INVISIBLE.search(name) is not None
@@ -101,9 +134,36 @@ def is_account_name(name: str) -> bool:
     return True
 
 
+def proposed_names(login: str, instead: str) -> Iterator[str]:
+    """Yield names for the account of somebody with this name elsewhere, the best first.
+
+    Args:
+        login: The name there, of any characters.
+        instead: What to begin with where no name can be made of it.
+    """
+    plain = as_account_name(login)
+    stem = plain if is_account_name(plain) else f"{plain}-1"
+    if not is_account_name(stem):
+        stem = instead
+    for number in itertools.count(1):
+        ending = "" if number == 1 else f"-{number}"
+        yield check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
+
+
 def _is_of_names(letter: str) -> bool:
     """Return whether a character may be in an account's name; marks are parts of the letters of many scripts."""
     return letter.isalnum() or letter in "-_." or unicodedata.category(letter).startswith("M")
+
+
+def _visible(name: str) -> str:
+    """Return a name without characters that are invisible, direct the writing or have no meaning of their own."""
+    parts = _JOINT.split(name)
+    parts[::2] = ["".join(letter for letter in part if _is_visible(letter)) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _is_visible(letter: str) -> bool:
+    return letter == " " or (unicodedata.category(letter)[0] in "LMNPS" and not has_invisible(letter))
 
 
 def _scripts(name: str) -> set[str]:

@@ -19,7 +19,7 @@ from kernelcup.app.operation import BOARD, After, Given, Limit, operation
 from kernelcup.app.results.queries import docket
 from kernelcup.app.results.reviews import RULE
 from kernelcup.app.submissions.review_evidence import OTHER, WHY
-from kernelcup.domain import Actor, Leaderboard
+from kernelcup.domain import Actor, Leaderboard, Named, UserName
 from kernelcup.engine import Database, Session
 
 MOST_CASES = 10
@@ -36,7 +36,7 @@ class CaseFigures:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(Named):
     """A flagged or reviewed result."""
 
     id: int
@@ -46,6 +46,7 @@ class Entry:
     """None while it waits for a decision."""
     user: str
     """Empty while it waits for a decision, and after its submission was deleted."""
+    shown_name: str = ""
     score_s: float | None
     opened_at: datetime
     by_rule: bool
@@ -88,7 +89,7 @@ def entries(
         _entry(
             each,
             by_id[each.leaderboard_id],
-            names.get((each.leaderboard_id, each.user_id), ""),
+            names.get((each.leaderboard_id, each.user_id), UserName()),
             proofs.get(each.review_id, {}),
         )
         for each in found
@@ -97,7 +98,7 @@ def entries(
 
 def _names(
     session: Session, found: Collection[docket.Reviewed], boards: Mapping[int, Leaderboard], viewer: Actor
-) -> dict[tuple[int, int], str]:
+) -> dict[tuple[int, int], UserName]:
     names = {}
     for board_id in {each.leaderboard_id for each in found}:
         people = {each.user_id: each.user for each in found if each.leaderboard_id == board_id}
@@ -106,7 +107,7 @@ def _names(
     return names
 
 
-def _entry(found: docket.Reviewed, board: Leaderboard, name: str, evidence: Mapping[str, Any]) -> Entry:
+def _entry(found: docket.Reviewed, board: Leaderboard, name: UserName, evidence: Mapping[str, Any]) -> Entry:
     is_decided, is_there = found.decision is not None, found.deleted_at is None
     by_rule = found.opened_by == RULE
     return Entry(
@@ -114,7 +115,7 @@ def _entry(found: docket.Reviewed, board: Leaderboard, name: str, evidence: Mapp
         leaderboard=board.name,
         device=found.device,
         submission=found.submission_id if is_decided or not is_there else None,
-        user=name if is_decided and is_there else "",
+        **(name if is_decided and is_there else UserName()).fields,
         score_s=found.score_s if is_decided else None,
         opened_at=found.opened_at,
         by_rule=by_rule,

@@ -87,8 +87,9 @@ def _shown(session: Session, board: Leaderboard, device: str, viewer: Actor) -> 
     }
     people = {each.user_id for each in (*rows, *rivals.values()) if each is not None}
     shown = visibility.shown_names(session, board, stored.user_names(session, people), viewer)
-    rival_names = {key: shown[each.user_id] for key, each in rivals.items() if each is not None}
-    return [_duel(each, shown, rival_names) for each in rows]
+    rival_names = {key: shown[each.user_id].shown for key, each in rivals.items() if each is not None}
+    names = {user_id: name.shown for user_id, name in shown.items()}
+    return [_duel(each, names, rival_names) for each in rows]
 
 
 def _duel(row: DuelRow, names: Mapping[int, str], rivals: Mapping[int, str]) -> ShownDuel:

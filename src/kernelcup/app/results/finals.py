@@ -24,7 +24,18 @@ from kernelcup.app.results.queries import standings as ranking
 from kernelcup.app.results.standings import board_device
 from kernelcup.app.results.stored import Stored
 from kernelcup.app.submissions.queries import submissions
-from kernelcup.domain import ASIDE, OPEN, OPERATOR, Actor, Final, FinalPlace, Leaderboard, RankedBy, Ruling
+from kernelcup.domain import (
+    ASIDE,
+    OPEN,
+    OPERATOR,
+    Actor,
+    Final,
+    FinalPlace,
+    Leaderboard,
+    RankedBy,
+    Ruling,
+    UserName,
+)
 from kernelcup.engine import Database, Session
 from kernelcup.errors import Conflict, DeviceNeeded, InvalidValue, LeaderboardOpen, NotFound
 from kernelcup.reporting.finals import in_words
@@ -315,7 +326,7 @@ def _places(
             FinalPlace(
                 place=each.place - sum(place < each.place for place in aside),
                 tied=places.count(each.place) > 1,
-                user="" if submission is None else shown[submission.user_id],
+                **(UserName() if submission is None else shown[submission.user_id]).fields,
                 submission=each.submission_id,
                 rank=stood.rank,
                 score_s=stood.score_s,

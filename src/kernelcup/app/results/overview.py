@@ -16,7 +16,7 @@ from kernelcup.app.results.facts import Beside, Remembered, read_beside
 from kernelcup.app.results.queries import overview as stored
 from kernelcup.app.results.queries import standings
 from kernelcup.app.results.standings import board_device, shows_copy
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Record
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Record, UserName
 from kernelcup.engine import Database, Session, database_of
 
 LONGEST_SUMMARY = 140
@@ -66,6 +66,7 @@ class UserTimes:
     """All times of a user on one (leaderboard, device)."""
 
     user: str
+    """The name that is shown."""
     own: bool
     seconds: list[float] = field(default_factory=list)
 
@@ -142,7 +143,7 @@ def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPER
             until=visibility.hidden_since(found, viewer),
             limit=MOST_TIMES,
         )
-    rows = {key: UserTimes(user=names[key], own=key == viewer.user_id) for key in users}
+    rows = {key: UserTimes(user=names[key].shown, own=key == viewer.user_id) for key in users}
     for each in times:
         rows[each.user_id].seconds.append(each.score_s)
     return [each for each in rows.values() if each.seconds]
@@ -214,6 +215,6 @@ def _has(board: Leaderboard, told: Mapping[str, str], words: str) -> bool:
     return all(word in text for word in words.lower().split())
 
 
-def _renamed(record: Record, names: Mapping[int, str], viewer: Actor) -> Record:
+def _renamed(record: Record, names: Mapping[int, UserName], viewer: Actor) -> Record:
     own = record.user_id if record.user_id == viewer.user_id else 0
-    return dataclasses.replace(record, user=names[record.user_id], user_id=own)
+    return dataclasses.replace(record, **names[record.user_id].fields, user_id=own)

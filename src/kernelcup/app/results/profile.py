@@ -32,6 +32,8 @@ class Profile:
     """A user's profile as the viewer may see it."""
 
     name: str
+    shown_name: str
+    """Empty for none."""
     since: datetime
     is_own: bool
     bests: tuple[PersonalBest, ...]
@@ -58,4 +60,6 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
         wanted_places = [(board, device) for board, device in shown[:MOST_BESTS] if device in board.devices]
         found = personal_bests(session, wanted_places, user.id, viewer=viewer)
     bests = [PersonalBest(board=board, device=device, standing=standing) for board, device, standing in found]
-    return Profile(name=user.name, since=user.created_at, is_own=is_own, bests=tuple(bests))
+    return Profile(
+        name=user.name, shown_name=user.shown_name, since=user.created_at, is_own=is_own, bests=tuple(bests)
+    )

@@ -333,16 +333,14 @@ def _shown(
     viewer: Actor,
 ) -> list[Standing]:
     """Return the standings with users as the viewer may see them."""
-    if not visibility.is_masked(board, viewer):
-        return list(places)
+    masked, own = visibility.is_masked(board, viewer), viewer.user_id
     ids = {each.entry.user: each.user_id for each in page}
     names = visibility.shown_names(session, board, {ids[name]: name for name in ids}, viewer)
-    own = viewer.user_id
     return [
         dataclasses.replace(
             place,
-            user=names[ids[place.user]],
-            file_name=place.file_name if ids[place.user] == own else "",
+            **names[ids[place.user]].fields,
+            file_name="" if masked and ids[place.user] != own else place.file_name,
         )
         for place in places
     ]

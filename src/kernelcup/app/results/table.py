@@ -98,6 +98,6 @@ def history(
         names = visibility.shown_names(session, found, {each.user_id: each.user for each in records}, viewer)
     masked = visibility.is_masked(found, viewer)
     return [
-        dataclasses.replace(each, user=names[each.user_id], user_id=0 if masked else each.user_id)
+        dataclasses.replace(each, **names[each.user_id].fields, user_id=0 if masked else each.user_id)
         for each in records
     ]

@@ -83,7 +83,9 @@ def show_submission(
             )
             for job in found
         ]
-    return SubmissionInfo.of(submission, shown_jobs, is_followed=True)
+        names = users.shown_names(session, [submission.user_id])
+    name = names.get(submission.user_id, "")
+    return SubmissionInfo.of(submission, shown_jobs, is_followed=True, shown_name=name)
 
 
 def fresh_view(db: Database, submission: Submission) -> SubmissionInfo:
@@ -282,6 +284,7 @@ def _outlines(
     by_id = (
         boards.some(session, {each.leaderboard_id for each in found}) if board is None else {board.id: board}
     )
+    names = users.shown_names(session, [each.user_id for each in found])
     views = []
     for submission in found:
         board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
@@ -296,7 +299,8 @@ def _outlines(
                 )
                 for job, run in runs_of
             )
-            views.append(SubmissionInfo.of(submission, plain))
+            name = names.get(submission.user_id, "")
+            views.append(SubmissionInfo.of(submission, plain, shown_name=name))
         else:
             views.append(_masked_view(session, submission, board, some, done, viewer))
     return views
@@ -318,7 +322,7 @@ def _masked_view(
     return SubmissionInfo.of(
         submission,
         (_masked_job(job, done.get(job.id), of) for job, of in ruled if of is not Ruling.HELD),
-        user=names[submission.user_id],
+        **names[submission.user_id].fields,
         user_id=0 if masked else submission.user_id,
         file_name="" if masked else submission.file_name,
         code_hash="",

@@ -100,7 +100,7 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
             ranking_image.Row(
                 rank=place["rank"],
                 tied=place["tied"],
-                user=place["user"],
+                user=place["shown_name"] or place["user"],
                 time=place_time(place["score_s"], place["ranked_by"], place.get("speedup")),
                 score_s=0.0 if place["ranked_by"] == RankedBy.CORRECTNESS else place["score_s"],
             )

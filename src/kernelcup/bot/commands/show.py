@@ -184,7 +184,9 @@ async def get_submission(interaction: discord.Interaction, parts: Parts, number:
         files.append(code_file(code))
     except UserError as error:
         text += f"\n-# {texts.plain(error)}"
-    await answer(interaction, f"{text}\nby {texts.code(shown['user'])}, {when}", files=files)
+    await answer(
+        interaction, f"{text}\nby {texts.code(shown['shown_name'] or shown['user'])}, {when}", files=files
+    )
     for job in shown["jobs"]:
         if job["run"] is not None:
             for each in reports.private_report(job, url):

@@ -58,7 +58,7 @@ async def public_report(bot: KernelCupBot, followed: Followed, submission: Mappi
     ]
     if not lines:
         return None
-    name = f"#{shown['id']} {shown['leaderboard']} by {shown['user']}"
+    name = f"#{shown['id']} {shown['leaderboard']} by {shown['shown_name'] or shown['user']}"
     try:
         channel = await _public_thread(bot, followed, name)
         if memory.said(followed.key, MESSAGE) is None:

@@ -229,7 +229,7 @@ def _official(final: Json) -> str:
     """Return the official order, as far as a field has room for it, and how certain it is."""
     places = []
     for each in final["places"][:PAGE]:
-        user = texts.shortened(texts.one_line(each["user"] or DELETED), 20)
+        user = texts.shortened(texts.one_line(each["shown_name"] or each["user"] or DELETED), 20)
         places.append(f"{rank_text(each['place'], tied=each['tied']):>3}  {user}  #{each['submission']}")
     more = f"… and {len(final['places']) - PAGE} more\n" if len(final["places"]) > PAGE else ""
     return (
@@ -247,7 +247,7 @@ def _apart(places: Sequence[Standing], why: str) -> str:
 
 
 def _row(place: Standing) -> tuple[str, str, str, str, str]:
-    user, file = texts.one_line(place.user), texts.one_line(place.file_name)
+    user, file = texts.one_line(place.shown), texts.one_line(place.file_name)
     mark = f" ({level})" if (level := level_mark(place.trust)) else ""
     return (
         rank_text(place.rank, tied=place.tied),

@@ -47,7 +47,7 @@ def who(interaction: discord.Interaction) -> Person:
 
 def person(user: discord.User | discord.Member) -> Person:
     """Return a Discord account for the API."""
-    return Person(user.id, user.name)
+    return Person(user.id, user.name, user.global_name or "")
 
 
 async def think(interaction: discord.Interaction, *, private: bool = True) -> None:

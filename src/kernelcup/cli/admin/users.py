@@ -26,11 +26,11 @@ def show_users(found: Sequence[User]) -> None:
     """Print users as a table."""
     from kernelcup.cli.show import tables, terminal
 
-    table = tables.new_table("id", "name", "role", "signs in as", "banned", right=("id",))
+    table = tables.new_table("id", "name", "shown as", "role", "signs in as", "banned", right=("id",))
     for each in found:
-        values = (each.id, each.name, each.role.value, logins(each), each.ban_reason)
+        values = (each.id, each.name, each.shown_name, each.role.value, logins(each), each.ban_reason)
         table.add_row(*map(tables.cell, values))
-    tables.print_table(terminal.console(), "", table, drop=("signs in as",))
+    tables.print_table(terminal.console(), "", table, drop=("signs in as", "shown as"))
 
 
 def logins(each: User) -> str:
@@ -107,7 +107,8 @@ def usual_scopes(role: Role) -> frozenset[Scope]:
 def describe_user(each: User) -> str:
     """Return a user as one line."""
     banned = f"  banned: {each.ban_reason}" if each.banned_at is not None else ""
-    return plain(f"{each.id}  {each.name}  {each.role.value}  [{logins(each)}]{banned}")
+    shown = f"{each.name} ({each.shown_name})" if each.shown_name else each.name
+    return plain(f"{each.id}  {shown}  {each.role.value}  [{logins(each)}]{banned}")
 
 
 def describe_token(each: Token) -> str:
@@ -118,7 +119,7 @@ def describe_token(each: Token) -> str:
 
 def user_object(user: User) -> dict[str, Any]:
     """Return a user as the object that ``--json`` prints."""
-    names = ("id", "name", "role", "banned_at", "ban_reason", "created_at")
+    names = ("id", "name", "shown_name", "role", "banned_at", "ban_reason", "created_at")
     identities = [json_object(known, "provider", "subject", "login") for known in user.identities]
     return json_object(user, *names) | {"identities": identities}
 
@@ -167,7 +168,7 @@ say(
     lambda answer: {"users": [user_object(user) for user in answer.value]},
 )
 say(accounts.make_user, added_lines, lambda answer: user_object(answer.value))
-for change in (accounts.ban, accounts.unban):
+for change in (accounts.ban, accounts.unban, accounts.set_shown_name):
     say(change, lambda answer: describe_user(answer.value), lambda answer: user_object(answer.value))
 say(
     tokens.revoke_token,

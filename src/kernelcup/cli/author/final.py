@@ -117,7 +117,7 @@ def print_final(out: Console, final: Final) -> None:
     for each in final.places:
         table.add_row(
             rank_text(each.place, tied=each.tied),
-            cell(each.user or DELETED),
+            cell(each.shown or DELETED),
             f"#{each.submission}",
             str(each.rank),
             time_text(each),

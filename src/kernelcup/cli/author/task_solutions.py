@@ -108,6 +108,8 @@ def judged(task: Task, candidate: Candidate, settings: Config, *, quiet: bool) -
         report = judge(
             task, tree, Mode.TEST, device, settings=settings, quiet=True, say=say, test_twins=is_right
         )
+    if said := compiled.only_compiled(report):
+        return None, f"{candidate.name}: {said}"
     fault = fault_of(candidate, report)
     if fault:
         return Problem(file=candidate.place, text=f"{candidate.name}: {fault}"), ""

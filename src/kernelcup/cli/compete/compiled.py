@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from kernelcup.cli import exit_codes
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.domain import Device, Task
 from kernelcup.errors import InvalidValue, LaunchError
-from kernelcup_harness.protocol import Backend, Mode, SourceTree, Verdict, to_json
+from kernelcup_harness.protocol import Backend, Mode, Reason, RunReport, SourceTree, Verdict, to_json
 from kernelcup_harness.protocol.compiled import Compiled, KernelResources
 
 if TYPE_CHECKING:
@@ -70,6 +71,29 @@ def compile_here(
     if found.trouble:
         raise LaunchError(found.trouble)
     return found
+
+
+def compile_for(devices: Sequence[str]) -> dict[str, str]:
+    """Return the variable that names the architectures of devices to the emulated one."""
+    from kernelcup.launchers.local.compiling import COMPILE_FOR, architectures_of
+
+    words = [re.sub(r"sm_(\d+)(\d)(a?)", r"\1.\2\3", each) for each in architectures_of(devices)]
+    return {COMPILE_FOR: ";".join(words)}
+
+
+def only_compiled(report: RunReport) -> str:
+    """Return what was compiled of a submission's inline CUDA C++ and cannot run here; empty if it was judged."""
+    told = [report.message, *(stage.message for stage in report.stages)]
+    lines = (line for text in told for line in text.splitlines() if report.reason is Reason.IMPORT)
+    return next(
+        (line.partition("ImportError: ")[2] for line in lines if f"ImportError: {NOT_RUN}" in line), ""
+    )
+
+
+def end_unrun(said: str, *, as_json: bool) -> typer.Exit:
+    """Print what came of inline CUDA C++; return what ends the command."""
+    typer.echo(json.dumps({"verdict": None, "outcome": NOT_RUN, "message": said}) if as_json else said)
+    return typer.Exit(exit_codes.NOT_RUN)
 
 
 def show(found: Compiled, kinds: Sequence[str]) -> None:

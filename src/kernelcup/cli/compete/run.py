@@ -99,7 +99,10 @@ def run(
             compiled.show(made, kinds)
         if made.error or compiled.lacks_gpu(code, chosen):
             raise compiled.end(made, as_json=as_json)
-    report = judge(found, code, wanted, chosen, judged_by, secret, settings=settings, quiet=as_json)
+    meant = replace(found, devices=devices)
+    report = judge(meant, code, wanted, chosen, judged_by, secret, settings=settings, quiet=as_json)
+    if said := compiled.only_compiled(report):
+        raise compiled.end_unrun(said, as_json=as_json)
     written = [] if trace is None else write_traces(report, trace)
     if as_json:
         typer.echo(json.dumps(as_object(found, chosen, report)))
@@ -147,6 +150,7 @@ def judge(
         secret_seed=seed,
     )
     spec = replace(spec, rules=replace(spec.rules, test_twins=test_twins))
+    settings = replace(settings, environ={**compiled.compile_for(task.devices), **settings.environ})
     logs.set_up()
     with render.StageLines(quiet=quiet) as lines:
         launcher = wiring.make_local(settings, say or lines.say)

@@ -64,7 +64,7 @@ def print_list(views: list[SubmissionInfo]) -> None:
         states = "\n".join(f"{job.device}: {outcome(job)}" for job in each.jobs)
         mode = "ranked" if each.mode.value == "leaderboard" else each.mode.value
         when = f"{each.created_at:%Y-%m-%d %H:%M}"
-        row = (f"#{each.id}", when, each.user, each.leaderboard, mode, each.file_name, states)
+        row = (f"#{each.id}", when, each.shown, each.leaderboard, mode, each.file_name, states)
         table.add_row(*(tables.cell(value) for value in row))
     tables.print_table(terminal.console(), "", table, drop=("file", "mode", "submitted (UTC)", "user"))
 
@@ -172,7 +172,7 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
     from kernelcup.reporting import report
 
     for job in view.jobs:
-        head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
+        head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.shown}"
         out.print(Text(plain(head), style="bold"))
         if job.report is not None:
             rule = ranking_by if job.score is not None else None  # a comparison has no score
@@ -252,7 +252,7 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
         place = phrases.rank_text(best.rank, tied=best.tied)
         what = f"rank {place}{time} (#{best.submission_id})"
         what += f" among results of {best.host_class}" if best.host_class else ""
-        out.print(Text(plain(f"{view.user} on {device}: {what}")))
+        out.print(Text(plain(f"{view.shown} on {device}: {what}")))
 
 
 def outcome(job: JobInfo) -> str:
@@ -263,7 +263,7 @@ def outcome(job: JobInfo) -> str:
 def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, object]:
     """Return a submission as ``--json`` prints it."""
     jobs = [job_object(job, with_report=with_report) for job in view.jobs]
-    facts = json_object(view, "id", "leaderboard", "user", "mode", "file_name", "created_at")
+    facts = json_object(view, "id", "leaderboard", "user", "shown_name", "mode", "file_name", "created_at")
     return facts | {"jobs": jobs}
 
 

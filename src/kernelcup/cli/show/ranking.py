@@ -74,7 +74,7 @@ def places_table(
     for place in places:
         table.add_row(
             rank_text(place.rank, tied=place.tied) if ranked else "–",
-            cell(place.user),
+            cell(place.shown),
             place_time(place.score_s, place.ranked_by, place.score.speedup),
             score_interval(place.score),
             cell(place.file_name),
@@ -104,7 +104,18 @@ def trust_text(place: Standing) -> str:
 
 def place_object(place: Standing) -> dict[str, object]:
     """Return a standing as ``--json`` prints it."""
-    names = ("rank", "tied", "user", "host_class", "duel", "submitted_at", "file_name", "language", "trust")
+    names = (
+        "rank",
+        "tied",
+        "user",
+        "shown_name",
+        "host_class",
+        "duel",
+        "submitted_at",
+        "file_name",
+        "language",
+        "trust",
+    )
     more = ("comparable", "lent", "isolation", "ranked_by")
     facts = json_object(place, *names, *more, **scoring.as_object(place.score))
     return facts | {"submission": place.submission_id}

@@ -88,6 +88,7 @@ class SubmissionOut(BaseModel):
     id: int
     leaderboard: str
     user: str
+    shown_name: str = Field(description="The name that others see; empty if they see `user`, or it is new.")
     mode: Mode
     file_name: str
     devices: list[str]
@@ -108,6 +109,7 @@ class StandingOut(ScoreOut):
     rank: int = Field(description="Shared by all results that are indistinguishable from the first of them.")
     tied: bool = Field(description="Whether other results share this rank.")
     user: str
+    shown_name: str = Field(description="The name that others see; empty where they see `user`.")
     score_s: float
     duel: DuelOutcome = Field(
         description="Duel against the previous first place, if the leaderboard requires it."
@@ -173,6 +175,7 @@ class RecordOut(Shown):
 
     id: int
     user: str
+    shown_name: str = Field(description="The name that others see; empty where they see `user`.")
     score_s: float
     speedup: float | None
     submission: int = Field(validation_alias="submission_id")
@@ -221,6 +224,7 @@ class UserOut(Shown):
 
     id: int
     name: str
+    shown_name: str = Field(description="The name that others see; empty where they see `name`.")
     role: Role
     banned_at: datetime | None
     ban_reason: str

@@ -73,6 +73,16 @@ def rename(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now,
     return RedirectResponse("/account", 303)
 
 
+@router.post("/account/shown-name")
+def set_shown_name(request: Request, db: Db, actor: ActorDep, now: Now, shown_name: Text = "") -> Response:
+    """Take another shown name, or none."""
+    try:
+        accounts.set_shown_name(db, actor, actor.name, shown_name, now=now)
+    except PROBLEMS as error:
+        return account_page(request, actor, 400, problem=str(error))
+    return RedirectResponse("/account", 303)
+
+
 @router.post("/account/unlink")
 def unlink(request: Request, db: Db, actor: ActorDep, entry: EntryDep, now: Now, provider: Text) -> Response:
     """Unlink an account at a sign-in provider; the last one stays."""

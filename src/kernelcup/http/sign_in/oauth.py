@@ -30,8 +30,8 @@ async def begin(request: Request, provider: SignInProvider, redirect_uri: str) -
     return answer
 
 
-async def finish(request: Request, provider: SignInProvider) -> tuple[str, str]:
-    """Return the subject and the login for which a provider vouches.
+async def finish(request: Request, provider: SignInProvider) -> tuple[str, str, str]:
+    """Return the subject, the login and the display name for which a provider vouches.
 
     The provider's answer is not repeated, nor kept as a cause: it may contain codes and secrets.
 
@@ -42,8 +42,8 @@ async def finish(request: Request, provider: SignInProvider) -> tuple[str, str]:
     return await _identity_for(provider, client, client.authorize_access_token(request))
 
 
-async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> tuple[str, str]:
-    """Return the subject and the login of a sign-in that another program began, without a state of ours.
+async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> tuple[str, str, str]:
+    """Return subject, login and display name of a sign-in that another program began, without a state of ours.
 
     The caller has to ask the person in the browser, whom the code alone does not bind.
 
@@ -56,7 +56,9 @@ async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> tupl
     )
 
 
-async def _identity_for(provider: SignInProvider, client: Any, exchange: Awaitable[Any]) -> tuple[str, str]:
+async def _identity_for(
+    provider: SignInProvider, client: Any, exchange: Awaitable[Any]
+) -> tuple[str, str, str]:
     try:
         token = await exchange
     except OAuthError as error:
@@ -97,7 +99,7 @@ def _reason(provider: SignInProvider, word: str) -> str:
     return f"{provider.title} refused the sign-in; begin again."
 
 
-def _identity(provider: SignInProvider, body: object) -> tuple[str, str]:
+def _identity(provider: SignInProvider, body: object) -> tuple[str, str, str]:
     if not isinstance(body, dict):
         raise ValueError("no object")
     subject, login = body.get("id"), body.get(provider.login_key)
@@ -105,4 +107,4 @@ def _identity(provider: SignInProvider, body: object) -> tuple[str, str]:
         raise ValueError("no identity")
     if not str(subject) or not login:
         raise ValueError("no identity")
-    return str(subject), login
+    return str(subject), login, str(body.get(provider.display_key) or "")

@@ -78,11 +78,11 @@ async def end_sign_in(provider: str, request: Request, platform: PlatformDep, ac
     found = _provider(platform, provider)
     linking = request.session.pop(LINKING, None)
     next_path = local_path(str(request.session.pop(NEXT, HOME)))
-    subject, login = await oauth.finish(request, found)
+    names = await oauth.finish(request, found)
     if linking is not None and linking != actor.user_id:
         raise Conflict("You signed out, or signed in as another user, meanwhile; begin again.")
     secret = await run_in_threadpool(
-        _sign_in, platform, found.name, subject, login, actor if linking is not None else NOBODY
+        _sign_in, platform, found.name, *names, actor if linking is not None else NOBODY
     )
     return await run_in_threadpool(_enter, request, platform, secret, next_path)
 
@@ -205,10 +205,18 @@ def _provider(platform: Platform, name: str) -> SignInProvider:
     raise NotFound("This sign-in provider is not configured here.")
 
 
-def _sign_in(platform: Platform, provider: str, subject: str, login: str, actor: Actor) -> str:
+def _sign_in(
+    platform: Platform, provider: str, subject: str, login: str, display_name: str, actor: Actor
+) -> str:
     now = platform.clock()
     user_id = accounts.sign_in(
-        platform.db, provider=provider, subject=subject, login=login, now=now, actor=actor
+        platform.db,
+        provider=provider,
+        subject=subject,
+        login=login,
+        display_name=display_name,
+        now=now,
+        actor=actor,
     )
     return tokens.make_session(platform.db, user_id, now)
 

@@ -29,6 +29,8 @@ OF_DEVICES = {
     "B200": "sm_100a",
     "B300": "sm_103a",
 }
+COMPILE_FOR = "KERNELCUP_HARNESS_COMPILE_FOR"
+"""The environment variable that names architectures to the emulated device, such as ``8.9;9.0a``."""
 GRACE_S = 60.0
 # `-P`: modules in the current directory must not replace those of the harness.
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "-")

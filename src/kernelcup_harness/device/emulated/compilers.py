@@ -1,29 +1,43 @@
-"""Compilers under emulation: Triton's driver and autotuner answer without a GPU, CUDA C++ is refused with a reason."""
+"""Compilers under emulation: Triton's driver and autotuner answer without a GPU, CUDA C++ is compiled and not run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 NO_NVCC = "inline CUDA needs a real GPU and nvcc; this machine has none (emulated device)"
+IMPLICIT = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
+
+
+def refuse(_module: ModuleType, _texts: Sequence[str], _asked: Mapping[str, Any]) -> NoReturn:
+    """Raise ``ImportError``: nothing here can compile CUDA C++."""
+    raise ImportError(NO_NVCC)
+
+
+only_compile: Callable[[ModuleType, Sequence[str], Mapping[str, Any]], NoReturn] = refuse
+"""What is done with CUDA C++, given torch's module, the files and the arguments of the call; set by who can compile."""
 
 
 def patch_cpp_extension(module: ModuleType) -> None:
-    """Let C++ through and refuse CUDA with a reason, before a compiler is looked for."""
+    """Let C++ through; compile CUDA C++ where nvcc is, and say that it cannot run."""
     original_inline: Callable[..., Any] = vars(module)["load_inline"]
     original_load: Callable[..., Any] = vars(module)["load"]
 
     def load_inline(name: Any, cpp_sources: Any, cuda_sources: Any = None, *args: Any, **kwargs: Any) -> Any:
         if cuda_sources or kwargs.get("with_cuda"):
-            raise ImportError(NO_NVCC)
+            sources = [cuda_sources or ""] if isinstance(cuda_sources or "", str) else list(cuda_sources)
+            implicit = "" if kwargs.get("no_implicit_headers") else IMPLICIT
+            only_compile(module, [implicit + "\n".join(sources)], kwargs)
         return original_inline(name, cpp_sources, cuda_sources, *args, **kwargs)
 
     def load(name: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
-        if kwargs.get("with_cuda") or any(os.fspath(path).endswith((".cu", ".cuh")) for path in paths):
-            raise ImportError(NO_NVCC)
+        files = [Path(path) for path in paths if os.fspath(path).endswith((".cu", ".cuh"))]
+        if kwargs.get("with_cuda") or files:
+            only_compile(module, [file.read_text(encoding="utf-8") for file in files], kwargs)
         return original_load(name, sources, *args, **kwargs)
 
     vars(module).update(load_inline=load_inline, load=load)

@@ -96,7 +96,7 @@ async def receive(
     provider, sent = _provider(platform, name), _read(state)
     await run_in_threadpool(_waiting, platform, sent.cli_id)
     address = f"{platform.config.server.public_url}/auth/cli/{name}"
-    subject, login = await oauth.redeem(provider, code, address)
+    subject, login, _ = await oauth.redeem(provider, code, address)
     request.session[ASKED] = [name, subject, login, sent.cli_id, sent.is_reset]
     return RedirectResponse(PAGE, 303)
 

@@ -67,6 +67,7 @@ def forget(session: Session, user: User, now: datetime) -> str:
     names = list(_names(session, user, now))
     while not users.rename(session, user.id, pseudonym := f"{DELETED}{secrets.token_hex(4)}"):
         pass
+    users.show_as(session, user.id, "")
     for owner in OWN:
         session.execute(delete(owner.class_).where(owner == user.id))
     users.set_role(session, user.id, Role.PARTICIPANT)

@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, exists, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from kernelcup.app.people.queries import identities
 from kernelcup.domain import Actor, Role, Scope
@@ -18,10 +18,18 @@ from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.tables import UserRow
 
+MOST_IDS = 1000
+"""Of more users, for whom a database has no room in a statement, the names of all are read."""
+
 
 def name_key(name: str) -> str:
     """Return the folded name of a user or leaderboard: names with equal keys are the same name."""
     return unicodedata.normalize("NFKC", name).casefold()
+
+
+def shown_key(name: str) -> str | None:
+    """Return the folded shown name, None for none: names that differ by marks of emoji alone look alike."""
+    return name_key(name.replace("\ufe0f", "").replace("\u200d", "")) or None
 
 
 def find(session: Session, name: str) -> User | None:
@@ -46,6 +54,8 @@ def page(session: Session, *, after_id: int | None, limit: int, query: str | Non
 
 def create(session: Session, name: str, *, role: Role, now: datetime) -> int | None:
     """Create a user and return its id, None if the name is taken."""
+    if _is_shown(session, name):
+        return None
     insert = upsert(session, UserRow).values(
         name=name, name_key=name_key(name), role=role.value, created_at=now
     )
@@ -92,13 +102,34 @@ def without_direct_messages(session: Session, user_ids: Collection[int]) -> set[
 
 def rename(session: Session, user_id: int, name: str) -> bool:
     """Rename a user. Return False if another user has the name."""
-    change = update(UserRow).where(UserRow.id == user_id).values(name=name, name_key=name_key(name))
-    try:
-        with session.begin_nested():
-            session.execute(change)
-    except IntegrityError:
+    if _is_shown(session, name, but=user_id):
         return False
-    return True
+    return _update(session, user_id, name=name, name_key=name_key(name))
+
+
+def show_as(session: Session, user_id: int, name: str) -> bool:
+    """Give a user a shown name, or with an empty one none. Return False if another user has or shows it."""
+    key = shown_key(name)
+    taken = select(UserRow.id).where(UserRow.name_key == key, UserRow.id != user_id)
+    if session.scalar(taken) is not None:
+        return False
+    return _update(session, user_id, shown_name=name, shown_key=key)
+
+
+def shown_names(session: Session, ids: Collection[int]) -> dict[int, str]:
+    """Return the shown names of those users who have one.
+
+    A name that became an account's since, be it at the same moment, is shown no more.
+    """
+    account = aliased(UserRow)
+    is_taken = exists().where(account.name_key == UserRow.shown_key, account.id != UserRow.id)
+    known: dict[int, str] = session.info.get("known", {}).setdefault("shown names", {})
+    if missing := [each for each in ids if each not in known]:
+        query = select(UserRow.id, UserRow.shown_name).where(UserRow.shown_key.is_not(None), ~is_taken)
+        if len(missing) <= MOST_IDS:
+            query = query.where(UserRow.id.in_(missing))
+        known |= dict.fromkeys(missing, "") | {row.id: row.shown_name for row in session.execute(query)}
+    return {each: known[each] for each in ids if known[each]}
 
 
 def get_or_create(session: Session, name: str, *, now: datetime) -> int:
@@ -149,4 +180,23 @@ def _one(session: Session, row: UserRow | None) -> User | None:
 
 def _users(session: Session, rows: Sequence[UserRow]) -> list[User]:
     known = identities.of_users(session, [row.id for row in rows])
-    return [made_of(row, User, identities=known.get(row.id, ())) for row in rows]
+    shown = shown_names(session, [row.id for row in rows if row.shown_key])
+    return [
+        made_of(row, User, identities=known.get(row.id, ()), shown_name=shown.get(row.id, "")) for row in rows
+    ]
+
+
+def _update(session: Session, user_id: int, **values: str | None) -> bool:
+    """Return False where a unique name is taken."""
+    try:
+        with session.begin_nested():
+            session.execute(update(UserRow).where(UserRow.id == user_id).values(**values))
+    except IntegrityError:
+        return False
+    return True
+
+
+def _is_shown(session: Session, name: str, *, but: int = 0) -> bool:
+    """Return whether another user is shown under an account's name."""
+    mine = (UserRow.shown_key == name_key(name), UserRow.id != but)
+    return session.scalar(select(UserRow.id).where(*mine)) is not None

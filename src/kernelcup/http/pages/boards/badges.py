@@ -69,7 +69,7 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
         lines=tuple(
             Line(
                 rank=_rank(each),
-                user=each.user,
+                user=each.shown,
                 time=CORRECT if each.time_s is None else scale.place(each.score_s, each.score.speedup),
                 score_s=each.time_s or 0.0,
             )

@@ -197,9 +197,9 @@ def download_standings(
     db = platform.db
     head = head_of(db, name, device, viewer=actor, now=now)
     revision = standings.revision(db, head.board.name, head.device, viewer=actor)
-    # Of a pseudonymous leaderboard each reader sees their own name.
+    # Of a pseudonymous leaderboard each reader sees their own name. Shown names change without the ranking.
     reader = actor.user_id if head.masked else access.inspects_board(actor, head.board)
-    key = (head.board.id, head.device, head.masked, reader, revision)
+    key = (head.board.id, head.device, head.masked, reader, revision, now.date(), now.hour)
     table = platform.room.cache.get(key, lambda: _csv(db, head, actor))
     told = {"Content-Disposition": f'attachment; filename="{head.board.name}-{head.device}.csv"'}
     return in_pieces(table, media_type="text/csv; charset=utf-8", headers=told)
@@ -209,15 +209,18 @@ def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        "rank user seconds low_s high_s submission submitted_at trust class ranked_by speedup".split()
+        "rank user seconds low_s high_s submission submitted_at trust class ranked_by speedup shown_name".split()
     )
     for each in standings.standings(db, head.board.name, head.device, viewer=viewer, limit=MOST_IN_CSV):
-        # A name that begins with a sign of a formula stays text in a spreadsheet.
-        user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
-        row = [each.rank, user, *each.times_s, each.submission_id]
+        row = [each.rank, _cell(each.user), *each.times_s, each.submission_id]
         row += [each.submitted_at.isoformat(), each.trust, each.host_class, each.ranked_by.value]
-        writer.writerow([*row, each.score.speedup])
+        writer.writerow([*row, each.score.speedup, _cell(each.shown_name)])
     return text.getvalue().encode()
+
+
+def _cell(name: str) -> str:
+    """Return a name that stays text in a spreadsheet, also if it begins with a sign of a formula."""
+    return f"'{name}" if name and name[0] in "=+-@\t" else name
 
 
 @router.get("/b/{name}/history")
@@ -379,7 +382,7 @@ def _points(
     if found.before_s is not None:
         times.append(found.before_s)
     points = [
-        Point(at=each.at, seconds=each.score_s, name=each.user, own=each.user_id == viewer.user_id)
+        Point(at=each.at, seconds=each.score_s, name=each.shown, own=each.user_id == viewer.user_id)
         for each in records
     ]
     return points, min(times, default=None)
