@@ -1,4 +1,4 @@
-"""A small running KernelBot: the tables that the follower, the comparison and the way back use."""
+"""A small running KernelBot, which does what the follower, the comparison and the way back look at."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from old_database import SCHEMA
 from sqlalchemy import Connection, text
 
 from database_kinds import autocommitting, postgres_database
@@ -14,31 +15,8 @@ from database_kinds import autocommitting, postgres_database
 BEGAN = datetime(2026, 6, 1, 9, 0, tzinfo=UTC)
 ADA, BOB = "123456789012345678", "4711"
 
-TABLES = """\
-CREATE SCHEMA leaderboard;
-CREATE TABLE leaderboard.user_info (
-    id text PRIMARY KEY, user_name text, cli_id text, cli_valid boolean NOT NULL DEFAULT false,
-    cli_auth_provider text, web_auth_id text, created_at timestamp DEFAULT now(),
-    is_banned boolean NOT NULL DEFAULT false);
-CREATE TABLE leaderboard.leaderboard (
-    id serial PRIMARY KEY, name text NOT NULL UNIQUE, deadline timestamptz NOT NULL DEFAULT now());
-CREATE TABLE leaderboard.code_files (
-    id serial PRIMARY KEY, code bytea NOT NULL,
-    hash text GENERATED ALWAYS AS (encode(sha256(code), 'hex')) STORED NOT NULL UNIQUE);
-CREATE TABLE leaderboard.submission (
-    id serial PRIMARY KEY, leaderboard_id integer NOT NULL REFERENCES leaderboard.leaderboard (id),
-    user_id text NOT NULL REFERENCES leaderboard.user_info (id),
-    code_id integer NOT NULL REFERENCES leaderboard.code_files (id), file_name text,
-    submission_time timestamptz NOT NULL, done boolean NOT NULL DEFAULT false, status text, mode_category text);
-CREATE TABLE leaderboard.runs (
-    id serial PRIMARY KEY, submission_id integer NOT NULL REFERENCES leaderboard.submission (id),
-    start_time timestamptz NOT NULL, end_time timestamptz NOT NULL, mode text NOT NULL,
-    secret boolean NOT NULL DEFAULT false, runner text, score numeric, passed boolean NOT NULL,
-    compilation jsonb, meta jsonb, result jsonb, system_info jsonb);
-CREATE TABLE leaderboard.submission_job_status (
-    id serial PRIMARY KEY, submission_id integer NOT NULL UNIQUE REFERENCES leaderboard.submission (id),
-    status text, error text, created_at timestamptz NOT NULL DEFAULT now(), last_heartbeat timestamptz);
-INSERT INTO leaderboard.leaderboard (name) VALUES ('double'), ('other');
+BOARDS = """\
+INSERT INTO leaderboard.leaderboard (name, deadline, task) VALUES ('double', now(), '{}'), ('other', now(), '{}')
 """
 
 
@@ -46,7 +24,8 @@ INSERT INTO leaderboard.leaderboard (name) VALUES ('double'), ('other');
 def running_kernelbot() -> Iterator[tuple[str, Connection]]:
     """Yield the URL of a KernelBot's database and a connection that does what KernelBot does."""
     with postgres_database() as url, autocommitting(url) as connection:
-        connection.exec_driver_sql(TABLES)
+        connection.exec_driver_sql(SCHEMA)
+        connection.exec_driver_sql(BOARDS)
         for number, name in ((ADA, "Ada"), (BOB, "bob")):
             add(connection, "user_info", id=number, user_name=name)
         yield url, connection

@@ -22,7 +22,7 @@ from kernelcup.tables import SubmissionRow, UserRow
 from kernelcup_harness.protocol import Verdict
 from kernelcup_kernelbot.comparison import compare
 from kernelcup_kernelbot.following import Follower, Journal
-from kernelcup_kernelbot.old_tables import opened
+from kernelcup_kernelbot.importing.source import opened
 
 pytestmark = [
     pytest.mark.skipif(POSTGRES not in os.environ, reason="KernelBot's database is PostgreSQL"),

@@ -29,6 +29,9 @@ app = typer.Typer(
 OldUrl = Annotated[
     str, typer.Argument(metavar="URL", help="KernelBot's database: postgresql://USER@HOST/NAME.")
 ]
+DevicesOption = Annotated[
+    str, typer.Option("--devices", help="THERE=HERE for each GPU whose name here differs, with commas.")
+]
 SchemaOption = Annotated[str, typer.Option("--schema", help="The schema of KernelBot's tables.")]
 
 
@@ -111,9 +114,7 @@ def follow(
         typer.Option("--boards", help="Leaderboards, with commas; THERE=HERE where the name here differs."),
     ],
     server: Annotated[str | None, typer.Option("--server", help="Address of the server here.")] = None,
-    devices: Annotated[
-        str, typer.Option("--devices", help="THERE=HERE for each GPU whose name here differs, with commas.")
-    ] = "",
+    devices: DevicesOption = "",
     journal: Annotated[Path, typer.Option("--journal", help="File that keeps what was sent.")] = Path(
         "kernelbot-follow.csv"
     ),
@@ -161,10 +162,10 @@ def compare(
 ) -> None:
     """Compare verdicts, times, places and waiting times of what was followed: a page and a CSV file."""
     from kernelcup_kernelbot.comparison import compare as compared
-    from kernelcup_kernelbot.old_tables import opened
+    from kernelcup_kernelbot.importing.source import opened
 
-    with wiring.open_database(wiring.load_config(config)) as db, opened(url, schema) as tables:
-        found = compared(tables, db)
+    with wiring.open_database(wiring.load_config(config)) as db, opened(url, schema) as source:
+        found = compared(source, db)
     page.write_text(found.as_page(), encoding="utf-8")
     table.write_text(found.as_csv(), encoding="utf-8")
     typer.echo(f"{len(found.pairs)} results compared, {found.open} not judged here yet: {page}, {table}")
@@ -174,3 +175,26 @@ def _pairs(text: str) -> dict[str, str]:
     """Return names with the names that they have here."""
     halves = [each.strip().partition("=") for each in text.split(",") if each.strip()]
     return {there.strip(): here.strip() or there.strip() for there, _, here in halves}
+
+
+@app.command()
+def back(
+    url: OldUrl,
+    since: Annotated[str, typer.Option("--since", help="When the switch was, as 2026-07-04T18:00Z.")],
+    devices: DevicesOption = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and write nothing.")] = False,
+    schema: SchemaOption = "leaderboard",
+    config: ConfigOption = None,
+) -> None:
+    """Write what came since the switch into KernelBot's tables: all of it, or nothing after an error.
+
+    Run again, it adds only what is new.
+    """
+    from kernelcup_kernelbot.importing.source import opened
+    from kernelcup_kernelbot.returning import give_back
+
+    gpus = {here.lower(): there for there, here in _pairs(devices).items()}
+    moment, settings = _moment(since), wiring.load_config(config)
+    with wiring.open_database(settings) as db, opened(url, schema, writes=True) as source:
+        found = give_back(source, db, since=moment, gpus=gpus, dry_run=dry_run)
+    typer.echo("\n".join([*found.lines(), *(["dry run: nothing was written"] if dry_run else [])]))

@@ -20,7 +20,7 @@ from jinja2 import Environment, Template
 from kernelcup.engine import Database
 from kernelcup.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import estimates
-from kernelcup_kernelbot.old_tables import OldTables, aware
+from kernelcup_kernelbot.importing.source import Source, moment
 
 KEY = "kernelbot-"
 FAR = 3
@@ -111,7 +111,7 @@ class Comparison:
         return _template().render(found=self, far=FAR)
 
 
-def compare(tables: OldTables, db: Database) -> Comparison:
+def compare(source: Source, db: Database) -> Comparison:
     """Compare the submissions that `kernelcup kernelbot follow` sent."""
     sent, jobs, runs = SubmissionRow, JobRow, RunRow
     query = (
@@ -126,7 +126,7 @@ def compare(tables: OldTables, db: Database) -> Comparison:
     with db.read() as session:
         rows = session.execute(query).all()
     judged = [row for row in rows if row.verdict is not None and row.finished_at is not None]
-    there = _there(tables, {int(row.idempotency_key.removeprefix(KEY)) for row in judged})
+    there = _there(source, {int(row.idempotency_key.removeprefix(KEY)) for row in judged})
     pairs = []
     for row in judged:
         number = int(row.idempotency_key.removeprefix(KEY))
@@ -138,9 +138,9 @@ def compare(tables: OldTables, db: Database) -> Comparison:
     return Comparison(pairs=tuple(pairs), open=len(rows) - len(judged))
 
 
-def _there(tables: OldTables, numbers: Iterable[int]) -> dict[int, dict[str, dict[str, Any]]]:
+def _there(source: Source, numbers: Iterable[int]) -> dict[int, dict[str, dict[str, Any]]]:
     """Return what KernelBot says of submissions, by number and GPU; the only GPU also by the empty name."""
-    sent, users, runs = tables["submission"], tables["user_info"], tables["runs"]
+    sent, users, runs = (source.tables[name] for name in ("submission", "user_info", "runs"))
     wanted, found = sorted(numbers), defaultdict[int, dict[str, list[Any]]](lambda: defaultdict(list))
     columns = sent.c.id, sent.c.submission_time, sent.c.user_id, users.c.user_name
     for start in range(0, len(wanted), 1000):
@@ -159,7 +159,7 @@ def _there(tables: OldTables, numbers: Iterable[int]) -> dict[int, dict[str, dic
             .where(sent.c.id.in_(wanted[start : start + 1000]))
             .order_by(runs.c.id)
         )
-        for row in tables.connection.execute(query):
+        for row in source.execute(query):
             found[row.id][(row.runner or "").lower()].append(row)
     told = {number: {gpu: _told(rows) for gpu, rows in each.items()} for number, each in found.items()}
     for each in told.values():
@@ -175,14 +175,15 @@ def _told(rows: Sequence[Any]) -> dict[str, Any]:
         for row in rows
         if row.mode == "leaderboard" and row.passed and not row.secret and row.score
     ]
-    ends: list[datetime] = [aware(row.end_time) for row in rows if row.end_time is not None]
+    ends: list[datetime] = [moment(row.end_time, row.end_time) for row in rows if row.end_time is not None]
     first = rows[0]
+    began = moment(first.submission_time, first.submission_time)
     return {
         "kernelbot": first.id,
         "user": first.user_name or first.user_id,
         "there_verdict": "passed" if failed is None else f"failed in {failed}",
         "there_s": min(scores, default=None),
-        "there_wait_s": (max(ends) - aware(first.submission_time)).total_seconds() if ends else None,
+        "there_wait_s": (max(ends) - began).total_seconds() if ends else None,
     }
 
 

@@ -31,7 +31,8 @@ from kernelcup.errors import (
     SignInNeeded,
     UserError,
 )
-from kernelcup_kernelbot.old_tables import SCHEMA, OldTables, opened, provider_of
+from kernelcup_kernelbot.importing.people import provider_of
+from kernelcup_kernelbot.importing.source import SCHEMA, Source, opened
 
 KEY = "kernelbot-{}"
 AT_ONCE = 200
@@ -119,10 +120,10 @@ class Follower:
             SignInNeeded, Forbidden: The token cannot act for others; it needs the scopes `act` and `admin`.
             NotFound: A leaderboard is not here.
         """
-        with opened(self.url, self.schema) as tables:
-            journal = Journal.open(self.journal, lambda: _newest(tables))
-            waiting = [each for each in self._done(tables, journal.after) if each not in journal.done]
-            rows = [_read(tables, number) for number in waiting[:AT_ONCE]]
+        with opened(self.url, self.schema) as source:
+            journal = Journal.open(self.journal, lambda: _newest(source))
+            waiting = [each for each in self._done(source, journal.after) if each not in journal.done]
+            rows = [_read(source, number) for number in waiting[:AT_ONCE]]
         found = Round(left=len(waiting))
         accepted: dict[str, list[str]] = {}
         for row in rows:
@@ -140,15 +141,15 @@ class Follower:
             found.refused += here is None
         return found
 
-    def _done(self, tables: OldTables, after: int) -> list[int]:
-        sent, boards = tables["submission"], tables["leaderboard"]
+    def _done(self, source: Source, after: int) -> list[int]:
+        sent, boards = source.tables["submission"], source.tables["leaderboard"]
         query = (
             sa.select(sent.c.id)
             .join(boards, boards.c.id == sent.c.leaderboard_id)
             .where(boards.c.name.in_(self.boards), sent.c.id > after, sent.c.done)
             .order_by(sent.c.id)
         )
-        return list(tables.connection.scalars(query))
+        return list(source.execute(query).scalars())
 
     def _send(self, row: Mapping[str, Any], accepted: dict[str, list[str]]) -> tuple[int | None, str]:
         """Return the number here, or why there is none."""
@@ -170,7 +171,8 @@ class Follower:
             "file_name": os.path.basename(row["file_name"] or "") or "submission.py",
             "code": LEADERBOARD.sub(lambda line: line[1] + board, row["text"]),
         }
-        acting = {"X-KernelCup-Act-For": f"{row['provider']}:{row['user_id']}:{quote(row['user'], safe='')}"}
+        name = quote(row["user"], safe="")
+        acting = {"X-KernelCup-Act-For": f"{row['provider']}:{row['user_id']}:{name}:{name}"}
         headers = {**acting, "Idempotency-Key": KEY.format(row["id"]), "X-KernelCup-Client": "kernelbot"}
         try:
             return self._post(board, body, headers, acting), ""
@@ -192,13 +194,13 @@ class Follower:
             return int(self.client.request("POST", "/submissions", json=body, headers=headers)["id"])
 
 
-def _newest(tables: OldTables) -> int:
-    return tables.connection.scalar(sa.select(sa.func.max(tables["submission"].c.id))) or 0
+def _newest(source: Source) -> int:
+    return source.execute(sa.select(sa.func.max(source.tables["submission"].c.id))).scalar() or 0
 
 
-def _read(tables: OldTables, number: int) -> dict[str, Any]:
-    sent, users, boards = tables["submission"], tables["user_info"], tables["leaderboard"]
-    code, runs = tables["code_files"], tables["runs"]
+def _read(source: Source, number: int) -> dict[str, Any]:
+    names = ("submission", "user_info", "leaderboard", "code_files", "runs")
+    sent, users, boards, code, runs = (source.tables[name] for name in names)
     query = (
         sa.select(
             sent, boards.c.name.label("board"), users.c.user_name, users.c.cli_auth_provider, code.c.code
@@ -208,9 +210,9 @@ def _read(tables: OldTables, number: int) -> dict[str, Any]:
         .join(code, code.c.id == sent.c.code_id)
         .where(sent.c.id == number)
     )
-    row = dict(tables.connection.execute(query).mappings().one())
+    row = dict(source.execute(query).mappings().one())
     own = sa.select(runs.c.runner, runs.c.mode).where(runs.c.submission_id == number).order_by(runs.c.id)
-    made = tables.connection.execute(own).all()
+    made = source.execute(own).all()
     modes = {each.mode for each in made}
     is_ranked = row["mode_category"] == "leaderboard" or bool(modes & set(RANKED))
     row["mode"] = "leaderboard" if is_ranked else "benchmark" if "benchmark" in modes else "test"

@@ -57,7 +57,7 @@ def bring(source: Source, session: Session, now: datetime) -> People:
     known = _known(session)
     new = []
     for row in rows:
-        provider = provider_of(row)
+        provider = provider_of(row.id, row.cli_auth_provider)
         if provider != row.cli_auth_provider:
             people.guessed[provider] += 1
         found = (known.get((each, row.id)) for each in (provider, *PROVIDERS, UNKNOWN))
@@ -72,13 +72,13 @@ def bring(source: Source, session: Session, now: datetime) -> People:
     return people
 
 
-def provider_of(row: Any) -> str:
+def provider_of(number: str, stored: str | None) -> str:
     """Return the sign-in provider of a user: what the client stored, else by the length of the id."""
-    if row.cli_auth_provider in PROVIDERS:
-        return str(row.cli_auth_provider)
-    if not (row.id.isascii() and row.id.isdigit()):
+    if stored in PROVIDERS:
+        return stored
+    if not (number.isascii() and number.isdigit()):
         return UNKNOWN
-    return "discord" if len(row.id) >= SHORTEST_DISCORD else "github"
+    return "discord" if len(number) >= SHORTEST_DISCORD else "github"
 
 
 def _wanted(source: Source, people: People) -> Iterator[Any]:
@@ -105,7 +105,7 @@ def _make(session: Session, rows: Sequence[Any], people: People, now: datetime) 
     taken = {key for each in session.execute(sa.select(UserRow.name_key, UserRow.shown_key)) for key in each}
     users, identities = [], []
     for row, number in zip(rows, bulk.reserve(session, UserRow, len(rows)), strict=True):
-        provider, shown = provider_of(row), (row.user_name or "").strip()
+        provider, shown = provider_of(row.id, row.cli_auth_provider), (row.user_name or "").strip()
         instead = f"{provider}-{row.id[-4:]}"
         plain = re.sub("-{2,}", "-", as_account_name(shown)).strip("-")  # of emoji little is left
         proposed = proposed_names(plain or instead, instead)

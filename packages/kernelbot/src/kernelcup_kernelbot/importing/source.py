@@ -69,14 +69,18 @@ class Source:
             yield page
             last = page[-1].id
 
-    def execute(self, query: Any) -> Any:
+    def execute(self, query: Any, values: Any = None) -> Any:
         """Run a query over :attr:`tables`."""
-        return self._connection.execute(query)
+        return self._connection.execute(query, values)
+
+    def attempt(self) -> sa.NestedTransaction:
+        """Begin a part that can be rolled back by itself."""
+        return self._connection.begin_nested()
 
 
 @contextmanager
-def opened(url: str, schema: str = SCHEMA) -> Iterator[Source]:
-    """Open KernelBot's database for reading.
+def opened(url: str, schema: str = SCHEMA, *, writes: bool = False) -> Iterator[Source]:
+    """Open KernelBot's database for reading; or for writing, which is stored at the end unless there is an error.
 
     Raises:
         InvalidValue: It is no PostgreSQL database, or not KernelBot's.
@@ -87,7 +91,7 @@ def opened(url: str, schema: str = SCHEMA) -> Iterator[Source]:
         raise InvalidValue(f"{engine.url!r}: KernelBot's database is PostgreSQL: postgresql://USER@HOST/NAME")
     reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     try:
-        with reading.connect() as connection:
+        with engine.begin() if writes else reading.connect() as connection:
             yield Source(connection, schema)
     except OperationalError as error:
         raise StorageUnavailable(f"{engine.url!r}: {trouble_of(engine.url, error.orig)}") from error
