@@ -125,12 +125,8 @@ def config_warnings(config: Config) -> list[str]:
         found.append(
             "signin: no sign-in by browser is configured; create accounts with `kernelcup admin user add`"
         )
-    found += [
-        f"devices.{each.name}: AMD's GPUs are not measured by this version, and nothing was tried on one; see /docs"
-        for each in config.configured_devices
-        if each.backend is Backend.CUDA and AMD.match(each.name)
-    ]
-    return found
+    amd = [each.name for each in config.devices if each.backend is Backend.CUDA and AMD.match(each.name)]
+    return [*found, *(f"devices.{each}: nothing was tried on GPUs of AMD by this version" for each in amd)]
 
 
 @contextmanager

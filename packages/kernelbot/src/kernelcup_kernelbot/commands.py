@@ -32,7 +32,7 @@ OldUrl = Annotated[
 DevicesOption = Annotated[
     str, typer.Option("--devices", help="THERE=HERE for each GPU whose name here differs, with commas.")
 ]
-SchemaOption = Annotated[str, typer.Option("--schema", help="The schema's name.")]
+SchemaOption = Annotated[str, typer.Option("--schema", help="The schema of KernelBot's tables.")]
 
 
 @app.callback()

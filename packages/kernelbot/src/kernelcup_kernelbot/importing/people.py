@@ -17,7 +17,7 @@ from kernelcup.app.people.queries import tokens
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.app.people.user_names import as_account_name, proposed_names
 from kernelcup.domain import Scope
-from kernelcup.tables import IdentityRow, TokenRow, UserRow, table_of
+from kernelcup.tables import IdentityRow, TokenRow, UserRow
 from kernelcup_kernelbot.importing import bulk
 from kernelcup_kernelbot.importing.source import Source, moment
 
@@ -128,9 +128,7 @@ def _make(session: Session, rows: Sequence[Any], people: People, now: datetime) 
 
 def _shown(shown: str, name: str) -> bulk.Values:
     """Return the columns that keep how the user was called."""
-    if "shown_name" not in table_of(UserRow).c or shown == name:
-        return {}
-    return {"shown_name": shown}
+    return {"shown_name": "" if shown == name else shown}
 
 
 def _ban(session: Session, rows: Sequence[Any], people: People, now: datetime) -> None:
