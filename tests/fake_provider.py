@@ -23,7 +23,7 @@ class FakeProvider:
     url: str = ""
     account: dict[str, Any] = field(default_factory=lambda: {"id": 7, "login": "ada", "username": "ada"})
     codes: dict[str, str] = field(default_factory=dict)
-    """Code to the PKCE challenge of the browser that got it."""
+    """Code to the PKCE challenge of the browser that got it, or to the address that it was made for."""
     token_answer: dict[str, Any] | None = None
 
     def allow(self, location: str) -> dict[str, str]:
@@ -34,6 +34,12 @@ class FakeProvider:
         self.codes[code] = query["code_challenge"]
         return {"code": code, "state": query["state"]}
 
+    def allow_without_challenge(self, redirect_uri: str) -> str:
+        """Allow the sign-in of a program without PKCE, whose redirect is ``redirect_uri``; return the code."""
+        code = f"canary-code-{len(self.codes)}"
+        self.codes[code] = redirect_uri
+        return code
+
     def redeem(self, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
         """Answer at the token endpoint."""
         if self.token_answer is not None:
@@ -41,6 +47,8 @@ class FakeProvider:
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         known = self.codes.pop(form.get("code", ""), None)
+        if "code_verifier" not in form:
+            challenge = form.get("redirect_uri", "")
         if form.get("client_secret") != CLIENT_SECRET or known != challenge:
             return 400, {"error": "invalid_grant", "error_description": CLIENT_SECRET}
         return 200, {"access_token": "canary-access-token", "token_type": "bearer"}

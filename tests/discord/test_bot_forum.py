@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from discord_loopback import LoopbackDiscord
-from stage import Stage, connected, staged
+from stage import NO_MENTIONS, Stage, connected, staged
 
 from builders import NOW, make_device, make_task
 from kernelcup.app.boards.boards import delete_board
@@ -138,6 +138,29 @@ async def test_a_thread_that_was_made_but_not_remembered_is_found_again(stage: S
         stage.bot.parts.memory.put(name, None)
     await stage.look_at_forum()
     assert len(stage.discord.threads(stage.forum)) == 1
+
+
+async def test_a_thread_that_has_been_archived_since_is_found_again(stage: Stage) -> None:
+    stage.board("double")
+    await stage.look_at_forum()
+    for name in stage.bot.parts.memory.all_under("forum:"):
+        stage.bot.parts.memory.put(name, None)
+    stage.discord.advance(30 * 86400)
+    await stage.look_at_forum()
+    assert len(stage.discord.threads(stage.forum)) == 1
+
+
+async def test_a_role_hears_of_new_leaderboards(stage: Stage) -> None:
+    role = stage.guild.add_role("Participant")
+    object.__setattr__(stage.bot.parts.config, "news_role", "Participant")
+    stage.board("double")
+    await stage.look_at_forum()
+    await stage.look_at_forum()
+    assert texts_of(stage, "double") == [f"<@&{role.id}> A new leaderboard."]
+    allowed = stage.discord.world.allowed_mentions
+    (told,) = [each for each in allowed if each != NO_MENTIONS]
+    assert (told["parse"], told["roles"]) == ([], [role.id])
+    allowed.remove(told)
 
 
 async def test_changes_are_told_and_stand_at_the_top(stage: Stage) -> None:

@@ -205,7 +205,7 @@ def test_a_body_that_does_not_come_takes_no_place(serve, platform) -> None:
 
 
 def test_one_address_that_loops_on_reads_waits_and_the_others_do_not(serve, db, monkeypatch) -> None:
-    monkeypatch.setattr(capacity, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(capacity, "PATIENCE_S", 1.0)
     make_board(db)
     url = serve()
     with ExitStack() as held:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 import stat
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from builders import NOW, make_board, make_submission
 from kernelcup.app.boards.boards import list_boards
@@ -142,3 +145,18 @@ def test_a_backup_is_in_the_log(filled, tmp_path) -> None:
     size = back_up(filled, tmp_path / "copy", now=NOW)
     (entry,) = entries(filled, OPERATOR, action="db.backup")
     assert (entry.at, entry.detail) == (NOW, {"file": str(tmp_path / "copy"), "bytes": size})
+
+
+def test_a_copy_of_another_programs_database_is_refused(filled, tmp_path) -> None:
+    if filled.engine.dialect.name == "postgresql":
+        with filled.engine.begin() as connection:
+            connection.execute(text("ALTER TABLE jobs RENAME TO other_jobs"))
+        backups.back_up(filled, tmp_path / "copy")
+        with filled.engine.begin() as connection:
+            connection.execute(text("ALTER TABLE other_jobs RENAME TO jobs"))
+    else:
+        with contextlib.closing(sqlite3.connect(tmp_path / "copy")) as other:
+            other.execute("CREATE TABLE submission (id INTEGER)")
+    with pytest.raises(InvalidValue, match="another program's database"):
+        backups.restore(filled, tmp_path / "copy", replace=True)
+    assert [each.id for each in list_views(filled)] == [1]

@@ -295,3 +295,42 @@ def test_an_export_says_that_there_is_none(admin) -> None:
 def test_the_users_header_makes_nobody_an_admin(client, person) -> None:
     headers = {"X-Popcorn-Cli-Id": person("root", Role.ADMIN).token}
     assert client.post("/admin/stop", headers=headers).status_code == 401
+
+
+def test_health_answers_without_a_database(client) -> None:
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_the_queue_of_a_gpu_is_shown_by_its_name(board, cli, client) -> None:
+    empty = client.get("/runner_queue/H100").json()
+    assert (empty["queued_jobs"], empty["status"]) == (0, "unavailable")
+    path, headers = (
+        "/submission/double/H100/test",
+        {"X-Popcorn-Cli-Id": cli._wire.headers["X-Popcorn-Cli-Id"]},
+    )
+    assert client.post(path, headers=headers, files={"file": ("kernel.py", b"x = 1\n")}).status_code == 202
+    queue = client.get("/runner_queue/h100").json()
+    assert (queue["runner"], queue["gpu"], queue["queued_jobs"]) == ("KernelCup", "H100", 1)
+    assert set(queue) == {
+        "runner",
+        "gpu",
+        "queued_jobs",
+        "running_jobs",
+        "available_runners",
+        "status",
+        "error",
+    }
+    missing = client.get("/runner_queue/none")
+    assert (missing.status_code, list(missing.json())) == (404, ["detail"])
+
+
+def test_an_admin_submits_with_the_token_of_an_admin(board, client, person, admin) -> None:
+    file = {"file": ("kernel.py", b"x = 1\n")}
+    path = "/admin/submission/double/H100/test"
+    assert client.post(path, files=file).status_code == 401
+    wrong = {"Authorization": f"Bearer {person('ada').token}"}
+    assert client.post(path, files=file, headers=wrong).status_code in (401, 403)
+    answer = client.post(path, files=file, headers=admin._wire.headers)
+    assert (answer.status_code, answer.json()["status"]) == (202, "accepted")
+    shown = admin.get_submission(answer.json()["details"]["id"])
+    assert shown["submission"]["user_name"] == "root"

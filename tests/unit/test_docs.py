@@ -348,7 +348,7 @@ def test_relative_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_commands_in_examples_are_there(page):
-    commands = cli_docs.commands()
+    commands = cli_docs.with_extensions()
     for block in re.findall(r"```bash\n(.*?)```", read(page), re.DOTALL):
         for line in block.splitlines():
             check_line(line.partition(" #")[0], commands)

@@ -47,7 +47,7 @@ def test_how_to_pages_use_commands(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*HOW_TO, DOCS / "quickstart.md"], ids=str)
 def test_every_command_of_a_page_exists(page: Path) -> None:
-    known = cli_docs.commands()
+    known = cli_docs.with_extensions()
     for line in shell_lines(page):
         words = kernelcup_words(line)
         if not words or words[0].startswith("-"):

@@ -34,6 +34,7 @@ FIXED = {
     ("bot/commands/people.py", "add_limit"): {"user", "launcher", "mode_group"},
     ("bot/commands/reviews.py", "open_reviews"): {"after_id"},  # the first ones; the others come after these
     ("popcorn/administration.py", "make_invites"): {"label"},
+    ("http/pages/admin/new_boards.py", "create"): {"over"},  # a deadline in its form is ahead
     ("http/pages/admin/devices.py", "pause"): {"key"},  # of the service
     ("http/pages/admin/devices.py", "unpause"): {"key"},
     ("popcorn/administration.py", "unpause"): {"key"},

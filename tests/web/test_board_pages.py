@@ -14,6 +14,7 @@ from datetime import timedelta
 import pytest
 from competition import enter, gray_task
 from looks import check_page
+from sqlalchemy import select, update
 
 from builders import NOW, make_board, make_device, make_task
 from hand_judging import Judging, judge_on_two_classes
@@ -22,6 +23,7 @@ from kernelcup.app.boards.settings import BoardChanges
 from kernelcup.app.results import comparisons, freezes
 from kernelcup.domain import OPERATOR, AfterDeadline, Role, TrustRule
 from kernelcup.http.pages.boards import live
+from kernelcup.tables import BestRow, RunRow
 from kernelcup_harness.protocol import Backend
 
 PAGES = (
@@ -375,3 +377,15 @@ def test_classes_of_machines_that_were_not_compared_have_tables_of_their_own(
         (1, False, first),
         (1, False, second),
     ]
+
+
+def test_reports_that_cannot_be_read_say_so_and_pages_go_on(client, competition, db, person) -> None:
+    with db.write() as session:
+        odd = {"extra": "no mapping", "verdict": "accepted", "mode": "leaderboard"}
+        session.execute(update(RunRow).values(report=odd, report_file=None))
+        entry = session.scalar(select(BestRow.submission_id))
+    for path in PAGES:
+        assert client.get(path).status_code == 200, path
+    root = person("root", Role.ADMIN)
+    assert "report unreadable" in client.get(f"/s/{entry}", headers=root.headers).text
+    assert "report unreadable" in client.get(f"/api/v1/submissions/{entry}", headers=root.headers).text

@@ -231,6 +231,18 @@ def test_a_wrong_configuration_is_named(tmp_path: Path, text: str, cause: str) -
         launcher.read_options(configured(tmp_path, text))
 
 
+def test_the_image_has_what_the_lock_file_of_an_environment_names(tmp_path: Path) -> None:
+    settings = configured(tmp_path, ONE + "[launchers.modal]\nenvironment = 'cutlass.toml'\n" + SECTION)
+    file = settings.data_dir / "cutlass.toml"
+    with pytest.raises(ConfigError, match="is no lock file"):
+        launcher.read_options(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    wheels = ("nvidia-cutlass==4.2.0", "torch==2.14.0")
+    file.write_text("".join(f'[[wheels]]\nrequirement = "{each}"\nhashes = []\n' for each in wheels))
+    assert launcher.packages_of(settings) == [*wheels, "numpy==2.3.4", "ninja==1.13.0"]
+    launcher.read_options(settings)
+
+
 def test_the_launcher_is_installed_under_its_name(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(launcher, "import_modal", FakeModal)
     assert isinstance(installed.make("modal", configured(tmp_path, ONE + SECTION)), ModalLauncher)

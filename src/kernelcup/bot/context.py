@@ -21,6 +21,7 @@ TOKEN_VARIABLE = "KERNELCUP_DISCORD_TOKEN"
 SERVICE_VARIABLE = "KERNELCUP_BOT_TOKEN"
 API_VARIABLE = "KERNELCUP_API_URL"
 GUILDS_VARIABLE = "KERNELCUP_DISCORD_GUILDS"
+ROLE_VARIABLE = "KERNELCUP_DISCORD_NEWS_ROLE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class BotConfig:
     data_dir: Path
     role_guilds: frozenset[int] = frozenset()
     """Guilds whose roles make creators and admins; if none is named, the bot's only guild."""
+    news_role: str = ""
+    """The name of the guild role that is mentioned for each new leaderboard; empty for none."""
     edit_every_s: float = 1.5
     """The least time between two edits of one message."""
 
@@ -58,6 +61,7 @@ class BotConfig:
             public_url=config.server.public_url,
             data_dir=config.data_dir,
             role_guilds=_numbers(environ.get(GUILDS_VARIABLE, "")),
+            news_role=environ.get(ROLE_VARIABLE, ""),
         )
 
 

@@ -6,6 +6,7 @@ import functools
 import getpass
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -108,6 +109,10 @@ def secrets_set(config: Config) -> dict[str, bool]:
     return {name: bool(config.environ.get(name)) for name in names}
 
 
+AMD = re.compile(r"mi[-_]?\d{2,3}|radeon|rx[-_]?\d{4}|gfx\d", re.IGNORECASE)
+"""Names of GPUs that NVIDIA's driver does not find."""
+
+
 def config_warnings(config: Config) -> list[str]:
     """Return warnings about parts of a configuration that work but should be changed."""
     server = config.server
@@ -120,7 +125,8 @@ def config_warnings(config: Config) -> list[str]:
         found.append(
             "signin: no sign-in by browser is configured; create accounts with `kernelcup admin user add`"
         )
-    return found
+    amd = [each.name for each in config.devices if each.backend is Backend.CUDA and AMD.match(each.name)]
+    return [*found, *(f"devices.{each}: nothing was tried on GPUs of AMD by this version" for each in amd)]
 
 
 @contextmanager

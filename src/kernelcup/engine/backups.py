@@ -17,6 +17,8 @@ from sqlalchemy import URL, inspect
 from kernelcup.engine.database import Database
 from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound, StorageUnavailable
 
+OURS = {"alembic_version", "jobs", "submissions", "users"}
+"""Tables that a copy of ours has."""
 SQLITE_HEAD = b"SQLite format 3\0"
 POSTGRES_HEAD = b"PGDMP"
 DATED = re.compile(r"(\.)?kernelcup-(\d{8}T\d{6}Z)\.backup(?(1)-\w+)")
@@ -88,10 +90,11 @@ def restore(db: Database, file: Path, *, replace: bool) -> None:
     kind, wanted = ("SQLite", SQLITE_HEAD) if _is_sqlite(db) else ("PostgreSQL", POSTGRES_HEAD)
     if not head.startswith(wanted):
         raise InvalidValue(f"{file} is not a copy of a {kind} database.")
+    if not _is_ours(db, file):
+        raise InvalidValue(f"{file} is a copy of another program's database: it has no tables of KernelCup.")
     if not replace and _has_content(db):
         raise Conflict(f"{db.engine.url!r} is not empty; --yes replaces its content.")
     if _is_sqlite(db):
-        _check_sqlite(file)
         db.close()
         _copy_sqlite(file, _sqlite_path(db))
     else:
@@ -125,26 +128,35 @@ def _copy_sqlite(source: Path, target: Path) -> None:
         raise StorageUnavailable(f"{target}: {error}") from error
 
 
-def _check_sqlite(file: Path) -> None:
+def _is_ours(db: Database, file: Path) -> bool:
+    """Return whether a copy has our tables, and their revision. Raise ``InvalidValue`` if it is damaged."""
+    if not _is_sqlite(db):
+        listed = _run(db, ["pg_restore", "--list", str(file)], is_offline=True).splitlines()
+        tables = {line.split()[5] for line in listed if " TABLE " in line and len(line.split()) > 5}
+        return tables >= OURS
     connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     except sqlite3.DatabaseError as error:
-        found = str(error)
+        found, named = str(error), []
     finally:
         connection.close()
     if found != "ok":
         raise InvalidValue(f"{file} is damaged: {found}")
+    return {name for (name,) in named} >= OURS
 
 
-def _run(db: Database, command: Sequence[str]) -> None:
+def _run(db: Database, command: Sequence[str], *, is_offline: bool = False) -> str:
+    """Run a program of PostgreSQL's on a database, or on a file alone. Return what it prints."""
     if shutil.which(command[0]) is None:
         raise ConfigError(f"this needs PostgreSQL's program {command[0]}: apt-get install postgresql-client")
     environ, name = _connection(db.engine.url)
-    option = [f"--dbname={name}"]
+    option = [] if is_offline else [f"--dbname={name}"]
     done = subprocess.run([*command, *option], env=environ, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise StorageUnavailable(f"{command[0]}: {done.stderr.strip()[-1000:]}")
+    return done.stdout
 
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:

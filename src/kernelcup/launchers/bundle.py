@@ -10,9 +10,9 @@ from pathlib import Path
 
 import kernelcup_harness
 from kernelcup.errors import LaunchError
+from kernelcup.launchers.remote_job import SOURCES
 
 PACKAGE = Path(kernelcup_harness.__file__).parent
-SOURCES = frozenset({".py", ".cu", ".h", ".ptx", ".toml"})
 
 # The earliest time that a zip can store, so that the bundle does not depend on when it was made.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

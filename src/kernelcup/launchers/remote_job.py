@@ -20,6 +20,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+SOURCES = frozenset({".py", ".cu", ".h", ".ptx", ".toml"})
+"""Suffixes of the files that the harness is made of."""
 PACKAGE = "kernelcup_harness"
 # The harness gets these variables and no other: a provider's tokens are in the environment as well.
 PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CC", "CXX")
@@ -103,7 +105,7 @@ def failed(kind: str, text: str) -> Outcome:
 def harness_hash(package: Path) -> str:
     """Return what ``kernelcup.launchers.bundle.harness_hash`` returns for an unpacked harness."""
     digest = hashlib.sha256()
-    files = [path for path in package.rglob("*") if path.suffix in (".py", ".cu", ".h", ".ptx")]
+    files = [path for path in package.rglob("*") if path.suffix in SOURCES]
     for path in sorted(files, key=lambda path: path.relative_to(package).as_posix()):
         name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
         digest.update(b"%d %s %d\n" % (len(name), name, len(content)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pytest
@@ -39,7 +39,9 @@ class FakeTrial:
 
 def made(db, task: Task, **overrides: Any) -> MadeBoard:
     values = {"name": "double", "task": task, "devices": ["H100"], "creator": "grace", "now": NOW}
-    return boards.make_board(db, settings=BoardSettings(), **{**values, **overrides})
+    given = {**values, **overrides}
+    parts = {each.name: given.pop(each.name) for each in fields(boards.NewBoard) if each.name in given}
+    return boards.make_board(db, boards.NewBoard(settings=BoardSettings(), **parts), **given)
 
 
 def test_the_standard_harness_is_taken_where_the_tasks_own_solutions_pass(db) -> None:

@@ -92,6 +92,27 @@ def test_a_used_device_is_taken_away_by_force(command: Command, host_task: str) 
     assert command("board", "update", "identity", "-d", "emulated", "--yes", "--force").code == 0
 
 
+def test_a_leaderboard_of_a_competition_that_was_held_elsewhere_is_over_from_the_start(
+    command: Command, host_task: str
+) -> None:
+    wanted = (
+        "board",
+        "create",
+        host_task,
+        "--name",
+        "held",
+        "-d",
+        "cpu",
+        "--deadline",
+        "2020-01-01",
+        "--no-run",
+    )
+    assert "already passed" in command(*wanted).err
+    assert command(*wanted, "--over").code == 0
+    assert command("board", "show", "held", "--json").body["deadline"] == "2020-01-01T23:59:59+00:00"
+    assert "deadline" in command("submit", "kernel.py", "-b", "held", "-d", "cpu", "--no-wait").err
+
+
 def repository_of(folder: Path, *more: str, **problem: object) -> str:
     """Make a repository with one problem, and with more of other names, and return its path."""
     from dulwich import porcelain
@@ -130,16 +151,20 @@ def test_a_repository_is_synced(command: Command, home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "told"),
-    [({"gpus": ["B200"]}, "'B200' is not configured here"), ({"deadline": "2020-01-01"}, "UTC has passed")],
+    ("problem", "told", "code"),
+    [
+        ({"gpus": ["B200"]}, "'B200' is not configured here", 3),
+        # There is nothing to do.
+        ({"deadline": "2020-01-01"}, "UTC has passed", 0),
+    ],
 )
-def test_a_sync_that_makes_nothing_does_not_end_with_0(
-    command: Command, home: Path, problem: dict[str, object], told: str
+def test_a_sync_that_makes_nothing_says_whether_something_is_left_to_do(
+    command: Command, home: Path, problem: dict[str, object], told: str, code: int
 ) -> None:
     source = repository_of(home.parent / "repo", **problem)
     ended = command("board", "sync", source)
-    assert (ended.code, told in ended.out) == (3, True)
-    assert command("board", "sync", source, "--preview", "--json").code == 3
+    assert (ended.code, told in ended.out) == (code, True)
+    assert command("board", "sync", source, "--preview", "--json").code == code
     done = command("board", "sync", source, "--device", "emulated", "--deadline", "2099-01-01")
     assert (done.code, "copy: created" in done.out) == (0, True)
     assert command("board", "sync", source, "--device", "emulated", "--deadline", "2099-01-01").code == 0

@@ -99,6 +99,17 @@ async def list_active_threads(call: Call) -> Answer:
     return {"threads": [thread_json(t, viewer=bot) for t in threads], "members": members}
 
 
+@route("GET", "/channels/{channel}/threads/archived/public")
+async def list_archived_threads(call: Call) -> Answer:
+    """The public threads of a channel that are archived, in one page."""
+    parent, bot = call.world.channel(call.id("channel")), call.world.bot
+    assert parent.guild is not None
+    mine = [each for each in parent.guild.threads.values() if each.parent is parent]
+    threads = [each for each in mine if each.thread and each.thread.archived and permissions.sees(bot, each)]
+    members = [thread_member_json(t, bot.id) for t in threads if t.thread and bot.id in t.thread.members]
+    return {"threads": [thread_json(t, viewer=bot) for t in threads], "members": members, "has_more": False}
+
+
 def edit_thread(world: World, channel: Channel, body: Json) -> Json:
     """Rename, archive or lock a thread.
 

@@ -6,7 +6,9 @@ import base64
 import dataclasses
 import math
 import pickle
+import re
 import time
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -188,12 +190,19 @@ class ModalLauncher:
         return self._modal.FunctionCall.from_id(call.rpartition(":")[2])
 
 
-def make_app(modal: Any, devices: Sequence[Device], gpus: Mapping[str, str], *, app: str = APP) -> Any:
+def make_app(
+    modal: Any,
+    devices: Sequence[Device],
+    gpus: Mapping[str, str],
+    *,
+    app: str = APP,
+    packages: Sequence[str] = PACKAGES,
+) -> Any:
     """Return the app with a function for each device: one container for each call, without a network."""
     image = (
         modal.Image.from_registry(IMAGE, add_python=PYTHON)
         .apt_install("g++")
-        .pip_install(*PACKAGES)
+        .pip_install(*packages)
         .add_local_python_source("kernelcup")
     )
     found = modal.App(app)
@@ -221,12 +230,37 @@ def _machine(device: str) -> str:
     return f"modal-{device}"
 
 
+def packages_of(settings: LauncherSettings) -> list[str]:
+    """Return what the image installs: PyTorch, and what the lock file of an environment names. Raise ``ConfigError``.
+
+    A package of the lock file replaces ours of the same name.
+    """
+    named = settings.launcher_options.get("modal", {}).get("environment")
+    if named is None:
+        return list(PACKAGES)
+    file = settings.data_dir / named
+    try:
+        wheels = tomllib.loads(file.read_text(encoding="utf-8"))["wheels"]
+        wanted = {_package(each["requirement"]): str(each["requirement"]) for each in wheels}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"[launchers.modal] environment: {file} is no lock file: {error!r}") from error
+    return [*wanted.values(), *(each for each in PACKAGES if _package(each) not in wanted)]
+
+
+def _package(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
 def read_options(settings: LauncherSettings) -> tuple[str, dict[str, str], list[Device]]:
     """Return the app's name, the GPU of each device, and the devices. Raise ``ConfigError``."""
     options = dict(settings.launcher_options.get("modal", {}))
+    packages_of(settings)
+    options.pop("environment", None)
     app, gpus = options.pop("app", APP), options.pop("gpus", {})
     if options or not isinstance(app, str) or not isinstance(gpus, dict):
-        raise ConfigError('[launchers.modal]: expected app = "NAME" and a table gpus at most')
+        raise ConfigError(
+            '[launchers.modal]: expected app = "NAME", environment = "FILE" and a table gpus at most'
+        )
     devices = [device for device in settings.configured_devices if device.launcher == "modal"]
     for device in devices:
         if device.backend is Backend.CUDA and not isinstance(gpus.get(device.name), str):
@@ -271,7 +305,7 @@ def deploy(settings: LauncherSettings, folder: Path | None) -> list[str]:  # noq
         raise ConfigError('no device of the configuration has launcher = "modal"')
     modal = import_modal()
     try:
-        make_app(modal, devices, gpus, app=app).deploy()
+        make_app(modal, devices, gpus, app=app, packages=packages_of(settings)).deploy()
     except modal.exception.Error as error:
         raise ConfigError(f"Modal did not take the app: {type(error).__name__}: {error}") from error
     return [f"{app}: {', '.join(map(function_name, devices))}"]

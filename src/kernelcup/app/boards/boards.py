@@ -65,6 +65,8 @@ class NewBoard:
     """None chooses the standard harness if the task's own solutions pass under it; the task's own harness must be
     asked for.
     """
+    over: bool = False
+    """Whether its deadline may have passed: a competition that was held elsewhere."""
 
 
 def create_board(db: Database, *, now: datetime, **given: Any) -> Leaderboard:
@@ -134,7 +136,8 @@ def check_new(db: Database, new: NewBoard, *, now: datetime, known: Sequence[Dev
     check_board_name(new.name)
     chosen = choose_devices(new.devices, known)
     check_judgeable(new.task, chosen, known)
-    check_ahead(settings.deadline, now=now)
+    if not new.over:
+        check_ahead(settings.deadline, now=now)
     check_settings(settings)
     check_event(settings.event)
     check_free(db, new.name)

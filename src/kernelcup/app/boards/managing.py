@@ -51,6 +51,7 @@ def create(
     changes: Changes = None,
     run: Annotated[bool, Given(help="False: publish the task without trying it first.")] = True,
     force: Annotated[bool, Given(help="Publish it although its checker accepts wrong answers.")] = False,
+    over: Annotated[bool, Given(help="Its deadline may have passed: it is over from the start.")] = False,
     *,
     creator: str | None = None,
     now: datetime,
@@ -74,6 +75,7 @@ def create(
         creator=creator or actor,
         harness=settings.pop("harness", None),
         settings=BoardSettings(**settings),
+        over=over,
     )
     return make_board(
         db, new, now=now, known_devices=known_devices, trial=trial if run else None, force=force

@@ -38,6 +38,8 @@ class Skipped:
 
     name: str
     reason: str
+    is_over: bool = False
+    """Whether its deadline has passed, so that there is nothing to do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,8 +78,8 @@ class SyncResult:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every problem has a leaderboard that matches the repository."""
-        return not self.errors and all(each.reason == NO_CHANGES for each in self.skipped)
+        """Return whether every problem that is not over has a leaderboard that matches the repository."""
+        return not self.errors and all(each.reason == NO_CHANGES or each.is_over for each in self.skipped)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,9 +303,8 @@ class _Sync:
         """Create a leaderboard."""
         deadline = None if isinstance(wanted, Keep) else wanted
         if deadline is not None and deadline <= self.now:
-            self.skip(
-                name, f"its deadline {deadline:%Y-%m-%d %H:%M:%S} UTC has passed; another one can be given"
-            )
+            why = f"its deadline {deadline:%Y-%m-%d %H:%M:%S} UTC has passed; another one can be given"
+            self.skip(name, why, is_over=True)
             return
         options = self.options
         board_rules.check_board_name(name)
@@ -364,9 +365,9 @@ class _Sync:
         if seen.needs_rejudge and not options.rejudge:
             self.result.left_standings.append(name)
 
-    def skip(self, name: str, reason: str) -> None:
+    def skip(self, name: str, reason: str, *, is_over: bool = False) -> None:
         """Record that a leaderboard stays as it is."""
-        self.result.skipped.append(Skipped(name=name, reason=reason))
+        self.result.skipped.append(Skipped(name=name, reason=reason, is_over=is_over))
 
     def log(self, repository: str, branch: str) -> None:
         """Write the sync to the audit log, unless it is a preview."""

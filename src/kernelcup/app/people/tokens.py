@@ -266,9 +266,10 @@ def issue(
     scopes: frozenset[Scope],
     now: datetime,
     expires_at: datetime | None,
+    plain: str | None = None,
 ) -> tuple[Token, str]:
     """Store a token in a transaction, without any check of rights, and return it with its secret."""
-    plain = secret_values.new_secret()
+    plain = plain or secret_values.new_secret()
     new = tokens.NewToken(
         user_id=user_id,
         kind=kind,

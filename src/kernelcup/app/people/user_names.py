@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 from datetime import datetime
 
 from kernelcup.app.people.queries import personal_data, users
@@ -57,18 +59,9 @@ def creator_here(db: Database, login: str) -> str:
 
 def make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
     """Create a user with a name made of an identity's login, with a number if it is taken, and return their id."""
-    plain = as_account_name(identity.login)
-    stem = plain if is_account_name(plain) else f"{plain}-1"
-    if not is_account_name(stem):
-        stem = identity.provider
-    number = 1
-    while True:
-        ending = "" if number == 1 else f"-{number}"
-        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
-        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
-        if made is not None:
-            return made
-        number += 1
+    proposed = proposed_names(identity.login, identity.provider)
+    made = (users.create(session, name, role=Role.PARTICIPANT, now=now) for name in proposed)
+    return next(each for each in made if each is not None)
 
 
 def checked_identity(provider: str, subject: str, login: str) -> Identity:
@@ -153,6 +146,22 @@ def is_account_name(name: str) -> bool:
     except InvalidValue:
         return False
     return True
+
+
+def proposed_names(login: str, instead: str) -> Iterator[str]:
+    """Yield names for the account of somebody with this name elsewhere, the best first.
+
+    Args:
+        login: The name there, of any characters.
+        instead: What to begin with where no name can be made of it.
+    """
+    plain = as_account_name(login)
+    stem = plain if is_account_name(plain) else f"{plain}-1"
+    if not is_account_name(stem):
+        stem = instead
+    for number in itertools.count(1):
+        ending = "" if number == 1 else f"-{number}"
+        yield check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
 
 
 def _is_of_names(letter: str) -> bool:

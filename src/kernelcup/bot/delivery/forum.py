@@ -26,6 +26,8 @@ from kernelcup.errors import KernelCupError
 POLL_S = 10.0
 """Reminders are promised within 15 s."""
 ARCHIVE_AFTER_MIN: Literal[10080] = 10080
+MOST_ARCHIVED = 200
+"""Archived threads that are looked through for a leaderboard's."""
 MOST_TEMPLATES = 5
 MOST_THREADS_FOR_NAME = 100
 REMINDERS = {"a week": timedelta(days=7), "a day": timedelta(days=1), "an hour": timedelta(hours=1)}
@@ -128,17 +130,27 @@ class _Forum:
                 reason="KernelCup",
             )
             place = made.thread.id, made.message.id
+            await self._tell_role(made.thread)
         thread, message = place
         facts = boards_text.facts(board)
         post = Post(thread=thread, message=message, made_at=board["created_at"], facts=facts)
         post.reminded = [_mark(board, step) for step in passed_steps(board, self._now)]
         self._keep(name, post)
 
+    async def _tell_role(self, thread: discord.Thread) -> None:
+        """Mention the role that wants to hear of new leaderboards, if the operator names one."""
+        wanted = self._parts.config.news_role
+        role = discord.utils.get(self._guild.roles, name=wanted) if wanted else None
+        if role is not None:
+            allowed = discord.AllowedMentions(everyone=False, users=False, roles=[role])
+            await thread.send(f"{role.mention} A new leaderboard.", allowed_mentions=allowed)
+
     async def _left_over(self, name: str) -> tuple[int, int] | None:
-        """Return a thread that was created just before the bot stopped, and so is not remembered."""
+        """Return a thread of the bot's that is not remembered: it has just stopped, or another platform made it."""
         known = {post.thread for post in self._posts().values()}
         me = self._bot.user.id if self._bot.user is not None else 0
-        for thread in self._channel.threads:
+        archived = [each async for each in self._channel.archived_threads(limit=MOST_ARCHIVED)]
+        for thread in (*self._channel.threads, *archived):
             if thread.owner_id == me and thread.name == name and not thread.locked and thread.id not in known:
                 async for message in thread.history(limit=1, oldest_first=True):
                     if message.author.id == me:

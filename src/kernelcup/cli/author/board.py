@@ -58,6 +58,9 @@ def create(
     force: Annotated[
         bool, typer.Option("--force", help="Create it although its checker accepts wrong answers.")
     ] = False,
+    over: Annotated[
+        bool, typer.Option("--over", help="Its deadline may have passed: it is over from the start.")
+    ] = False,
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -78,6 +81,7 @@ def create(
         changes=given,
         run=run,
         force=force,
+        over=over,
         as_user=user,
     )
     board = make(backend, task, call, given, run=run, as_json=as_json)

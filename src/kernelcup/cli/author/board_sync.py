@@ -57,13 +57,19 @@ def sync(
             "take checkers that accept wrong answers.",
         ),
     ] = False,
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run/--no-run", help="Whether each task is tried first, a few seconds; not at a server."
+        ),
+    ] = True,
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create and update the leaderboards of a git repository's problem sets.
 
     A device that is not configured here or cannot judge a problem is left out; the problem keeps the others.
-    Exit code 0 if every problem has its leaderboard as the repository has it, 3 if one was left as it is.
+    Exit code 0 if every problem has its leaderboard as the repository has it, or is over, 3 if one was left as it is.
     New leaderboards use the standard harness if the task's own solutions pass under it. If only the task's
     own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
@@ -93,7 +99,7 @@ def sync(
             prefix=prefix,
             visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
             rejudge=rejudge,
-            trial=None if backend.server else wiring.make_trial(backend.config, say),
+            trial=None if backend.server or not run else wiring.make_trial(backend.config, say),
             say=say,
         )
     is_here = backend.server is None and user is None and bool(result.created) and not result.preview

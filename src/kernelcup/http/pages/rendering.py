@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import Request
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from starlette.responses import Response
 
 from kernelcup.domain import Actor, Role
@@ -50,14 +50,14 @@ def environment() -> Environment:
 
 def render(
     request: Request,
-    template: str,
+    template: str | Template,
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
     security: Mapping[str, str] = SECURITY,
     **values: Any,
 ) -> Response:
-    """Return a page; 304 where the browser has it already.
+    """Return a page; 304 where the browser has it already. An extension brings its template itself.
 
     Besides ``values`` every template knows ``viewer`` (the signed-in :class:`Actor`, or None), ``path`` (of
     this page, with its query), ``csrf_field`` (a form's hidden input), ``public_url`` (of the service), ``docs``

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Awaitable
 from typing import Any
 
 import httpx
@@ -38,8 +39,26 @@ async def finish(request: Request, provider: SignInProvider) -> dict[str, Any]:
         SignInFailed: The sign-in was not begun in this browser, was refused there, or the provider fails.
     """
     client = _client(provider)
+    return await _identity_for(provider, client, client.authorize_access_token(request))
+
+
+async def redeem(provider: SignInProvider, code: str, redirect_uri: str) -> dict[str, Any]:
+    """Return subject, login and display name of a sign-in that another program began, without a state of ours.
+
+    The caller has to ask the person in the browser, whom the code alone does not bind.
+
+    Raises:
+        SignInFailed: The code is unknown, used or for another address, or the provider fails.
+    """
+    client = _client(provider)
+    return await _identity_for(
+        provider, client, client.fetch_access_token(code=code, redirect_uri=redirect_uri)
+    )
+
+
+async def _identity_for(provider: SignInProvider, client: Any, exchange: Awaitable[Any]) -> dict[str, Any]:
     try:
-        token = await client.authorize_access_token(request)
+        token = await exchange
     except OAuthError as error:
         raise SignInFailed(_reason(provider, str(error.error))) from None
     except (httpx.HTTPError, ValueError):

@@ -52,8 +52,8 @@ class OwnWork:
     """The judge's own work on the device beside the calls, in its own context: no submission can change it."""
 
     def __init__(self) -> None:
-        self._kernels = OwnKernels(Driver())
         self._memory = torch.zeros(sweep_bytes(), dtype=torch.uint8, device="cuda")
+        self._kernels = OwnKernels(Driver())
 
     def sweep(self) -> None:
         """Queue the emptying of the cache."""

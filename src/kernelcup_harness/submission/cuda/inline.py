@@ -73,7 +73,7 @@ def compiled(
     """Return what a compiler says of a file that it refuses, empty if it is compiled."""
     includes = [*module.include_paths(), sysconfig.get_paths()["include"]]
     argv = [
-        nvcc,
+        os.environ.get("PYTORCH_NVCC") or nvcc,  # ours, with fewer headers, where the build step has put it
         *(word for each in includes for word in ("-isystem", each)),
         *vars(module)["COMMON_NVCC_FLAGS"],
     ]

@@ -16,7 +16,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from sqlalchemy import and_, case, delete, func, literal, select, tuple_, update
 from sqlalchemy import insert as insert_into
@@ -44,6 +45,7 @@ from kernelcup_harness.protocol import (
     CapturedOutput,
     HarnessKind,
     Mode,
+    ProtocolError,
     RunReport,
     TrustLevel,
     Verdict,
@@ -148,10 +150,38 @@ def last_jobs(session: Session, board_id: int) -> dict[tuple[str, str], tuple[in
     return {(name, device): (count, last) for name, device, count, last in session.execute(query)}
 
 
+Known = TypeVar("Known", bound=StrEnum)
+
+
 def report_of(session: Session, row: Any) -> RunReport:
-    """Return the report of a row with ``report`` and ``report_file``; its beginning if the file was deleted."""
+    """Return the report of a row with ``report`` and ``report_file``; its beginning if the file was deleted.
+
+    One that cannot be read, as of another program's import, says so in its message: pages go on.
+    """
     whole = None if row.report_file is None else files_of(session).get(row.report_file)
-    return from_json(RunReport, row.report if whole is None else json.loads(whole))
+    try:
+        return from_json(RunReport, row.report if whole is None else json.loads(whole))
+    except (ProtocolError, ValueError) as error:
+        return unreadable(row.report, str(error))
+
+
+def unreadable(stored: Any, why: str) -> RunReport:
+    """Return what stands for a report that cannot be read: of the stored one what is known by itself."""
+
+    def known(kind: type[Known], key: str, otherwise: Known) -> Known:
+        try:
+            return kind(stored[key])
+        except (KeyError, TypeError, ValueError):
+            return otherwise
+
+    return RunReport(
+        job_id="",
+        mode=known(Mode, "mode", Mode.LEADERBOARD),
+        backend=known(Backend, "backend", Backend.CUDA),
+        harness=known(HarnessKind, "harness", HarnessKind.STANDARD),
+        verdict=Verdict.INTERNAL_ERROR,
+        message=f"report unreadable: {why}",
+    )
 
 
 def report_files(session: Session, job_ids: Sequence[int]) -> list[str]:
@@ -217,6 +247,8 @@ _KEPT = ("job_id", "mode", "backend", "harness")
 
 
 def _identity(row: Any) -> RunReport:
+    if None in (row.its_job_id, row.its_mode, row.its_backend, row.its_harness):
+        return unreadable({"mode": row.its_mode, "backend": row.backend}, "it names no job")
     return RunReport(
         job_id=row.its_job_id,
         mode=Mode(row.its_mode),

@@ -1,0 +1,1 @@
+"""Import KernelBot's tables: read in batches from one state of its database, written in batches to ours."""

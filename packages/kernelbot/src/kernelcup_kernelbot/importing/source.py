@@ -1,0 +1,106 @@
+"""KernelBot's tables, as they are in one state of its database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
+
+from kernelcup.engine.database import make_engine, trouble_of
+from kernelcup.errors import InvalidValue, StorageUnavailable
+
+SCHEMA = "leaderboard"
+NEEDED = ("user_info", "leaderboard", "gpu_type", "code_files", "submission", "runs")
+OTHERS = (
+    "templates",
+    "submission_job_status",
+    "leaderboard_invite",
+    "leaderboard_invite_scope",
+    "rate_limit",
+)
+"""Older databases lack some of them."""
+Where = Sequence[sa.ColumnElement[bool]]
+
+
+class Source:
+    """Reads in one transaction, so that all its tables fit together.
+
+    Raises:
+        InvalidValue: The schema has no tables of KernelBot.
+    """
+
+    def __init__(self, connection: sa.Connection, schema: str = SCHEMA) -> None:
+        self._connection = connection
+        known = set(sa.inspect(connection).get_table_names(schema=schema))
+        if missing := [name for name in NEEDED if name not in known]:
+            raise InvalidValue(
+                f"{connection.engine.url!r}: schema {schema!r} has no table {missing[0]!r}; "
+                "name the database of KernelBot, and its schema with --schema if it was renamed."
+            )
+        here = [name for name in (*NEEDED, *OTHERS) if name in known]
+        tables = sa.MetaData()
+        tables.reflect(connection, schema=schema, only=here, resolve_fks=False)
+        self.tables = {name: tables.tables[f"{schema}.{name}"] for name in here}
+
+    def column(self, table: str, name: str) -> sa.ColumnElement[Any]:
+        """Return a column, or a null of its name where an older schema has none."""
+        found = self.tables[table].c.get(name)
+        return sa.null().label(name) if found is None else found
+
+    def rows(
+        self, table: str, *names: str, where: Where = (), order: str | None = None, limit: int | None = None
+    ) -> list[Any]:
+        """Return columns of all rows; nothing if there is no such table."""
+        if table not in self.tables:
+            return []
+        query = sa.select(*(self.column(table, name) for name in names)).where(*where).limit(limit)
+        if order is not None:
+            query = query.order_by(self.tables[table].c[order])
+        return list(self._connection.execute(query))
+
+    def pages(self, table: str, *names: str, size: int, where: Where = ()) -> Iterator[list[Any]]:
+        """Yield rows in the order of their ids, so many at a time."""
+        key, last = self.tables[table].c.id, 0
+        while page := self.rows(table, *names, where=[key > last, *where], order="id", limit=size):
+            yield page
+            last = page[-1].id
+
+    def execute(self, query: Any, values: Any = None) -> Any:
+        """Run a query over :attr:`tables`."""
+        return self._connection.execute(query, values)
+
+    def attempt(self) -> sa.NestedTransaction:
+        """Begin a part that can be rolled back by itself."""
+        return self._connection.begin_nested()
+
+
+@contextmanager
+def opened(url: str, schema: str = SCHEMA, *, writes: bool = False) -> Iterator[Source]:
+    """Open KernelBot's database for reading; or for writing, which is stored at the end unless there is an error.
+
+    Raises:
+        InvalidValue: It is no PostgreSQL database, or not KernelBot's.
+        StorageUnavailable: It cannot be reached.
+    """
+    engine = make_engine(url)
+    if engine.dialect.name != "postgresql":
+        raise InvalidValue(f"{engine.url!r}: KernelBot's database is PostgreSQL: postgresql://USER@HOST/NAME")
+    reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    try:
+        with engine.begin() if writes else reading.connect() as connection:
+            yield Source(connection, schema)
+    except OperationalError as error:
+        raise StorageUnavailable(f"{engine.url!r}: {trouble_of(engine.url, error.orig)}") from error
+    finally:
+        engine.dispose()
+
+
+def moment(value: datetime | None, otherwise: datetime) -> datetime:
+    """Return a stored time in UTC; most of KernelBot's columns have no zone."""
+    if value is None:
+        return otherwise
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

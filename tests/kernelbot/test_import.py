@@ -1,0 +1,369 @@
+"""KernelBot's tables come over: once, with all their oddities, and with the places that they had."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from datetime import timedelta
+
+import pytest
+from old_database import ADA, BOB, LATIN, OPEN, THEN, old_database, ranked, submission
+from sqlalchemy import func, select, text
+from typer.testing import CliRunner
+
+from builders import NOW, make_board, make_device
+from database_kinds import POSTGRES, autocommitting
+from kernelcup.app.news import moments
+from kernelcup.app.people import accounts, tokens
+from kernelcup.app.results import standings, table
+from kernelcup.app.submissions import submissions as service
+from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.errors import Conflict, InvalidValue, SignInNeeded
+from kernelcup.tables import (
+    Base,
+    CodeRow,
+    IdentityRow,
+    InviteRow,
+    LeaderboardRow,
+    LimitRow,
+    MemberRow,
+    NewsRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+)
+from kernelcup_kernelbot.commands import app as commands
+from kernelcup_kernelbot.importing import run
+from kernelcup_kernelbot.importing.submissions import ROOM
+from service import client
+
+__all__ = ["client"]
+
+pytestmark = pytest.mark.skipif(POSTGRES not in os.environ, reason="KernelBot's database is PostgreSQL")
+
+KNOWN = [make_device(), make_device(name="MI300")]
+
+
+@pytest.fixture
+def old():
+    """The URL of a KernelBot database."""
+    with old_database() as url:
+        yield url
+
+
+@pytest.fixture
+def bring(db, old):
+    """Return what imports it."""
+
+    def do(**options):
+        return run.bring(db, old, **({"known": KNOWN, "now": NOW} | options))
+
+    return do
+
+
+def counts(db) -> dict[str, int]:
+    """Return the number of rows of each table."""
+    with db.read() as session:
+        return {
+            each.name: session.scalar(select(func.count()).select_from(each))
+            for each in Base.metadata.sorted_tables
+        }
+
+
+def rows(db, query):
+    with db.read() as session:
+        return session.execute(query).all()
+
+
+def test_all_places_are_as_before(db, bring) -> None:
+    found = bring()
+    assert (found.compared, found.differences) == (7, [])
+    first = standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)
+    placed = [(each.rank, each.submission_id, each.score_s) for each in first]
+    assert placed == [(1, 16, 1.2e-3), (2, 12, 1.5e-3), (3, 19, 3.0e-3)]
+    assert set(rows(db, select(RunRow.host_class))) == {("KernelBot",)}
+    assert {each.trust for each in first} == {"self-measured"}
+
+
+def test_history_has_each_improvement_at_its_time(db, bring) -> None:
+    bring()
+    ada = name_of(db, ADA)
+    found = table.history(db, "vectoradd", "H100", viewer=OPERATOR, user=ada)
+    later = [(each.submission_id, each.at - THEN) for each in found]
+    assert later == [(12, timedelta(hours=1, seconds=5)), (10, timedelta(seconds=5))]
+
+
+def test_a_second_import_changes_nothing(db, bring) -> None:
+    bring()
+    before = counts(db)
+    again = bring()
+    assert (again.people.made, again.boards.made, again.submissions.made, again.people.tokens) == (
+        0,
+        [],
+        0,
+        0,
+    )
+    assert counts(db) == before
+    assert again.compared == 7
+
+
+def test_a_later_import_brings_what_is_new(db, bring, old) -> None:
+    bring()
+    with autocommitting(old) as connection:
+        ranked(connection, 30, ADA, 1.0e-3, at=NOW - timedelta(hours=1))
+        ranked(connection, 31, ADA, 0.9e-3, at=NOW - timedelta(days=20))
+    found = bring(since=NOW - timedelta(days=1))
+    assert found.submissions.made == 1
+    assert [each.user_id for each in found.differences] != []  # 31 is older than asked for
+    assert bring().differences == []
+    assert standings.standings(db, "vectoradd", "H100", viewer=OPERATOR)[0].submission_id == 31
+
+
+def test_an_import_that_was_cut_off_is_completed_by_the_next(db, bring) -> None:
+    bring()
+    with db.write() as session:
+        session.execute(text("DELETE FROM bests"))
+        session.execute(text("DELETE FROM records"))
+    assert bring().differences == []
+    assert rows(db, select(func.count()).select_from(RecordRow))[0][0] == 8
+
+
+def test_a_dry_run_tells_all_and_writes_nothing(db, bring) -> None:
+    before = counts(db)
+    found = bring(dry_run=True)
+    assert counts(db) == before
+    assert (found.people.made, len(found.boards.made), found.submissions.made) == (6, 4, 12)
+    assert ("Ada 🚀 Lovelace", "Ada-Lovelace") in found.people.renamed
+    assert found.people.guessed == {"discord": 1, "github": 2}
+    assert set(found.boards.unjudged) == {"broken"}
+    assert found.boards.unknown_devices == {"B200_Nebius": ["vectoradd"]}
+
+
+def test_names_become_names_of_accounts(db, bring) -> None:
+    bring()
+    made = dict(
+        rows(db, select(IdentityRow.subject, UserRow.name).join(UserRow, UserRow.id == IdentityRow.user_id))
+    )
+    assert made == {
+        ADA: "Ada-Lovelace",
+        BOB: "bob",
+        "223456789012345678": "bob-2",
+        "9": "github-9",
+        "8": "github-8",
+        OPEN: "discord-p_a1",
+    }
+
+
+def test_a_display_name_stays_what_others_see(db, bring) -> None:
+    bring()
+    shown = dict(rows(db, select(UserRow.name, UserRow.shown_name)))
+    assert (shown["Ada-Lovelace"], shown["bob"], shown["github-9"]) == ("Ada 🚀 Lovelace", "", "")
+
+
+def name_of(db, subject: str) -> str:
+    query = select(UserRow.name).join(IdentityRow, IdentityRow.user_id == UserRow.id)
+    return rows(db, query.where(IdentityRow.subject == subject))[0][0]
+
+
+def test_a_user_who_signed_in_here_before_keeps_the_account(db, bring) -> None:
+    mine = accounts.sign_in(db, provider="github", subject=BOB, login="robert", now=NOW)
+    assert bring().people.ids[BOB] == mine
+
+
+def test_a_banned_user_stays_banned_and_unfinished_registrations_stay_behind(db, bring) -> None:
+    found = bring()
+    banned = rows(db, select(UserRow.name).where(UserRow.banned_at.is_not(None)))
+    assert [name for (name,) in banned] == ["bob-2"]
+    assert found.people.left_out == 1
+
+
+def test_old_secrets_of_clients_go_on_working(db, bring) -> None:
+    bring()
+    assert tokens.authenticate(db, "cli-ada", now=NOW).name == "Ada-Lovelace"
+    assert tokens.authenticate(db, "web-eve", now=NOW).name == "bob-2"
+    with pytest.raises(SignInNeeded):
+        tokens.authenticate(db, "cli-temp-2", now=NOW)
+
+
+def test_a_secret_that_was_replaced_there_opens_nothing_here(db, bring, old) -> None:
+    bring()
+    with autocommitting(old) as connection:
+        connection.execute(text("UPDATE leaderboard.user_info SET cli_id = 'new' WHERE cli_id = 'cli-ada'"))
+    bring()
+    assert tokens.authenticate(db, "new", now=NOW).name == "Ada-Lovelace"
+    with pytest.raises(SignInNeeded):
+        tokens.authenticate(db, "cli-ada", now=NOW)
+
+
+def test_code_is_kept_whole_whatever_its_bytes_are(db, bring) -> None:
+    bring()
+    query = select(CodeRow.files).join(SubmissionRow, SubmissionRow.code_hash == CodeRow.hash)
+    (text_one,) = rows(db, query.where(SubmissionRow.id == 10))[0]
+    assert text_one == {"": "# one\n"}
+    (latin,) = rows(db, query.where(SubmissionRow.id == 16))[0]
+    assert latin["kernel.py"] == "# caf\ufffd\nimport torch\n"
+    assert base64.b64decode(latin["kernel.py.base64"]) == LATIN
+    (nul,) = rows(db, query.where(SubmissionRow.id == 18))[0]
+    assert base64.b64decode(nul["kernel.py.base64"]) == b"# nul \x00\n"
+
+
+def test_submissions_keep_their_numbers_and_leave_room_for_more(db, bring) -> None:
+    bring()
+    view = service.show_submission(db, 18, viewer=OPERATOR)
+    assert (view.mode.value, view.jobs[0].verdict.value) == ("leaderboard", "wrong_answer")
+    assert view.jobs[0].counted.report.message == "mismatch\nat 3"
+    assert service.show_submission(db, 19, viewer=OPERATOR).file_name == "s.py"
+    with db.write() as session:
+        values = {"leaderboard_id": 1, "user_id": 1, "code_hash": "x", "file_name": "k.py", "mode": "test"}
+        session.add(CodeRow(hash="x", files={"": ""}))
+        session.flush()
+        row = SubmissionRow(**values, created_at=NOW)
+        session.add(row)
+        session.flush()
+        assert row.id == 24 + ROOM + 1
+
+
+def test_the_evidence_has_the_figures_of_each_stage(db, bring) -> None:
+    bring()
+    report = service.show_submission(db, 10, viewer=OPERATOR).jobs[0].counted.report
+    assert [stage.name.value for stage in report.stages] == ["test", "benchmark", "ranked"]
+    (case,) = report.stages[2].cases
+    assert (case.parameters, case.timing.reported_ns) == ({"size": 1024, "seed": 2}, pytest.approx(2e6))
+    assert report.environment == {"device": "NVIDIA H100"}
+    assert all(isinstance(each, str) for each in report.extra.values())
+
+
+def test_a_submission_without_results_ends_without_one(db, bring) -> None:
+    found = bring()
+    assert found.submissions.ungraded == 1
+    view = service.show_submission(db, 23, viewer=OPERATOR)
+    assert (view.mode.value, view.ended, view.jobs[0].state.value) == ("test", True, "cancelled")
+
+
+def test_what_is_not_done_there_comes_with_the_next_import(db, bring, old) -> None:
+    with autocommitting(old) as connection:
+        submission(connection, 40, ADA, done=False, status="running", at=NOW - timedelta(minutes=5))
+    assert bring().submissions.waiting == {40}
+    with autocommitting(old) as connection:
+        connection.execute(text("UPDATE leaderboard.submission SET done = true WHERE id = 40"))
+    assert bring().submissions.made == 1
+
+
+def test_what_was_deleted_here_is_not_brought_again(db, bring) -> None:
+    from kernelcup.app.submissions import withdrawal
+
+    bring()
+    withdrawal.delete_submission(db, 16, by=OPERATOR, now=NOW)
+    again = bring()
+    assert (again.submissions.made, again.submissions.deleted, again.differences) == (0, {16}, [])
+
+
+def test_another_submission_with_a_number_of_kernelbots_is_refused(db, bring) -> None:
+    make_board(db)
+    with db.write() as session:
+        session.add(CodeRow(hash="x", files={"": ""}))
+        session.flush()
+        values = {"leaderboard_id": 1, "user_id": 1, "code_hash": "x", "file_name": "k.py", "mode": "test"}
+        session.add(SubmissionRow(id=12, **values, created_at=NOW))
+    with pytest.raises(Conflict, match="Submission 12 exists here"):
+        bring()
+
+
+def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(db, bring) -> None:
+    found = bring()
+    boards = {row.name: row for (row,) in rows(db, select(LeaderboardRow))}
+    assert boards["class"].visibility == Visibility.CLOSED
+    assert boards["over"].deadline < NOW
+    assert (boards["broken"].deadline, boards["broken"].after_deadline) == (NOW, "closed")
+    assert "is not among `files`" in found.boards.unjudged["broken"]
+    assert {boards[name].code_policy for name in boards} == {"never"}
+
+
+def test_what_is_old_is_no_news(db, bring) -> None:
+    bring()
+    before = rows(db, select(NewsRow.kind, LeaderboardRow.name).join(LeaderboardRow))
+    assert {tuple(each) for each in before} == {("final", "over"), ("final", "broken")}
+    assert moments.note_due(db, NOW) == 0
+
+
+def test_limits_invites_and_members_come_over(db, bring) -> None:
+    from kernelcup.app.boards import membership
+
+    bring()
+    limits = rows(db, select(LimitRow.amount, LimitRow.mode_group, LimitRow.window_s))
+    assert [tuple(each) for each in limits] == [(9.0, "practice", 3600)]
+    assert rows(db, select(MemberRow.user_id))[0][0] == 1
+    assert {code for (code,) in rows(db, select(InviteRow.code))} == {"ABCDE-F11", "USED"}
+    bob = tokens.authenticate(db, "cli-bob", now=NOW)
+    assert membership.join(db, bob, "abcd-efil", now=NOW).leaderboards == ["class"]
+
+
+def test_another_database_is_refused(db, tmp_path) -> None:
+    with pytest.raises(InvalidValue, match="is PostgreSQL"):
+        run.bring(db, f"sqlite:///{tmp_path / 'other.db'}", known=KNOWN, now=NOW)
+
+
+def test_a_database_without_kernelbots_tables_is_refused(db, old) -> None:
+    with pytest.raises(InvalidValue, match="has no table 'user_info'"):
+        run.bring(db, old, schema="public", known=KNOWN, now=NOW)
+
+
+def test_an_old_client_goes_on_over_http(bring, client) -> None:
+    bring()
+    headers = {"X-Popcorn-Cli-Id": "cli-ada"}
+    listed = client.get("/user/submissions", headers=headers).json()
+    assert [each["id"] for each in listed] == [21, 15, 12, 10]
+    shown = client.get("/user/submissions/12", headers=headers).json()
+    assert (shown["code"], shown["runs"][-1]["score"]) == ("# two\n", 1.5e-3)
+
+
+def test_the_old_site_submits_with_its_id(bring, client) -> None:
+    bring()
+    files = {"file": ("kernel.py", b"def custom_kernel(data):\n    return data * 2\n")}
+    found = client.post("/submission/vectoradd/H100/test", headers={"X-Web-Auth-Id": "web-ada"}, files=files)
+    assert found.status_code == 200
+
+
+def test_links_to_old_submissions_and_boards_hold(bring, client) -> None:
+    bring()
+    for path in ("/", "/b/vectoradd", "/b/over", "/b/broken", "/s/10"):
+        assert client.get(path, headers={"Accept": "text/html"}).status_code in (200, 303, 403), path
+
+
+def test_the_command_prints_and_checks(db, db_url, old, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
+    monkeypatch.setenv("KERNELCUP_DATABASE", db_url)
+    dry = CliRunner().invoke(commands, ["import", old, "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+    assert "would be imported: 6 users" in dry.output
+    done = CliRunner().invoke(commands, ["import", old, "--since", "2026-01-01"])
+    assert done.exit_code == 0, done.output
+    assert "places as before: 7 of 7" in done.output
+    again = CliRunner().invoke(commands, ["import", old, "--json"])
+    assert json.loads(again.output)["submissions"]["made"] == 0
+
+
+def test_the_command_fails_where_a_place_differs(db, db_url, old, bring, tmp_path, monkeypatch) -> None:
+    bring()
+    with db.write() as session:
+        session.execute(text("UPDATE runs SET score_s = 1 WHERE score_s = 0.0012"))
+        session.execute(text("UPDATE bests SET score_s = 1 WHERE score_s = 0.0012"))
+    monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
+    monkeypatch.setenv("KERNELCUP_DATABASE", db_url)
+    found = CliRunner().invoke(commands, ["import", old])
+    assert found.exit_code == 1
+    assert "place differs: vectoradd on H100, user 2: 1 with 0.0012 s -> 3 with 1 s" in found.output
+
+
+def test_runs_count_once_for_each_gpu(db, bring) -> None:
+    assert bring().submissions.runs == rows(db, select(func.count()).select_from(RunRow))[0][0] == 11
+
+
+def test_views_are_refused_on_sqlite(tmp_path) -> None:
+    from kernelcup.engine.database import Database
+    from kernelcup_kernelbot import views
+
+    with Database.open(f"sqlite:///{tmp_path / 'x.db'}") as db, pytest.raises(InvalidValue, match="db copy"):
+        views.make(db, "leaderboard")
