@@ -172,7 +172,7 @@ say(
     lambda answer: {"users": [user_object(user) for user in answer.value]},
 )
 say(accounts.make_user, added_lines, lambda answer: user_object(answer.value))
-for change in (accounts.ban, accounts.unban, accounts.set_shown_name):
+for change in (accounts.ban, accounts.unban):
     say(change, lambda answer: describe_user(answer.value), lambda answer: user_object(answer.value))
 say(
     tokens.revoke_token,

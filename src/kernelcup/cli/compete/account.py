@@ -1,4 +1,4 @@
-"""Words of ``kernelcup account``: export a user's data, and delete the account."""
+"""Words of ``kernelcup account``: shown names, the export of a user's data, and deleting the account."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import typer
 
 from kernelcup.app import personal_data
+from kernelcup.app.people import accounts
+from kernelcup.cli.admin.users import describe_user, user_object
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.errors import Conflict
 
@@ -31,6 +33,11 @@ def saved(answer: Answer) -> dict[str, object]:
 
 
 say(personal_data.export_account, lambda answer: "{file}: {bytes:,} bytes".format(**saved(answer)), saved)
+say(
+    accounts.set_shown_name,
+    lambda answer: describe_user(answer.value),
+    lambda answer: user_object(answer.value),
+)
 say(
     personal_data.delete_account,
     lambda answer: f"the account is deleted; its results stay as {answer.value.name}",
