@@ -203,7 +203,7 @@ def week(here: Here, url: str, kernelbot: Connection, root: Path, count: int) ->
     found["seconds until all were judged and compared"] = round(time.monotonic() - BEGAN, 1)
     here.run("kernelbot", "compare", url, "--page", str(page), "--csv", str(table))
     rows = list(csv.DictReader(table.open()))
-    same = sum((row["verdict_there"] == "passed") == (row["verdict_here"] == "accepted") for row in rows)
+    same = sum((row["there_verdict"] == "passed") == (row["here_verdict"] == "accepted") for row in rows)
     if stored != (count, count) or len(rows) != count:
         raise SystemExit(f"stored {stored}, compared {len(rows)} of {count}")
     (Path(tempfile.gettempdir()) / "kernelbot-compare.html").write_bytes(page.read_bytes())

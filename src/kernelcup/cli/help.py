@@ -93,7 +93,8 @@ class RootGroup(HelpGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by panels, those of extensions at the end."""
         super().format_commands(ctx, formatter)
-        added = [(name, self.get_command(ctx, name).help or "") for name in extensions.command_names()]
+        # Not as commands: typer imports pydantic to make these.
+        added = [(name, extensions.command(name).info.help or "") for name in extensions.command_names()]
         if added:
             with formatter.section("Extensions"):
                 formatter.write_dl(added)

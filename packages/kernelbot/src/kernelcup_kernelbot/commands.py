@@ -131,7 +131,7 @@ def follow(
     from kernelcup.client.transport import Client
     from kernelcup_kernelbot.following import Follower
 
-    address, token = Credentials.load(os.environ).find(server)
+    address, token = Credentials.load(os.environ).find(server or os.environ.get("KERNELCUP_SERVER"))
     with Client(address, token) as client:
         follower = Follower(
             url=url,

@@ -11,7 +11,6 @@ from kernelcup.cli.backend.base import Backend
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.domain import Final, FinalPlace, Score
 from kernelcup.errors import NotFound
 from kernelcup.reporting.finals import DELETED, OFFICIAL
@@ -106,6 +105,8 @@ def show(found: Final, *, as_json: bool) -> None:
 def print_final(out: Console, final: Final) -> None:
     """Print the official order with its meetings, or how far the final is."""
     title = f"{OFFICIAL} of {final.leaderboard} on {final.device}".capitalize()
+    from kernelcup.cli.show.tables import cell, new_table, print_table
+
     table = new_table(
         "place",
         "user",
