@@ -92,7 +92,6 @@ def hold(backend: Backend, found: Final, *, quiet: bool) -> Final:
 
 def show(found: Final, *, as_json: bool) -> None:
     """Print a final."""
-    from kernelcup.cli.author.final import print_final
     from kernelcup.cli.show import terminal
     from kernelcup.cli.show.json_object import fields
 
@@ -104,9 +103,9 @@ def show(found: Final, *, as_json: bool) -> None:
 
 def print_final(out: Console, final: Final) -> None:
     """Print the official order with its meetings, or how far the final is."""
-    title = f"{OFFICIAL} of {final.leaderboard} on {final.device}".capitalize()
     from kernelcup.cli.show.tables import cell, new_table, print_table
 
+    title = f"{OFFICIAL} of {final.leaderboard} on {final.device}".capitalize()
     table = new_table(
         "place",
         "user",
