@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from builders import NOW, make_board, make_device
 from database_kinds import POSTGRES, autocommitting
+from kernelcup.app.boards.boards import get_board
 from kernelcup.app.news import moments
 from kernelcup.app.people import accounts, tokens
 from kernelcup.app.results import standings, table
@@ -279,6 +280,15 @@ def test_boards_come_over_or_closed_and_one_that_does_not_load_takes_nothing(db,
     assert (boards["broken"].deadline, boards["broken"].after_deadline) == (NOW, "closed")
     assert "is not among `files`" in found.boards.unjudged["broken"]
     assert {boards[name].code_policy for name in boards} == {"never"}
+
+
+def test_a_board_without_a_gpu_gets_one_of_here(db, old, bring) -> None:
+    with autocommitting(old) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO leaderboard.leaderboard (name, deadline, task) VALUES ('none', now(), '{}')"
+        )
+    bring()
+    assert get_board(db, "none").devices == ("H100",)
 
 
 def test_what_is_old_is_no_news(db, bring) -> None:

@@ -69,7 +69,8 @@ def bring(
     for row in source.rows("leaderboard", *columns, order="id"):
         name = _name(row, names)
         names.add(name_key(name))
-        devices = accepted.get(row.id, [])
+        # One without a GPU and without results takes submissions nowhere there; here each takes some device.
+        devices = accepted.get(row.id) or [known[0].name if known else "cpu"]
         if name != row.name:
             found.renamed.append((row.name, name))
         for device in devices:
