@@ -17,7 +17,10 @@ COPY scripts/pack_documents.py scripts/deploy_files.py scripts/
 COPY docs docs
 COPY deploy deploy
 COPY src src
-RUN /opt/docs/bin/mkdocs build --strict && /opt/kernelcup/bin/pip install --no-build-isolation ".$EXTRAS"
+# The routes of KernelBot's clients, and what moves a competition here.
+COPY packages/kernelbot packages/kernelbot
+RUN /opt/docs/bin/mkdocs build --strict \
+    && /opt/kernelcup/bin/pip install --no-build-isolation ".$EXTRAS" ./packages/kernelbot
 
 FROM debian:bookworm-slim
 # postgresql-client: what backups are made with. Its version is not below that of the server in compose.yaml.
