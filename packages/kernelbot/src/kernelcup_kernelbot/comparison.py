@@ -24,7 +24,7 @@ from kernelcup_kernelbot.importing.source import Source, moment
 
 KEY = "kernelbot-"
 FAR = 3
-"""Whoever moves by more places than this is named."""
+"""People who move by more places than this are named."""
 FEWEST_RANKED = 3
 """People with a place on both sides, for a correlation."""
 

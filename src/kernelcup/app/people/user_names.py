@@ -149,7 +149,7 @@ def is_account_name(name: str) -> bool:
 
 
 def proposed_names(login: str, instead: str) -> Iterator[str]:
-    """Yield names for the account of somebody with this name elsewhere, the best first.
+    """Yield names for the account of a person who has this name elsewhere, the best first.
 
     Args:
         login: The name there, of any characters.

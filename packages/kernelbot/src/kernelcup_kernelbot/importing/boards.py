@@ -107,7 +107,7 @@ def _make(
     settings = BoardSettings(
         deadline=deadline,
         visibility=Visibility.CLOSED if row.visibility == "closed" else Visibility.PUBLIC,
-        code_policy=CodePolicy.NEVER,  # nobody was told that it would be published
+        code_policy=CodePolicy.NEVER,  # its authors were not told that it would be published
         after_deadline=AfterDeadline.CLOSED if reason else AfterDeadline.UNRANKED,
     )
     number = boards.insert(

@@ -23,7 +23,7 @@ from kernelcup_kernelbot.importing.source import Source, moment
 
 PROVIDERS = ("discord", "github")
 UNKNOWN = "kernelbot"
-"""The provider of a registration that was not finished: it keeps results, and nobody can sign in with it."""
+"""The provider of a registration that was not finished: it keeps results, and is no way to sign in."""
 SHORTEST_DISCORD = 17
 """Digits; GitHub's numbers have at most ten."""
 BAN = "banned at KernelBot"
