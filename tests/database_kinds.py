@@ -55,6 +55,7 @@ class PostgresDatabase:
         parts = [f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name})" for name in sorted(tables)]
         self._filled = text(" UNION ALL ".join(parts))
         self._kept = frozenset(self._filled_tables())
+        self._revision = connection.scalar(text("SELECT version_num FROM alembic_version"))
 
     def empty(self) -> None:
         """End what is still connected and bring the tables and their numbers back to how they were made."""
@@ -64,6 +65,7 @@ class PostgresDatabase:
                 text(DELETE.format("; ".join(f"DELETE FROM {each}" for each in sorted(filled))))
             )
         self._connection.execute(START_NUMBERS_AGAIN)
+        self._connection.execute(SET_REVISION, {"revision": self._revision})
         assert self._filled_tables() == self._kept
 
     def _filled_tables(self) -> set[str]:
@@ -81,6 +83,9 @@ START_NUMBERS_AGAIN = text("""\
 SELECT setval(format('%I.%I', schemaname, sequencename), start_value, false) FROM pg_sequences
 WHERE schemaname = 'public' AND last_value IS NOT NULL
 """)
+
+# A test may have named another, to see it refused.
+SET_REVISION = text("UPDATE alembic_version SET version_num = :revision")
 
 
 @contextmanager

@@ -17,7 +17,16 @@ from ruamel.yaml import YAML
 import kernelcup.tasks
 from kernelcup.domain import Task
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import CaseResult, JobSpec, RunReport, SourceTree, Verdict, dumps, from_json
+from kernelcup_harness.protocol import (
+    CaseResult,
+    JobSpec,
+    RunReport,
+    SourceTree,
+    Verdict,
+    dumps,
+    first_errors,
+    from_json,
+)
 from kernelcup_harness.submission.cuda.libraries import find_nvcc
 
 EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
@@ -77,12 +86,12 @@ def bad_case(cases: list[CaseResult]) -> CaseResult | None:
 
 
 def what_was_said(report: RunReport) -> str:
-    """Return all that the report says of a failure: of the run, the stage and the case."""
+    """Return all that a person reads of a failure: of the run, the stage and the case, and what each means."""
     texts = [report.message]
     for stage in report.stages:
         case = bad_case(stage.cases)
         texts += [stage.message, case.message if case is not None else ""]
-    return "\n".join(texts)
+    return "\n".join([*texts, *(first_errors.advice(each) for each in texts)])
 
 
 def needs_triton(file: Path) -> bool:
