@@ -7,6 +7,8 @@ from fastapi import APIRouter
 from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, status
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
+from kernelcup.http.pages.courses import course
+from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import submissions, submit
 
 router = APIRouter(include_in_schema=False)
@@ -17,6 +19,8 @@ for _each in (
     live,
     statement,
     badges,
+    course,
+    course_people,
     docket,
     documents,
     event,
