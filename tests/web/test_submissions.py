@@ -89,7 +89,7 @@ def test_time_of_a_gpu_by_the_wall_clock_says_why_and_has_the_own_time_beside_it
     page = client.get("/s/1").text
     assert "by the wall clock" in page
     assert NOT_REPLAYED in page
-    assert "Own clock</abbr>" in page
+    assert "Self-measured</abbr>" in page
     assert ">55.00<" in page
     assert ">21.00<" in page
 
@@ -266,7 +266,7 @@ def test_waiting_submission_tells_its_place_and_why(db, client, ada) -> None:
         make_submission(db, devices=["H100"])
     page = client.get("/s/2").text
     assert "number 2 in the queue" in page
-    assert "no dispatcher serves H100 now" in page
+    assert "no machine with H100 is connected" in page
     assert "/api/v1/submissions/2/events?after=" in page
     assert "Look again" in page
 

@@ -17,7 +17,7 @@ MUCH_OVERHEAD = 0.05
 """The share of a wall-clock time above which overhead is worth mentioning."""
 
 OVERHEAD = (
-    "the overhead is the time of a call that computes nothing; it is part of the time and is never subtracted"
+    "the overhead is the time of a call that computes nothing; every time includes it"
 )
 
 MORE_OVERHEAD_THAN_TIME = (

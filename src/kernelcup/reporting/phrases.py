@@ -265,7 +265,7 @@ def cpu_rule(rank: bool) -> str:
 
 def read_text(read_s: float, trust: str) -> str:
     """Return the figure beside a score: the submission's own, or the clock's before anything was subtracted."""
-    what = "own clock" if trust == TrustLevel.WALL_CLOCK else "raw"
+    what = "self-measured" if trust == TrustLevel.WALL_CLOCK else "raw"
     return f"{what} {duration(read_s * 1e9)}"
 
 
