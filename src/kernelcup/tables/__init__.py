@@ -13,6 +13,7 @@ from kernelcup.tables.boards import (
     TaskVersionRow,
     new_revision,
 )
+from kernelcup.tables.events import AnnouncementRow, BoardEventRow, RegistrationRow, TeamRow
 from kernelcup.tables.machines import (
     BoardMachineRow,
     CanaryRow,

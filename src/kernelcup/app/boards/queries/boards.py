@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from kernelcup.app.events.queries import events
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.engine.database import upsert
@@ -21,6 +22,7 @@ from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import (
     BestRow,
+    BoardEventRow,
     ComparisonRow,
     JobRow,
     LeaderboardDeviceRow,
@@ -57,6 +59,7 @@ def insert(
         created_at=now,
         judging=judging,
         seeds_below=seeds_below,
+        event_id=events.ensure(session, settings.event, creator_id=creator_id, now=now),
         **_columns(settings),
     )
     session.add(row)
@@ -80,6 +83,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
             judging=board.judging,
             judging_since=since,
             seeds_below=board.seeds_below,
+            event_id=events.ensure(session, board.event, creator_id=board.creator_id, now=now),
             **_columns(board),
         )
     )
@@ -89,7 +93,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
-    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES}
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"}
 
 
 def _column(value: object) -> object:
@@ -338,9 +342,14 @@ def _page(after_id: int | None, limit: int | None) -> Select[Any]:
 
 
 def _boards() -> Select[Any]:
-    people = table_of(UserRow)
-    return select(*_BOARDS.c, people.c.name.label("creator")).join(
-        people, people.c.id == _BOARDS.c.creator_id
+    people, of = table_of(UserRow), table_of(BoardEventRow).c
+    return (
+        select(*_BOARDS.c, people.c.name.label("creator"))
+        .add_columns(
+            func.coalesce(of.name, "").label("event"), func.coalesce(of.licence, "").label("licence")
+        )
+        .join(people, people.c.id == _BOARDS.c.creator_id)
+        .outerjoin(of.id.table, of.id == _BOARDS.c.event_id)
     )
 
 
