@@ -205,6 +205,10 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.TEACHER, values={**COURSE, "board": "closed"}
     ),
     ("POST", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE, json={}, status=201),
+    ("GET", "/courses/{name}/grades"): Route(who=Who.TEACHER, values=COURSE),
+    ("GET", "/courses/{name}/grades/me"): Route(who=Who.COURSE, values=COURSE),
+    ("GET", "/courses/{name}/rules"): Route(who=Who.COURSE, values=COURSE),
+    ("PUT", "/courses/{name}/rules"): Route(who=Who.TEACHER, values=COURSE, json={"rules": "correct 40"}),
     ("GET", "/courses/{name}/invites"): Route(who=Who.TEACHER, values=COURSE),
     ("GET", "/courses/{name}/members"): Route(who=Who.TEACHER, values=COURSE),
     ("POST", "/courses/{name}/members/import"): Route(

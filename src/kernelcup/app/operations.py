@@ -6,7 +6,7 @@ from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
-from kernelcup.app.courses import class_list, class_progress, courses, joining, membership
+from kernelcup.app.courses import class_list, class_progress, courses, grades, joining, membership
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -56,6 +56,7 @@ MODULES = (
     joining,
     class_list,
     class_progress,
+    grades,
     freezes,
     rejudge,
     reviews,

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, status
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
-from kernelcup.http.pages.courses import course
+from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import submissions, submit
 
@@ -21,6 +21,7 @@ for _each in (
     badges,
     course,
     course_people,
+    grades,
     docket,
     documents,
     event,
