@@ -41,7 +41,7 @@ from kernelcup.tasks.check import check_path
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.problem_set import load_problem_set
 from kernelcup.tasks.shared import eval as lent
-from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Reason, RunReport, Verdict
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
 from warm_harness import Run
 
 HERE = Path(__file__).parent
@@ -118,11 +118,7 @@ def judge(expected: Expectation, warm: Run) -> RunReport:
         harness=expected.harness,
     )
     run = run_harness if expected in as_launched() else warm
-    report = run(adjusted(spec, expected))
-    if report.reason is Reason.TIME and expected.verdict is not Verdict.TIME_LIMIT_EXCEEDED:
-        # Other tests, or the host of a virtual machine, may hold a call up for the ten seconds that it may take.
-        report = run(adjusted(spec, expected))
-    return report
+    return run(adjusted(spec, expected))
 
 
 @cache

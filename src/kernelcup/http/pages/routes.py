@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, status
 from kernelcup.http.pages.admin import routes as admin
-from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
+from kernelcup.http.pages.boards import badges, boards, event, feeds, history, live, statement, webhooks
 from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import submissions, submit
@@ -16,6 +16,7 @@ for _each in (
     assets,
     coding_agents,  # before the page of a leaderboard, whose address its own begins with
     boards,
+    history,
     live,
     statement,
     badges,
