@@ -217,7 +217,11 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("PUT", "/courses/{name}/members/{user}"): Route(
         who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={}
     ),
+    ("PUT", "/courses/{name}/late/{user}"): Route(
+        who=Who.TEACHER, values={**COURSE, "user": "ada"}, json={"days": 3}, status=400
+    ),
     ("DELETE", "/courses/{name}/members/{user}"): Route(who=Who.TEACHER, values={**COURSE, "user": "ada"}),
+    ("GET", "/leaderboards/{name}/errors"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/late"): Route(who=Who.MANAGER, values=BOARD),
     ("PUT", "/leaderboards/{name}/late/{user}"): Route(
         who=Who.MANAGER, values={**BOARD, "user": "ada"}, json=LATER

@@ -20,9 +20,10 @@ from builders import (
     make_task,
 )
 from kernelcup.app.boards import late_exceptions
-from kernelcup.app.courses import class_list, courses, grades, grading, joining
-from kernelcup.app.queue import lifecycle
+from kernelcup.app.courses import class_list, courses, extensions, grades, grading, joining
+from kernelcup.app.queue import lifecycle, shown
 from kernelcup.app.results import reviews
+from kernelcup.app.results.common_errors import common_errors
 from kernelcup.app.submissions.submissions import show_submission
 from kernelcup.domain import OPERATOR, AfterDeadline, Role, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound
@@ -175,6 +176,49 @@ def test_an_extension_moves_the_deadline_of_one_student(db, teacher) -> None:
     ada = graded(db, teacher)["ada"]
     assert (ada.points, ada.late_days) == (30.0, 1)
     assert "less 10 for 1 day late" in ada.because
+
+
+def test_more_time_in_a_course_moves_all_deadlines_of_one_student(db, teacher) -> None:
+    make_course(db, teacher, ["ada", "bob"])
+    granted = extensions.extend(db, teacher, "gpu", "ada", 3, now=NOW)
+    assert [(each.leaderboard, each.until) for each in granted] == [("week1", DEADLINE + timedelta(days=3))]
+    room = Room(db)
+    for user in ("ada", "bob"):
+        room.enter(user, right(50.0), at=DEADLINE + timedelta(days=1))
+    found = graded(db, teacher)
+    assert [(found[user].points, found[user].late_days) for user in ("ada", "bob")] == [(100, 0), (50, 1)]
+    with pytest.raises(InvalidValue, match="No leaderboard of 'gpu'"):
+        extensions.extend(db, teacher, "gpu", "ada", 1, now=DEADLINE + timedelta(days=2))
+    with pytest.raises(NotFound):
+        extensions.extend(db, teacher, "gpu", "grace", 1, now=NOW)
+
+
+def test_errors_of_last_submissions_are_told_with_the_people(db, teacher) -> None:
+    make_course(db, teacher, ["ada", "bob", "cyn"])
+    room = Room(db)
+    for user in ("ada", "bob", "cyn"):
+        room.enter(user, wrong())
+    room.enter("cyn", right(50.0))
+    (error,) = common_errors(db, teacher, "week1")
+    assert (error.verdict, error.users) == (Verdict.WRONG_ANSWER, ["ada", "bob"])
+    with pytest.raises(Forbidden):
+        common_errors(db, make_actor(db, "ada"), "week1")
+
+
+def test_submissions_are_listed_by_verdict_device_and_time_for_managers(db, teacher) -> None:
+    make_course(db, teacher, ["ada", "bob"])
+    room = Room(db)
+    bad, good = room.enter("ada", wrong()), room.enter("bob", right(50.0), at=NOW + timedelta(days=1))
+
+    def ids(viewer: Any, **filters: Any) -> list[int]:
+        return [each.id for each in shown.newest(db, viewer, board="week1", **filters)]
+
+    assert ids(teacher, verdict=Verdict.WRONG_ANSWER) == [bad]
+    assert ids(teacher, since=NOW + timedelta(hours=1)) == [good]
+    assert ids(teacher, until=NOW, device="H100") == [bad]
+    assert ids(teacher, device="MI300") == []
+    # A verdict that a freeze hides cannot be asked for.
+    assert ids(make_actor(db, "bob"), verdict=Verdict.ACCEPTED) == []
 
 
 def test_the_last_attempt_counts_if_the_rules_say_so(db, teacher) -> None:

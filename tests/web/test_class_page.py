@@ -115,6 +115,20 @@ def test_rules_are_previewed_and_saved_and_grades_exported(client, people, signe
     assert client.get("/c/double/grades").status_code == 403
 
 
+def test_managers_see_all_submissions_and_others_their_own(client, people, signed_in, db) -> None:
+    membership.add_member(db, OPERATOR, "double", "bob", now=NOW)
+    client.cookies.update(signed_in(people["grace"]))
+    page = client.get("/b/double/submissions?user=ada&verdict=accepted").text
+    assert ">#1</a>" in page
+    assert "No submission matches" in client.get("/b/double/submissions?verdict=wrong_answer").text
+    assert client.get("/b/double/submissions?since=yesterday").status_code == 400
+    assert post(client, "/s/1/rejudge").headers["location"] == "/s/1"
+    client.cookies.update(signed_in(people["bob"]))
+    assert ">#1</a>" not in client.get("/b/double/submissions?user=ada").text
+    client.cookies.update(signed_in(people["ada"]))
+    assert ">#1</a>" in client.get("/b/double/submissions").text
+
+
 def test_a_member_is_removed_after_being_asked_again(visitor, people, db) -> None:
     page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
     page.get_by_role("button", name="Remove … ada").click()

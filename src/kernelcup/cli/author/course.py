@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from kernelcup.app.courses import courses, grades, membership
+from kernelcup.app.courses import courses, extensions, grades, membership
 from kernelcup.cli.admin import members
 from kernelcup.cli.admin.limits import PEOPLE
 from kernelcup.cli.operations import Answer, add_commands, say
@@ -111,6 +111,12 @@ say(
     courses.delete,
     lambda answer: f"{answer.given['name']} is deleted; its leaderboards stay",
     lambda answer: {"deleted": answer.given["name"]},
+)
+say(
+    extensions.extend,
+    lambda answer: [f"{each.leaderboard}: until {each.until:%Y-%m-%d %H:%M} UTC" for each in answer.value],
+    lambda answer: {"course": answer.given["name"], "extensions": [fields(each) for each in answer.value]},
+    lambda answer: {NotFound: f"kernelcup course members {answer.given['name']}{answer.option}"},
 )
 say(
     membership.make_course_invites,

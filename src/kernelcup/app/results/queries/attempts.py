@@ -38,11 +38,12 @@ class Tried:
 
 
 def of_board(
-    session: Session, board_id: int, user_ids: Collection[int], since: datetime | None = None
+    session: Session, board_id: int, user_ids: Collection[int] | None = None, since: datetime | None = None
 ) -> list[Tried]:
-    """Return the submissions of some users to a leaderboard on all its devices, oldest first; no comparisons.
+    """Return submissions to a leaderboard on all its devices, oldest first; no comparisons.
 
     Args:
+        user_ids: Only of these users; None for all.
         since: The freeze from which on the reader does not see results; None if there is none.
     """
     ruled = case((RunRow.id.is_(None), Ruling.GONE.value), else_=column(since))
@@ -54,8 +55,10 @@ def of_board(
         .join(JobRow, JobRow.submission_id == SubmissionRow.id)
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, CURRENT))
-        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
+        .where(SubmissionRow.leaderboard_id == board_id)
         .where(SubmissionRow.client.not_in(("compare", "final")))
         .order_by(SubmissionRow.id, JobRow.id)
     )
+    if user_ids is not None:
+        query = query.where(SubmissionRow.user_id.in_(user_ids))
     return [made_of(row, Tried) for row in session.execute(query)]
