@@ -211,6 +211,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
     ("GET", "/news"): Route(who=Who.EVERYBODY),
+    ("GET", "/bell"): Route(who=Who.SIGNED_IN),
+    ("PUT", "/bell"): Route(who=Who.SIGNED_IN, json={"wanted": False}),
+    ("POST", "/bell/read"): Route(who=Who.SIGNED_IN, json={"until": 0}),
     ("GET", "/news/addressed"): Route(who=Who.ADMIN),
     ("GET", "/leaderboards/{name}/webhooks"): Route(who=Who.MANAGER, values=BOARD),
     ("POST", "/leaderboards/{name}/webhooks"): Route(

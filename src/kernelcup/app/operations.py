@@ -7,7 +7,7 @@ from importlib import import_module
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
 from kernelcup.app.machines import agreement, machines, outages, reservations
-from kernelcup.app.news import stream, webhooks
+from kernelcup.app.news import bell, stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
 from kernelcup.app.people import account_linking, accounts, audit_log, login_links, tokens
 from kernelcup.app.queue import estimates, shown
@@ -41,6 +41,7 @@ MODULES = (
     outages,
     docket,
     stream,
+    bell,
     webhooks,
     accounts,
     personal_data,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, status
+from kernelcup.http.pages import account, assets, bell, coding_agents, docket, documents, people, status
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, event, feeds, history, live, statement, webhooks
 from kernelcup.http.pages.submissions import submissions, submit
@@ -27,9 +27,11 @@ for _each in (
     submit,
     webhooks,
     account,
+    bell,
     people,
     admin,
 ):
     router.include_router(_each.router)
+router.include_router(bell.live)
 
 __all__ = ["router"]
