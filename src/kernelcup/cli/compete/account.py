@@ -9,6 +9,7 @@ import typer
 
 from kernelcup.app import personal_data
 from kernelcup.app.news import bell
+from kernelcup.app.operation import Archive
 from kernelcup.app.people import accounts
 from kernelcup.cli.admin.users import describe_user, user_object
 from kernelcup.cli.operations import Answer, add_commands, say
@@ -25,8 +26,13 @@ def commands() -> dict[str, Any]:
 
 
 def saved(answer: Answer) -> dict[str, object]:
+    """Write the export of an account to a new file in the current folder. Raise ``Conflict`` if there is one."""
+    return write_archive(f"{answer.given['name']}.zip", answer.value)
+
+
+def write_archive(name: str, archive: Archive) -> dict[str, object]:
     """Write a zip to a new file in the current folder. Raise ``Conflict`` if there is one."""
-    file, content = Path(f"{answer.given['name']}.zip"), b"".join(answer.value.parts)
+    file, content = Path(name), b"".join(archive.parts)
     try:
         file.touch(mode=0o600, exist_ok=False)
     except FileExistsError as error:

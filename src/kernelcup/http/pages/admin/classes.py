@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app.boards import boards, membership
+from kernelcup.app.results import handed_in
 from kernelcup.app.results.class_progress import as_csv, progress_of, results
 from kernelcup.domain import Actor
 from kernelcup.engine.database import Database
@@ -37,6 +38,20 @@ def export_results(name: str, db: Db, actor: ActorDep) -> Response:
     board = boards.get_board(db, name, viewer=actor)
     told = {"Content-Disposition": f'attachment; filename="{board.name}-results.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=told)
+
+
+@router.get("/{name}/likeness")
+def show_likeness(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    least: Annotated[int, Query(ge=50, le=100)] = 80,
+) -> Response:
+    """Show which files of different people are alike."""
+    found = handed_in.likeness(db, actor, name, least=least)
+    board = boards.get_board(db, name, viewer=actor)
+    return render(request, "admin/likeness.html", board=board, found=found, least=least)
 
 
 @router.post("/{name}/class/members")
