@@ -211,6 +211,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
     ("GET", "/leaderboards/{name}/code.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/dataset.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/winners.zip"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/leaderboards/{name}/likeness"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/news"): Route(who=Who.EVERYBODY),
     ("GET", "/bell"): Route(who=Who.SIGNED_IN),

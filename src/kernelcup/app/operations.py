@@ -15,6 +15,7 @@ from kernelcup.app.results import (
     brief,
     class_progress,
     comparisons,
+    dataset,
     docket,
     finals,
     freezes,
@@ -22,6 +23,7 @@ from kernelcup.app.results import (
     rejudge,
     reviews,
     table,
+    winners,
 )
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.submissions import handout, submit, withdrawal
@@ -57,6 +59,8 @@ MODULES = (
     class_list,
     class_progress,
     handed_in,
+    dataset,
+    winners,
     freezes,
     rejudge,
     reviews,

@@ -74,7 +74,9 @@ board.app.add_typer(
     cls=lazy("author.webhooks"),
 )
 board.app.add_typer(
-    typer.Typer(help="Export what people handed in, and list files that are alike.", no_args_is_help=True),
+    typer.Typer(
+        help="Export files, results and winners, and list files that are alike.", no_args_is_help=True
+    ),
     name="export",
     cls=lazy("author.exports"),
 )

@@ -1,4 +1,4 @@
-"""Words of ``kernelcup board export``: files of a leaderboard, and which of them are alike."""
+"""Words of ``kernelcup board export``: files of a leaderboard and which are alike, its open data, its winners."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from kernelcup.app.results import handed_in
+from kernelcup.app.results import dataset, handed_in, winners
 from kernelcup.cli.compete.account import write_archive
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.cli.show.json_object import fields
@@ -41,4 +41,6 @@ def pair_lines(answer: Answer) -> Iterable[str]:
 
 
 say(handed_in.code_zip, said_as("code"), written_as("code"))
+say(dataset.export_dataset, said_as("dataset"), written_as("dataset"))
+say(winners.export_winners, said_as("winners"), written_as("winners"))
 say(handed_in.likeness, pair_lines, lambda answer: fields(answer.value))
