@@ -253,7 +253,14 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.CREATOR, json={"repository": "/etc", "branch": "main"}, status=400
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
+    ("GET", "/leaderboards/{name}/code.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/dataset.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/winners.zip"): Route(who=Who.MANAGER, values=BOARD),
+    ("GET", "/leaderboards/{name}/likeness"): Route(who=Who.MANAGER, values=BOARD),
     ("GET", "/news"): Route(who=Who.EVERYBODY),
+    ("GET", "/bell"): Route(who=Who.SIGNED_IN),
+    ("PUT", "/bell"): Route(who=Who.SIGNED_IN, json={"wanted": False}),
+    ("POST", "/bell/read"): Route(who=Who.SIGNED_IN, json={"until": 0}),
     ("GET", "/news/addressed"): Route(who=Who.ADMIN),
     ("GET", "/leaderboards/{name}/webhooks"): Route(who=Who.MANAGER, values=BOARD),
     ("POST", "/leaderboards/{name}/webhooks"): Route(

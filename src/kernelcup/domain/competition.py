@@ -269,6 +269,19 @@ class NewsKind(StrEnum):
     FINAL = "final"
     OFFICIAL = "official"
     """A final has found the official order of a device."""
+    VERDICT = "verdict"
+    REJUDGED = "rejudged"
+    TASK_CHANGED = "task_changed"
+
+    @property
+    def is_for_bell(self) -> bool:
+        """Whether only the bell tells it: there are too many for feeds, webhooks and messages."""
+        return self in (NewsKind.VERDICT, NewsKind.REJUDGED, NewsKind.TASK_CHANGED)
+
+    @property
+    def rings_for_all(self) -> bool:
+        """Whether it rings for all who take part in a leaderboard."""
+        return self is NewsKind.TASK_CHANGED
 
     @property
     def is_of_result(self) -> bool:

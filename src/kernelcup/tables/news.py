@@ -42,6 +42,8 @@ class NewsRow(Base):
     """The user it is addressed to; None for everyone."""
     moment: Mapped[datetime | None]
     """The deadline that it announces."""
+    verdict: Mapped[str] = mapped_column(default="", server_default="")
+    """Of a result that was judged."""
 
 
 class WebhookRow(Base):

@@ -66,9 +66,8 @@ def show_submissions(
         )
     except InvalidValue as error:
         problem = str(error)
-    more = found[PER_PAGE - 1].id if len(found) > PER_PAGE else 0
+    more = str(found[PER_PAGE - 1].id) if len(found) > PER_PAGE else ""
     rows: list[Any] = [(sent, job) for sent in found[:PER_PAGE] for job in sent.jobs]
-    here = head.url("submissions")
     return render(
         request,
         "board_submissions.html",
@@ -82,8 +81,8 @@ def show_submissions(
         rows=rows,
         earlier=_earlier(rows),
         scale=TimeScale.of(job.score.score_s for _, job in rows if job.score),
-        before=address(here, **chosen) if before else "",
-        more=address(here, **chosen, before=str(more)) if more else "",
+        before=address(head.url("submissions"), **chosen) if before else "",
+        more=address(head.url("submissions"), **chosen, before=more) if more else "",
         errors=common_errors(db, actor, name)[:MOST_ERRORS] if inspects and not before else [],
     )
 
