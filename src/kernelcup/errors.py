@@ -8,20 +8,15 @@ KernelCupError
 │  ├─ SignInNeeded      sign_in_needed
 │  ├─ SignInFailed, SignInPending, SlowDown, SignInDenied, SignInExpired
 │  ├─ Forbidden         forbidden
-│  │  ├─ ScopeMissing       scope_missing
-│  │  └─ Banned             banned
-│  ├─ Paused            paused
+│  │  └─ ScopeMissing, Banned, RegistrationNeeded
+│  ├─ Paused, LeaderboardOpen
 │  ├─ RateLimited       rate_limited   says after how many seconds to try again
 │  │  └─ Overloaded         overloaded
 │  ├─ LeaderboardClosed leaderboard_closed
-│  │  ├─ NotOpenYet         not_open_yet
-│  │  └─ DeadlinePassed     deadline_passed
-│  ├─ LeaderboardOpen   leaderboard_open
+│  │  └─ NotOpenYet, DeadlinePassed
 │  ├─ InvalidSubmission invalid_submission
 │  │  ├─ EmptyFile, FileTooLarge, NotText, InvalidFiles, EntryNeeded, WrongFileType
-│  │  ├─ GpuNeeded          gpu_needed
-│  │  ├─ InvalidDirective   invalid_directive
-│  │  ├─ ConflictingBoards  conflicting_leaderboards
+│  │  ├─ GpuNeeded, InvalidDirective, ConflictingBoards
 │  │  └─ LeaderboardNeeded, DeviceNeeded, UnknownDevice
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
@@ -130,6 +125,12 @@ class Banned(Forbidden):
     """The user may not submit."""
 
     code = "banned"
+
+
+class RegistrationNeeded(Forbidden):
+    """The leaderboard is part of an event for which the user has not registered."""
+
+    code = "registration_needed"
 
 
 class Paused(UserError):

@@ -112,6 +112,18 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.ORGANISER, values={**EVENT, **BOARD}, json={}
     ),
     ("GET", "/events/{event}/points"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("POST", "/events/{event}/registration"): Route(who=Who.SIGNED_IN, values=EVENT),
+    ("DELETE", "/events/{event}/registration"): Route(who=Who.SIGNED_IN, values=EVENT, status=403),
+    ("GET", "/events/{event}/registration"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("GET", "/events/{event}/registrations"): Route(who=Who.ORGANISER, values=EVENT),
+    ("GET", "/events/{event}/teams"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("POST", "/events/{event}/teams"): Route(
+        who=Who.SIGNED_IN, values=EVENT, json={"name": "Owls"}, status=403
+    ),
+    ("POST", "/events/{event}/teams/join"): Route(
+        who=Who.SIGNED_IN, values=EVENT, json={"code": "AAAA"}, status=403
+    ),
+    ("POST", "/events/{event}/teams/leave"): Route(who=Who.SIGNED_IN, values=EVENT, status=403),
     ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/standings/{device}"): Route(

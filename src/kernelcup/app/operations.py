@@ -6,7 +6,7 @@ from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
-from kernelcup.app.events import events, points
+from kernelcup.app.events import events, points, registration
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -38,6 +38,7 @@ MODULES = (
     finals,
     events,
     points,
+    registration,
     comparisons,
     estimates,
     status,
