@@ -14,7 +14,7 @@ _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 # Control characters except newline and tab, and those that change the direction of writing.
 _CONTROLS = [*range(9), *range(11, 32), *range(0x7F, 0xA0)]
-_DIRECTIONS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_DIRECTIONS = [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _VISIBLE = {code: f"\\x{code:02x}" for code in _CONTROLS} | {code: f"\\u{code:04x}" for code in _DIRECTIONS}
 
 

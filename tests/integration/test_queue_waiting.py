@@ -110,17 +110,17 @@ def test_the_pace_follows_the_newest_jobs(judging) -> None:
 
 def test_without_a_dispatcher_that_is_the_reason(judging) -> None:
     found = look(judging, judging.submit())
-    assert (found.position, found.starts_in_s, found.reason) == (1, None, "no dispatcher serves H100 now")
+    assert (found.position, found.starts_in_s, found.reason) == (1, None, "no machine with H100 is connected")
 
 
 def test_dispatchers_that_drain_or_fell_silent_serve_nothing(judging) -> None:
     serve(judging, draining=True)
     submission = judging.submit()
-    assert look(judging, submission).reason == "no dispatcher serves H100 now"
+    assert look(judging, submission).reason == "no machine with H100 is connected"
     serve(judging)
     assert look(judging, submission).reason == "next to start"
     judging.clock.advance(61)
-    assert look(judging, submission).reason == "no dispatcher serves H100 now"
+    assert look(judging, submission).reason == "no machine with H100 is connected"
 
 
 def test_a_dispatcher_that_has_ended_is_no_longer_there(judging) -> None:
@@ -161,7 +161,7 @@ def test_another_program_on_the_device_is_the_reason_once_no_slot_is_left(judgin
     machines.note_seen(judging.db, [here], launcher="local", is_own=True, now=judging.clock())
     found = look(judging, submission)
     assert (found.position, found.starts_in_s, found.runs_s) == (1, None, pytest.approx(3))
-    assert found.reason == "H100 is in use by another program of its machine, or being calibrated"
+    assert found.reason == "H100 is busy with another program on its machine, or is being calibrated"
     assert status(judging).estimated_wait_s is None
 
 

@@ -110,7 +110,7 @@ def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> No
 def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(waiting_cli, finish, board) -> None:
     cli = waiting_cli(lambda: finish(make_wall_report()), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
-    assert "80 µs (17.11 to 374); overhead 55 µs, own clock 21 µs, by the wall clock" in text
+    assert "80 µs (17.11 to 374); overhead 55 µs, self-measured 21 µs, by the wall clock" in text
     assert f"case 0: {NOT_REPLAYED}" in text
 
 

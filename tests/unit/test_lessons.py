@@ -75,7 +75,7 @@ def test_a_hidden_case_is_not_compared_with_the_best() -> None:
 def test_a_time_by_the_wall_clock_has_its_overhead_and_the_submissions_own_time_beside_it() -> None:
     (found,) = lessons(make_wall_report(), StageName.RANKED).values()
     assert (found.time_ns, found.overhead_ns, found.own_ns, found.raw_ns) == (8e4, 5.5e4, 2.1e4, None)
-    assert columns.summary(found) == "overhead 55 µs, own clock 21 µs, by the wall clock"
+    assert columns.summary(found) == "overhead 55 µs, self-measured 21 µs, by the wall clock"
     assert found.notes == (NOT_REPLAYED, OVERHEAD)
 
 

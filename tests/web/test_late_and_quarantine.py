@@ -101,6 +101,8 @@ def test_a_result_is_put_aside_from_its_page(visitor, people, db) -> None:
     page.get_by_role("button", name="Put the result aside").click()
     expect(page.get_by_role("heading", name="Review of #1")).to_be_visible()
     expect(page.get_by_text(f"the text of #7 {EVIL}")).to_be_visible()
+    assert page.get_by_role("link", name="#7").get_attribute("href") == "/s/7"
+    expect(page.get_by_role("region", name="Times of each case")).to_be_visible()
     (review,) = reviews.open_reviews(db, OPERATOR)
     assert (review.job_id, review.opened_by, standings(db, "double", "H100")) == (1, "grace", [])
     page.get_by_role("link", name="#1").click()

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
-from kernelcup.app.boards import membership
+from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts
 from kernelcup.app.queue import lifecycle
 from kernelcup.app.results.standings import standings
@@ -131,6 +131,9 @@ def test_profile_shows_bests_and_history(visitor, person, db) -> None:
     expect(bests.get_by_role("row")).to_have_count(2)
     expect(bests).to_contain_text(f"#{best}")
     expect(page.get_by_role("region", name="Submissions").get_by_role("row")).to_have_count(3)
+    waiting = make_submission(db)
+    page.reload()
+    expect(page.get_by_role("link", name=f"#{waiting.id}")).to_have_count(0)
 
 
 def test_profile_of_others_leaves_out_where_they_have_a_pseudonym(client, person, db, signed_in) -> None:
@@ -270,7 +273,9 @@ def test_a_participant_gets_no_token_with_more_than_their_role(client, person, s
     client.cookies.update(signed_in(person("ada")))
     answer = post(client, "/tokens", name="x", scope="admin")
     assert answer.status_code == 403
-    assert 'value="admin"' not in client.get("/tokens").text
+    page = client.get("/tokens").text
+    assert 'value="admin"' not in page
+    assert "admin" not in page.partition("<tbody>")[2].partition("</tbody>")[0]
 
 
 def test_a_token_of_somebody_else_is_not_there(client, person, signed_in, db) -> None:

@@ -92,7 +92,7 @@ def test_the_status_shows_devices_and_what_waits(client, db, clock, judging) -> 
     told = words(client, "/status")
     assert "The service accepts submissions." in told
     assert re.search(r"H100 serving 1 0 ", told)
-    assert re.search(r"MI300 no dispatcher 0 0 ", told)
+    assert re.search(r"MI300 no machine connected 0 0 ", told)
     assert "No incident and no maintenance." in told
 
 

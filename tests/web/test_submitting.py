@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from datetime import timedelta
@@ -11,13 +12,13 @@ import pytest
 import reports
 from looks import check_page
 
-from builders import NOW, SUBMISSION, make_board, make_submission, make_task
+from builders import NOW, SUBMISSION, make_board, make_device, make_submission, make_task
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import pauses
 from kernelcup.app.submissions.submissions import get_code, list_views
 from kernelcup.domain import OPERATOR, AfterDeadline, Language
 from kernelcup.http.pages.assets import assets
-from kernelcup_harness.protocol import HarnessKind, Mode
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"Origin": "http://127.0.0.1:8000"}
@@ -108,6 +109,17 @@ def test_closed_board_and_banned_user_get_the_reason_in_place_of_the_form(db, cl
     banned = client.get(FORM, headers={"Accept": "text/html"})
     assert (banned.status_code, "<textarea" in banned.text) == (403, False)
     assert "shared a token" in banned.text
+
+
+def test_cuda_is_not_offered_where_no_device_has_a_gpu(db, client, ada, platform) -> None:
+    here = make_device(name="here", backend=Backend.CPU)
+    platform.config = dataclasses.replace(platform.config, configured_devices=(here, make_device()))
+    task = make_task(templates={"CUDA": "int custom_kernel(const kc_args *", "Python": SUBMISSION})
+    make_board(db, name="slow", task=task, devices=["here"])
+    make_board(db, name="fast", task=task, devices=["here", "H100"])
+    slow, fast = (client.get(f"/b/{name}/submit").text for name in ("slow", "fast"))
+    assert (".cu" in slow, "template=CUDA" in slow, "template=Python" in slow) == (False, False, True)
+    assert (".cu" in fast, "template=CUDA" in fast) == (True, True)
 
 
 def test_refused_text_is_escaped(client, ada) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kernelcup.app.boards.queries import boards, members
+from kernelcup.app.boards.queries import boards
+from kernelcup.app.courses.queries import members
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
 from kernelcup.domain.events import Event
 from kernelcup.engine import Session
@@ -88,7 +89,7 @@ def sees_board(session: Session, actor: Actor, board: Leaderboard) -> bool:
     """Return whether a leaderboard exists for the actor."""
     if board.visibility is Visibility.PUBLIC or manages_board(actor, board):
         return True
-    return actor.user_id is not None and members.is_member(session, board.id, actor.user_id)
+    return actor.user_id is not None and members.is_member(session, board.course_id, actor.user_id)
 
 
 def visible_boards(

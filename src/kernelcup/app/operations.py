@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from kernelcup.app import personal_data, stats, status, upkeep
-from kernelcup.app.boards import boards, class_list, late_exceptions, managing, membership, problem_sync
+from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
+from kernelcup.app.courses import class_list, class_progress, courses, joining, membership
 from kernelcup.app.events import events, points, registration
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
@@ -14,7 +15,6 @@ from kernelcup.app.people import account_linking, accounts, audit_log, login_lin
 from kernelcup.app.queue import estimates, shown
 from kernelcup.app.results import (
     brief,
-    class_progress,
     comparisons,
     docket,
     finals,
@@ -55,7 +55,9 @@ MODULES = (
     limits,
     pauses,
     late_exceptions,
+    courses,
     membership,
+    joining,
     class_list,
     class_progress,
     freezes,

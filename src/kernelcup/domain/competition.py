@@ -177,6 +177,9 @@ class Leaderboard(BoardSettings):
     created_at: datetime
     creator: str
     creator_id: int
+    course_id: int | None = None
+    course: str | None = None
+    """The course that it is part of; None for none."""
     judging: str = ""
     """:meth:`Task.judging` of its task and harness: only results with an equal value rank."""
     notice: str = ""

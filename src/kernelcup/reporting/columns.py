@@ -31,7 +31,7 @@ def summary(lesson: Insight) -> str:
     """Return one line with the context of a time: device, reference, best, clock."""
     parts = {
         "overhead {}": overhead(lesson),
-        "own clock {}": own(lesson),
+        "self-measured {}": own(lesson),
         "raw {}": raw(lesson),
         "prepare {} before": prepare(lesson),
         "{} of what the device attains": attained(lesson),
@@ -156,7 +156,7 @@ def _plain_list(value: object) -> str:
 _COLUMNS: dict[str, Column] = {
     TIME: time,
     "overhead": overhead,
-    "own clock": own,
+    "self-measured": own,
     "raw": raw,
     "prepare": prepare,
     "calls": calls,

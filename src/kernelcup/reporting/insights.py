@@ -16,9 +16,7 @@ from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing,
 MUCH_OVERHEAD = 0.05
 """The share of a wall-clock time above which overhead is worth mentioning."""
 
-OVERHEAD = (
-    "the overhead is the time of a call that computes nothing; it is part of the time and is never subtracted"
-)
+OVERHEAD = "the overhead is the time of a call that computes nothing; every time includes it"
 
 MORE_OVERHEAD_THAN_TIME = (
     "a call that computes nothing took longer, when it was measured by itself, than this one: the machine "

@@ -167,13 +167,16 @@ def frozen_text(since: datetime, what: str = "later results are") -> str:
     return f"Frozen since {since:%Y-%m-%d %H:%M:%S} UTC; {what} not shown until the end."
 
 
-def waiting_text(count: int, command: str) -> str:
-    """Return that users have no place until their earlier results are judged again, and the command for that."""
+def waiting_text(count: int, command: str = "", *, left: int = 0) -> str:
+    """Return that users have no place until their earlier results are judged again.
+
+    The command for that is for those who may run it. ``left`` are being judged again already.
+    """
+    if left:
+        return f"The task was changed: earlier results are being judged again, {left} left."
     whose = "1 user's result was" if count == 1 else f"the results of {count} users were"
-    return (
-        f"Not ranked: {whose} judged against an earlier version of the task. To judge them again, the "
-        f"leaderboard's managers run: {command}"
-    )
+    then = f"Judge them again with: {command}" if command else "They rank once they are judged again."
+    return f"Not ranked: {whose} judged against an earlier version of the task. {then}"
 
 
 def rejudge_command(board: str, option: str = "") -> str:
@@ -284,7 +287,7 @@ def cpu_rule(rank: bool) -> str:
 
 def read_text(read_s: float, trust: str) -> str:
     """Return the figure beside a score: the submission's own, or the clock's before anything was subtracted."""
-    what = "own clock" if trust == TrustLevel.WALL_CLOCK else "raw"
+    what = "self-measured" if trust == TrustLevel.WALL_CLOCK else "raw"
     return f"{what} {duration(read_s * 1e9)}"
 
 

@@ -457,7 +457,7 @@ def test_a_dispatcher_tells_that_another_program_has_its_slots(stage) -> None:
         stop.set()
         looks.join()
     assert alive[0].in_use == {"H100": 1, "A100": 1}
-    assert waits.reason == "A100 is in use by another program of its machine, or being calibrated"
+    assert waits.reason == "A100 is busy with another program on its machine, or is being calibrated"
     assert launcher.specs == []
 
 

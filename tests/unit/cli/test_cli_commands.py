@@ -292,7 +292,7 @@ def test_a_leaderboards_name_is_taken_once_in_any_case(command: Command, board: 
 def test_a_queued_submission_is_listed_shown_and_cancelled(command: Command, board: str, home: Path) -> None:
     ended = command("submit", "kernel.py", "--no-wait")
     assert (ended.code, ended.err) == (0, "")
-    waits = "number 1 in the queue (no dispatcher serves emulated now)"
+    waits = "number 1 in the queue (no machine with emulated is connected)"
     assert ended.out.startswith(
         f"submission 1 to identity (emulated)\nemulated: {waits}\nNext: kernelcup watch 1"
     )

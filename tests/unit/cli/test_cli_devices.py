@@ -138,7 +138,7 @@ def test_who_watches_is_told_why_nothing_happens(here: Database) -> None:
     make_board(here, devices=["H100"])
     made = make_submission(here, devices=["H100"])
     told = progress_text(show(here, OPERATOR, made.id, now=datetime.now(UTC)))
-    assert told == "H100: queued, place 1 (no dispatcher serves H100 now)"
+    assert told == "H100: queued, place 1 (no machine with H100 is connected)"
 
 
 def test_a_server_says_what_goes_out_of_service_and_comes_back(here: Database, capsys) -> None:

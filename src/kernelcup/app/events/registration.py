@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Annotated
 
 from kernelcup.app import access
-from kernelcup.app.boards.invite_codes import new_code, normal_code
+from kernelcup.app.courses.invite_codes import new_code, normal_code
 from kernelcup.app.events.events import (
     EventName,
     choose_places,

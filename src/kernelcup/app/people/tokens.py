@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -130,6 +130,8 @@ def list_tokens(
 ) -> list[Token]:
     """List the usable tokens, at most a few hundred: your own; admins can list anyone's.
 
+    Their scopes are those that the user's role allows now.
+
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not see them.
         NotFound: There is no user of that name.
@@ -137,7 +139,8 @@ def list_tokens(
     access.require(actor, Scope.READ)
     with db.read() as session:
         user = _user_for(session, actor, for_user)
-        return tokens.live(session, user.id, now=now)
+        may = scopes_of(user.role)
+        return [replace(each, scopes=each.scopes & may) for each in tokens.live(session, user.id, now=now)]
 
 
 @operation("DELETE", "/tokens/current", subject="account")

@@ -166,7 +166,7 @@ class _Looker:
         serving = _serving(self.alive, device)
         slots = sum(info.devices[device] for info in serving)
         if not slots:
-            return f"no dispatcher serves {device} now"
+            return f"no machine with {device} is connected"
         hosts = {info.machine for info in serving}
         out = [fault for fault in self._faults if fault.machine in hosts and fault.device == device]
         if len(out) >= slots:
@@ -176,7 +176,7 @@ class _Looker:
         if sum(info.in_use.get(device, 0) for info in serving) >= slots:
             if not self._known(device, None):
                 return f"no {device} has been up yet"
-            return f"{device} is in use by another program of its machine, or being calibrated"
+            return f"{device} is busy with another program on its machine, or is being calibrated"
         return None
 
     def _kind(self, job: Job) -> JobKind | None:

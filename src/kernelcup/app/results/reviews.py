@@ -238,7 +238,8 @@ def _hold(
 ) -> int:
     """Put a result aside until a person decides, and return the number of its review."""
     jobs.quarantine(session, job.id, reason=reason)
-    review_id = _open(session, job, run, by=by, reason=reason, evidence=evidence, now=now)
+    kept = {**evidence_of.figures(run.report), **evidence}
+    review_id = _open(session, job, run, by=by, reason=reason, evidence=kept, now=now)
     _choose_best(session, job, submission, now=now)
     if job.state in OPEN:
         events.record_end(session, submission.id, now)

@@ -177,6 +177,36 @@ def personal_best(
     return min(places, key=lambda each: each.rank, default=None)
 
 
+def find_place(
+    db: Database,
+    board: str,
+    device: str,
+    user: str,
+    *,
+    host_class: str | None = None,
+    viewer: Actor = OPERATOR,
+) -> tuple[str, int, int] | None:
+    """Return the class, the number of places above and the submission of a user's best place; None without one.
+
+    The user has the name that the viewer sees. Raise like :func:`standings`.
+    """
+    with db.read() as session:
+        found = boards.find_board(session, board, viewer)
+        name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
+        if user_id is None:
+            return None
+        frozen = shows_copy(session, found, viewer)
+        mine = ranking.stands(session, user_id=user_id, board_id=found.id, device=name, frozen=frozen)
+        places = [
+            (each.host_class if each.is_split else "", cached.PLACES.above(of, each.entry.order), each)
+            for each in mine
+            if host_class in (None, each.host_class)
+            and (of := made_of(each, cached.Ranking, session=session, frozen=frozen))
+        ]
+        best = min(places, key=lambda place: place[1], default=None)
+    return None if best is None else (best[0], best[1], best[2].entry.submission_id)
+
+
 def personal_bests(
     session: Session, places: Sequence[tuple[Leaderboard, str]], user_id: int, *, viewer: Actor
 ) -> list[tuple[Leaderboard, str, Standing]]:
@@ -253,17 +283,20 @@ def standings_apart(
         return _among_themselves(session, found, page, every, viewer)
 
 
-def count_waiting(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
+def count_waiting(
+    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, under_way: bool = False
+) -> int:
     """Return how many users have no place until a result of an earlier version of the task is judged again.
 
-    None are counted while a freeze hides it. It raises what :func:`standings` does.
+    With ``under_way`` only those whose result is being judged again. None are counted while a freeze hides it. It
+    raises what :func:`standings` does.
     """
     with db.read() as session:
         found = boards.find_board(session, board, viewer)
         name = board_device(found, device)
         if shows_copy(session, found, viewer):
             return 0
-        return ranking.count_waiting(session, board_id=found.id, device=name)
+        return ranking.count_waiting(session, board_id=found.id, device=name, under_way=under_way)
 
 
 def board_device(board: Leaderboard, name: str) -> str:

@@ -95,12 +95,22 @@ def admit(
 
 def check_gpu(entry: str, names: Sequence[str], known: Sequence[Device]) -> None:
     """Raise ``GpuNeeded`` if a submission in CUDA C++ would go to a device without a GPU, which only compiles it."""
-    without = {device.name for device in known if device.backend is not Backend.CUDA} & set(names)
-    if without and PurePosixPath(entry).suffix.lower() in (".cu", ".cuh"):
+    without = without_gpu(names, known)
+    if without and is_cuda(entry):
         raise GpuNeeded(
             f"{entry!r} is CUDA C++, and {', '.join(sorted(without))} here has no GPU to run it. "
             "`kernelcup run` compiles it without one."
         )
+
+
+def without_gpu(names: Sequence[str], known: Sequence[Device]) -> set[str]:
+    """Return those of some devices that are known to have no GPU."""
+    return {device.name for device in known if device.backend is not Backend.CUDA} & set(names)
+
+
+def is_cuda(name: str) -> bool:
+    """Return whether a file, or the ending of its name, is CUDA C++."""
+    return name.lower().endswith((".cu", ".cuh"))
 
 
 def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> bool:

@@ -37,15 +37,17 @@ def of_report(report: RunReport) -> Held | None:
     """
     if not report.quarantine:
         return None
+    findings = [{"code": each.code, "text": each.text} for each in report.quarantine]
+    return Held(reason=reason_of(report.quarantine), evidence={"findings": findings, **figures(report)})
+
+
+def figures(report: RunReport) -> dict[str, Any]:
+    """Return what was measured in a ranked run, for reviewers."""
     stage = report.stage_report(StageName.RANKED)
-    return Held(
-        reason=reason_of(report.quarantine),
-        evidence={
-            "findings": [{"code": each.code, "text": each.text} for each in report.quarantine],
-            "cases": list(_cases(stage.cases if stage is not None else [])),
-            "calibration": None if report.calibration is None else to_json(report.calibration),
-        },
-    )
+    return {
+        "cases": list(_cases(stage.cases if stage is not None else [])),
+        "calibration": None if report.calibration is None else to_json(report.calibration),
+    }
 
 
 def reason_of(findings: list[Finding]) -> str:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated
 
 from kernelcup.app import access
 from kernelcup.app.boards.queries import task_versions
+from kernelcup.app.machines import dispatchers
 from kernelcup.app.operation import BOARD, Given, operation
 from kernelcup.app.people.queries import users
 from kernelcup.app.people.user_names import check_user_name
 from kernelcup.app.rules import pauses
 from kernelcup.app.rules.limits import check_limits
+from kernelcup.app.submissions import admission
 from kernelcup.app.submissions.admission import NewSubmission, admit, check_author, check_open
 from kernelcup.app.submissions.directives import find_entry, near_misses, parse_directives
 from kernelcup.app.submissions.queries import events, submissions
@@ -26,6 +28,7 @@ from kernelcup.errors import (
     InvalidSubmission,
     InvalidValue,
     SignInNeeded,
+    UserError,
 )
 from kernelcup.tasks.manifest.python_source import BrokenSource, parse
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES, base_name, read_files
@@ -72,6 +75,44 @@ def check_may_submit(db: Database, person: Actor, board: Leaderboard, *, now: da
     with db.read() as session:
         check_author(session, person)
         check_open(session, board, person=person, mode=Mode.TEST, now=now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Obstacles:
+    """What stands in the way of a submission before it is sent, in sentences."""
+
+    refusals: tuple[str, ...]
+    """Why it would be refused."""
+    waits: tuple[str, ...]
+    """Why it would be accepted and wait."""
+
+
+def obstacles(
+    db: Database, person: Actor, board: Leaderboard, devices: Sequence[str], *, now: datetime
+) -> Obstacles:
+    """Return what stands in the way of a person's submissions to some devices of a leaderboard now."""
+    with db.read() as session:
+        stops = pauses.look(session)
+        checks: list[Callable[[], object]] = [
+            partial(admission.check_author, session, person),
+            stops.check_service,
+            partial(stops.check_board, board),
+            partial(admission.check_open, session, board, person=person, mode=Mode.TEST, now=now),
+            *(partial(stops.check_devices, [device]) for device in devices),
+        ]
+        refusals = [str(error) for check in checks if (error := _refusal(check)) is not None]
+        served = {device for each in dispatchers.alive(session, now) for device in each.devices}
+    missing = ", ".join(device for device in devices if device not in served)
+    waits = [f"No machine with {missing} is connected: submissions wait until one is."] if missing else []
+    return Obstacles(refusals=tuple(refusals), waits=tuple(waits))
+
+
+def _refusal(check: Callable[[], object]) -> UserError | None:
+    try:
+        check()
+    except UserError as error:
+        return error
+    return None
 
 
 def submit(

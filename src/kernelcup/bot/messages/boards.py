@@ -92,7 +92,7 @@ def ranking_embed(
     if final is not None:
         embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
     if waiting:
-        told = waiting_text(waiting, f"/admin rejudge leaderboard_name:{board}")
+        told = waiting_text(waiting)
         embed.add_field(name="Earlier results", value=texts.plain(told, 600), inline=False)
     levels = "This leaderboard does not rank times of these levels; the author's report says why."
     for title, apart, told in (("Practice", practice, AFTER), ("Not ranked", unranked, levels)):

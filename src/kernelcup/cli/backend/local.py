@@ -68,7 +68,7 @@ class LocalBackend:
         }
         with (
             wiring.pointing_to("give your user name with --user", Forbidden)
-            if operation.personal
+            if operation.personal and operation.method != "DELETE"
             else nullcontext()
         ):
             answer: Any = operation.run(provided, values)

@@ -241,7 +241,8 @@ def standings(
     for name, table in tables.items():
         ranking.standings(out, found, name, table.items)
         if table.waiting:
-            typer.echo(waiting_text(table.waiting, rejudge_command(found.name, backend.option)))
+            command = "" if backend.server else rejudge_command(found.name)
+            typer.echo(waiting_text(table.waiting, command))
         ranking.print_apart(out, found, name, table, limit)
     if since is not None:
         typer.echo(frozen_text(since))

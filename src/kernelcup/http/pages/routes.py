@@ -6,7 +6,9 @@ from fastapi import APIRouter
 
 from kernelcup.http.pages import account, assets, coding_agents, docket, documents, event, people, status
 from kernelcup.http.pages.admin import routes as admin
-from kernelcup.http.pages.boards import badges, boards, feeds, live, statement, webhooks
+from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
+from kernelcup.http.pages.courses import course
+from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import submissions, submit
 
 router = APIRouter(include_in_schema=False)
@@ -14,9 +16,12 @@ for _each in (
     assets,
     coding_agents,  # before the page of a leaderboard, whose address its own begins with
     boards,
+    history,
     live,
     statement,
     badges,
+    course,
+    course_people,
     docket,
     documents,
     event,

@@ -120,6 +120,13 @@ def _lexer(name: str) -> Any:
     return get_lexer_by_name({"cu": "cuda", "triton": "python"}.get(name.lower(), name), stripnl=False)
 
 
+def linked(text: str) -> Markup:
+    """Return a text in which numbers of submissions, ``#7``, are links to their pages."""
+    parts = re.split(r"#(\d{1,18})\b", text)
+    link = Markup('<a href="/s/{0}">#{0}</a>')
+    return Markup("").join(link.format(each) if at % 2 else escape(each) for at, each in enumerate(parts))
+
+
 _OPTIONS: dict[str, Any] = {"html": False, "highlight": lambda text, name, _: str(code(text, name))}
 
 
@@ -131,4 +138,4 @@ def _reader() -> MarkdownIt:
     )
 
 
-FILTERS = {"markdown": markdown, "code": code, "coloured": coloured, "plain": plain}
+FILTERS = {"markdown": markdown, "code": code, "coloured": coloured, "linked": linked, "plain": plain}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -78,6 +78,23 @@ def value_text(value: object) -> str:
 def _nested(value: object) -> str:
     inner = value_text(value)
     return f"({inner})" if isinstance(value, Mapping | list | tuple) and len(value) > 1 else inner
+
+
+def page_links(count: int, after: int, size: int, url: Callable[[int], str]) -> list[tuple[int, str]]:
+    """Return the numbers and addresses of the pages of a long table: the ends and those near the current one.
+
+    The current page has no address, and 0 stands for those left out. There are none of a table of one page.
+    """
+    last, current = -(-count // size), after // size + 1
+    if last <= 1:
+        return []
+    links: list[tuple[int, str]] = []
+    for number in range(1, last + 1):
+        if number in (1, last) or abs(number - current) <= 2:
+            links.append((number, "" if number == current else url((number - 1) * size)))
+        elif links[-1][0]:
+            links.append((0, ""))
+    return links
 
 
 def wait_text(seconds: float | None) -> str:

@@ -10,9 +10,10 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field, TypeAdapter
 
 from kernelcup.app import stats
-from kernelcup.app.boards import boards, membership
+from kernelcup.app.boards import boards
 from kernelcup.app.boards import changes as board_changes
 from kernelcup.app.boards.settings import BoardChanges
+from kernelcup.app.courses import membership
 from kernelcup.app.people import accounts
 from kernelcup.app.rules import limits, pauses
 from kernelcup.app.stats import Stats

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, or_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from kernelcup.app.courses.queries import courses
 from kernelcup.app.events.queries import events
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
@@ -24,6 +25,7 @@ from kernelcup.tables import (
     BestRow,
     BoardEventRow,
     ComparisonRow,
+    CourseRow,
     JobRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
@@ -120,6 +122,7 @@ def rename(session: Session, board_id: int, name: str) -> None:
     """Give a leaderboard a name that no other one has."""
     mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
     session.execute(mine.values(name=name, name_key=name_key(name)))
+    courses.rename_with_board(session, board_id, name)
 
 
 @once
@@ -198,7 +201,7 @@ def seen_by(
     seen: list[ColumnElement[bool]] = [_BOARDS.c.visibility == Visibility.PUBLIC.value]
     if user_id is not None:
         members = table_of(MemberRow)
-        seen.append(_BOARDS.c.id.in_(select(members.c.leaderboard_id).where(members.c.user_id == user_id)))
+        seen.append(_BOARDS.c.course_id.in_(select(members.c.course_id).where(members.c.user_id == user_id)))
     if user_id is not None and manages_own:
         seen.append(_BOARDS.c.creator_id == user_id)
     return _load(session, _page(after_id, limit).where(or_(*seen)))
@@ -320,6 +323,7 @@ def delete_board(session: Session, board_id: int) -> None:
         .where(SubmissionRow.leaderboard_id == board_id)
     )
     session.execute(delete(ComparisonRow).where(ComparisonRow.job_id.in_(own)))
+    courses.remove_with_board(session, board_id)
     session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
 
 
@@ -342,13 +346,14 @@ def _page(after_id: int | None, limit: int | None) -> Select[Any]:
 
 
 def _boards() -> Select[Any]:
-    people, of = table_of(UserRow), table_of(BoardEventRow).c
+    people, course, of = table_of(UserRow), table_of(CourseRow), table_of(BoardEventRow).c
     return (
-        select(*_BOARDS.c, people.c.name.label("creator"))
+        select(*_BOARDS.c, people.c.name.label("creator"), course.c.name.label("course"))
         .add_columns(
             func.coalesce(of.name, "").label("event"), func.coalesce(of.licence, "").label("licence")
         )
         .join(people, people.c.id == _BOARDS.c.creator_id)
+        .outerjoin(course, course.c.id == _BOARDS.c.course_id)
         .outerjoin(of.id.table, of.id == _BOARDS.c.event_id)
     )
 

@@ -16,7 +16,7 @@ from kernelcup.app.results.queries import standings_queries
 from kernelcup.app.results.queries.ranking_query import ORDER, RANKS_TIMES, order
 from kernelcup.app.results.queries.ruling import counts, only
 from kernelcup.app.results.queries.standings_queries import entry_of
-from kernelcup.domain import DuelOutcome, Record, Ruling
+from kernelcup.domain import OPEN, DuelOutcome, Record, Ruling
 from kernelcup.engine.rows import made_of
 from kernelcup.engine.views import once
 from kernelcup.scoring import Entry, Order, Placed
@@ -148,10 +148,11 @@ def apart(
     return [_entry(row) for row in session.execute(query)]
 
 
-def count_waiting(session: Session, *, board_id: int, device: str) -> int:
+def count_waiting(session: Session, *, board_id: int, device: str, under_way: bool = False) -> int:
     """Return how many users have no place although a result from before the task or harness changed would rank.
 
-    It reads the history of the ranking only where something changed.
+    It reads the history of the ranking only where something changed. With ``under_way`` only those are counted whose
+    result is being judged again.
     """
     query = (
         select(func.count(RecordRow.user_id.distinct()))
@@ -170,6 +171,8 @@ def count_waiting(session: Session, *, board_id: int, device: str) -> int:
         .where(RecordRow.at <= LeaderboardRow.judging_since, BestRow.user_id.is_(None))
         .where(only(Ruling.OUTDATED))
     )
+    if under_way:
+        query = query.where(JobRow.state.in_([each.value for each in OPEN]))
     return session.execute(query).scalar_one()
 
 

@@ -21,7 +21,7 @@ from kernelcup.http.pages.route import PageRoute
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
 PER_PAGE = 50
-KNOWN = ("findings", "cases", "calibration", "tags", "lines", "rejected_in_review")
+KNOWN = ("findings", "cases", "calibration", "tags", "lines", "rejected_in_review", "same_code_as")
 FIGURES = (
     ("score_ns", "Ranked by"),
     ("raw_ns", "Samples"),
@@ -126,6 +126,7 @@ def _page(
         tags=_list(evidence.get("tags")),
         lines=_list(evidence.get("lines")),
         rejected=evidence.get("rejected_in_review"),
+        same_code=evidence.get("same_code_as"),
         rest=_rest(evidence),
         raw=[(each.get("case"), _json(each)) for each in cases],
         problem=problem,

@@ -10,28 +10,27 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from kernelcup.app import access
 from kernelcup.app.boards import visibility
 from kernelcup.app.machines.placement import is_lent_only
-from kernelcup.app.results import duel_list, finals, overview, standings
+from kernelcup.app.results import finals, overview, standings
 from kernelcup.app.results.facts import facts_of
 from kernelcup.app.results.overview import BoardSummary
 from kernelcup.app.submissions.submissions import list_views
+from kernelcup.app.submissions.submit import obstacles
 from kernelcup.domain import Actor, Leaderboard, Ruling, Standing
 from kernelcup.engine.database import Database
 from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import wording
-from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, ratios, strips
+from kernelcup.http.pages.boards.plots import Point, best_over_time
 from kernelcup.http.pages.boards.rows import Table, table_of
-from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import in_pieces
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.reporting.phrases import (
-    binaries_text,
     classes_text,
-    duel_remark,
     rejudge_command,
     waiting_text,
 )
@@ -39,7 +38,6 @@ from kernelcup.reporting.phrases import (
 PAGE = 50
 MOST_IN_CSV = 100_000
 CLOSED_AT_ONCE = 30
-RECORDS = 50
 RECENT = 10
 """The latest submission is looked for among this many of the reader's: the others may be comparisons."""
 
@@ -147,9 +145,15 @@ def show_board(
     device: DeviceName = "",
     host_class: ClassName = "",
     after: Offset = 0,
+    who: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Show the ranking of one of a leaderboard's devices, or one for each class of its machines."""
+    """Show the ranking of one of a leaderboard's devices, or one for each class of its machines.
+
+    ``who`` leads to the page with a person's place.
+    """
     head = head_of(db, name, device, viewer=actor, now=now, host_class=host_class)
+    if who and (place := _row_of(db, head, who.strip(), actor)):
+        return RedirectResponse(place, 303)
     # Before the ranking is read: a change in between is then told to the page, if only once too often.
     revision = standings.revision(db, head.board.name, head.device, viewer=actor)
     own = _own_place(db, head, actor)
@@ -160,7 +164,7 @@ def show_board(
     if one_class:
         entries = standings.count_places(db, name, head.device, host_class=one_class, viewer=actor)
     found = overview.improvements(db, head.board.name, head.device, viewer=actor)
-    points = _points(found, actor, wanted=300)
+    points = points_of(found, actor, wanted=300)
     return render(
         request,
         "board.html",
@@ -170,23 +174,43 @@ def show_board(
         tables=tables,
         entries=entries,
         after=after,
-        page=PAGE,
+        numbers=numbers_of(head, "", entries, after, PAGE) if len(tables) == 1 or after else [],
+        who_wanted=who,
+        obstacles=obstacles(db, actor, head.board, [head.device], now=now),
         own=own,
         gap=_gap(db, head, actor, own),
         scale=table.scale if table else None,
         rival=_rival(db, head, actor, own),
         latest=_latest(db, head, actor, own),
-        apart=[]
-        if after
-        else [
-            standings.standings_apart(db, name, head.device, why, viewer=actor)
-            for why in (Ruling.PRACTICE, Ruling.LEVEL)
-        ],
+        apart=[] if after else [_apart(db, head, why, actor) for why in (Ruling.PRACTICE, Ruling.LEVEL)],
         waiting=_waiting(db, head, actor),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor, now=now),
         # Times of several classes are not on one line.
-        plot="" if head.classes or _is_speedup(found) else best_over_time(points[0], before_s=points[1]),
+        plot="" if head.classes or is_speedup(found) else best_over_time(points[0], before_s=points[1]),
     )
+
+
+def _apart(db: Database, head: Head, why: Ruling, viewer: Actor) -> list[Standing]:
+    return standings.standings_apart(db, head.board.name, head.device, why, viewer=viewer)
+
+
+def _row_of(db: Database, head: Head, who: str, viewer: Actor) -> str:
+    """Return the address of a person's row in the ranking, empty where they have none."""
+    place = standings.find_place(
+        db, head.board.name, head.device, who, host_class=head.host_class, viewer=viewer
+    )
+    if place is None:
+        return ""
+    of_class, above, submission = place
+    query: dict[str, Any] = {"device": head.device, "after": above // PAGE * PAGE}
+    if of_class:
+        query["class"] = of_class
+    return f"{head.url(**query)}#row-{submission}"
+
+
+def numbers_of(head: Head, part: str, count: int, after: int, size: int) -> list[tuple[int, str]]:
+    query = {"device": head.device} | ({"class": head.host_class} if head.host_class else {})
+    return wording.page_links(count, after, size, lambda at: head.url(part, **query, after=at))
 
 
 @router.get("/b/{name}/standings.csv")
@@ -218,67 +242,6 @@ def _csv(db: Database, head: Head, viewer: Actor) -> bytes:
         # A name that begins with a sign of a formula stays text in a spreadsheet.
         writer.writerow([f"'{cell}" if str(cell)[:1] in tuple("=+-@\t") else cell for cell in row])
     return text.getvalue().encode()
-
-
-@router.get("/b/{name}/history")
-def show_history(
-    name: str, request: Request, db: Db, actor: ActorDep, now: Now, device: DeviceName = "", after: Offset = 0
-) -> Response:
-    """Show how the best time became shorter, and all times of those at the top."""
-    head = head_of(db, name, device, viewer=actor, now=now)
-    found = overview.improvements(db, head.board.name, head.device, viewer=actor)
-    points, before_s = _points(found, actor)
-    times = overview.times_of_best(db, head.board.name, head.device, viewer=actor)
-    records = found.records[::-1]
-    has_no_plot = head.classes or _is_speedup(found)
-    return render(
-        request,
-        "history.html",
-        head=head,
-        current="history",
-        plot="" if has_no_plot else best_over_time(points, before_s=before_s, width=860, height=280),
-        strips=""
-        if has_no_plot
-        else strips([Strip(name=each.user, seconds=each.seconds, own=each.own) for each in times], width=860),
-        records=records[after : after + RECORDS],
-        leading=set() if head.classes else {each.id for each in _leading(found)},
-        scale=TimeScale.of(each.score_s for each in records),
-        after=after,
-        page=RECORDS,
-        count=len(records),
-        most=overview.MOST_RECORDS,
-    )
-
-
-@router.get("/b/{name}/duels")
-def show_duels(
-    name: str, request: Request, db: Db, actor: ActorDep, now: Now, device: DeviceName = ""
-) -> Response:
-    """List the duels for the first place."""
-    head = head_of(db, name, device, viewer=actor, now=now)
-    duels = duel_list.list_duels(db, head.board.name, head.device, viewer=actor)
-    return render(request, "duels.html", head=head, current="duels", duels=duels)
-
-
-@router.get("/b/{name}/duels/{number}")
-def show_duel(
-    name: str, number: int, request: Request, db: Db, actor: ActorDep, now: Now, device: DeviceName = ""
-) -> Response:
-    """Show one duel: what was measured in turns, and what came of it."""
-    head = head_of(db, name, device, viewer=actor, now=now)
-    found = duel_list.show_duel(db, head.board.name, head.device, number, viewer=actor)
-    return render(
-        request,
-        "duel.html",
-        head=head,
-        current="duels",
-        duel=found.shown,
-        result=found.result,
-        sentence=wording.duel_text(found.shown, found.result),
-        remark=duel_remark(found.shown.outcome, found.shown.rival_id),
-        binaries=binaries_text(found.binaries, "the challenger", "the incumbent"),
-        plot=ratios(found.result.ratios) if found.result is not None else "",
-    )
 
 
 def _tables(db: Database, head: Head, viewer: Actor, own: Standing | None, after: int) -> list[Table]:
@@ -321,7 +284,10 @@ def _waiting(db: Database, head: Head, viewer: Actor) -> str:
     """Return that users have no place until earlier results are judged again; empty if there are none."""
     name = head.board.name
     count = standings.count_waiting(db, name, head.device, viewer=viewer)
-    return waiting_text(count, rejudge_command(name)) if count else ""
+    if not count:
+        return ""
+    left = standings.count_waiting(db, name, head.device, viewer=viewer, under_way=True)
+    return waiting_text(count, rejudge_command(name) if head.manages else "", left=left)
 
 
 def _own_place(db: Database, head: Head, viewer: Actor) -> Standing | None:
@@ -369,7 +335,7 @@ def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wo
     return wording.own_result(latest, head.board, head.device, own)
 
 
-def _points(
+def points_of(
     found: overview.Improvements, viewer: Actor, *, wanted: int | None = None
 ) -> tuple[list[Point], float | None]:
     """Return personal bests as points; of more than wanted only the newest, and the best before them."""
@@ -385,16 +351,6 @@ def _points(
     return points, min(times, default=None)
 
 
-def _is_speedup(found: overview.Improvements) -> bool:
+def is_speedup(found: overview.Improvements) -> bool:
     """Return whether scores are speedups, for which the plots' axis of seconds means nothing."""
     return any(each.speedup is not None for each in found.records)
-
-
-def _leading(found: overview.Improvements) -> list[Any]:
-    best = found.before_s
-    leading = []
-    for each in found.records:
-        if best is None or each.score_s < best:
-            best = each.score_s
-            leading.append(each)
-    return leading

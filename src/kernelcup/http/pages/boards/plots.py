@@ -16,6 +16,10 @@ from kernelcup.reporting.phrases import duration
 STEPS = (1, 2, 5)
 MOST_TICKS = 5
 MOST_ROWS = 12
+LETTERS = 46.0
+"""The room that a time takes below an axis."""
+WIDE, NARROW = 860, 340
+"""The width of a plot for a screen and for a phone, on which the letters of a wide one could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,16 +123,19 @@ def strips(rows: Sequence[Strip], *, width: int = 640) -> Markup:
     shown = [each for each in rows if each.seconds]
     if not shown:
         return Markup("")
-    left, line, top = 130.0, 22, 8
+    left, line, top = 130.0 if width > NARROW else 104.0, 22, 8
     height = top + line * len(shown) + 20
     axis = Axis.over([value for each in shown for value in each.seconds], left, width - 12.0)
     parts: list[str] = []
+    written = 0.0
     for tick in axis.ticks():
         x = axis.place(tick)
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{top}" y2="{height - 18}"/>')
-        parts.append(
-            f'<text x="{x}" y="{height - 5}" text-anchor="middle">{duration(tick * NS, digits=3)}</text>'
-        )
+        if x - written >= LETTERS:
+            written = x
+            parts.append(
+                f'<text x="{x}" y="{height - 5}" text-anchor="middle">{duration(tick * NS, digits=3)}</text>'
+            )
     for number, each in enumerate(shown):
         y = top + line * number + line / 2
         name = each.name if len(each.name) <= 18 else f"{each.name[:17]}…"
@@ -238,5 +245,8 @@ def _even(low: float, high: float) -> list[float]:
 
 
 def _svg(width: int, height: float, label: str, parts: Sequence[str]) -> Markup:
-    head = f'<svg class="plot" viewBox="0 0 {width} {height:g}" role="img" aria-label="{escape(label)}">'
+    size = {WIDE: " large", NARROW: " small"}.get(width, "")
+    head = (
+        f'<svg class="plot{size}" viewBox="0 0 {width} {height:g}" role="img" aria-label="{escape(label)}">'
+    )
     return Markup(head + "".join(parts) + "</svg>")

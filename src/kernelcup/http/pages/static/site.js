@@ -39,6 +39,7 @@ async function refresh() {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.ok) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      document.title = page.title;
       for (const old of document.querySelectorAll("[data-refresh][id]")) {
         const fresh = page.getElementById(old.id);
         if (!fresh || fresh.innerHTML === shown.get(old.id)) continue;

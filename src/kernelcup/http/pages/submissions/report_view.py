@@ -130,7 +130,8 @@ def job_page(
         job=job,
         steps=tuple(steps),
         place=place,
-        scale=TimeScale.of([None if score is None else score.score_s]),
+        # As on the board, whose unit is that of its first place.
+        scale=TimeScale.of(each.score_s for each in (score, best) if each is not None),
         failures=() if report is None else failures_of(report),
         stages=() if report is None else tuple(_tables(report, best)),
         phases=phases,

@@ -22,19 +22,22 @@ from kernelcup.app.results.standings import Held
 from kernelcup.app.submissions import events, withdrawal
 from kernelcup.app.submissions import submissions as service
 from kernelcup.app.submissions.events import Event
+from kernelcup.app.submissions.submit import obstacles
 from kernelcup.domain import LARGEST_ID, Actor, Role, Submission, Visibility
 from kernelcup.engine.database import Database
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions import difference
 from kernelcup.http.pages.submissions.progress import steps_of
 from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
+from kernelcup.http.state import Platform
 from kernelcup.reporting.made_of import by_time, made_of
 from kernelcup.reporting.results import SubmissionInfo
-from kernelcup_harness.protocol import SASS, Mode, SourceTree
+from kernelcup_harness.protocol import SASS, HarnessKind, Mode, SourceTree
 
 EARLIER = 6
 MOST_EVENTS = 500
@@ -74,6 +77,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
     code = _code(db, number, actor, now)
     held = _places(db, view, actor)
     jobs = _jobs(view, found, held)
+    compared = _comparison(db, view, actor)
     ran = next((each.report.ran for each in jobs if each.report is not None and each.report.ran), [])
     return render(
         request,
@@ -89,7 +93,12 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         live_events=LIVE_EVENTS,
         device_tabs=[(f"#{each}", each, False) for each in view.devices],
         cancellable=follows and not view.ended,
-        comparison=_comparison(db, view, actor),
+        comparison=compared,
+        compared_scale=TimeScale.of(
+            ns and ns / NS
+            for case in (compared.cases if compared else ())
+            for ns in (case.first_ns, case.second_ns)
+        ),
         manages=_manages(db, view, actor),
         code=code,
         made_of=by_time(made_of(code.text), ran) if code is not None else None,
@@ -100,9 +109,10 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
 
 @router.get("/s/{number}/diff/{earlier}")
 def show_difference(
-    number: Number, earlier: Earlier, request: Request, db: Db, actor: ActorDep, now: Now
+    number: Number, earlier: Earlier, request: Request, platform: PlatformDep, actor: ActorDep, now: Now
 ) -> Response:
     """Show what changed from an earlier submission to this one, in text and in time; of two users' only the times."""
+    db = platform.db
     new, old = (service.show_submission(db, each, viewer=actor) for each in (number, earlier))
     _check_pair(new, old)
     files = None
@@ -117,7 +127,7 @@ def show_difference(
         files=files,
         most_lines=difference.MOST_LINES,
         devices=difference.times(old, new),
-        own=actor.user_id is not None and actor.user_id == new.user_id,
+        measurable=_measurable(platform, new, actor) if actor.user_id == new.user_id else [],
     )
 
 
@@ -277,6 +287,20 @@ def _own_beside(db: Database, ranked: list[str], submission: Submission, actor: 
         return None
     mine = standings.personal_best(db, submission.leaderboard, ranked[0], actor.name, viewer=actor)
     return None if mine is None or mine.submission_id == submission.id else mine.submission_id
+
+
+def _measurable(platform: Platform, submission: Submission, actor: Actor) -> list[str]:
+    """Return the devices on which a comparison may be asked for now."""
+    board = boards.get_board(platform.db, submission.leaderboard, viewer=actor)
+    emulated = boards.emulated_of(board.devices, platform.config.devices)
+    if actor.user_id is None or board.harness is not HarnessKind.STANDARD:
+        return []
+    return [
+        each
+        for each in board.devices
+        if each not in emulated
+        and not obstacles(platform.db, actor, board, [each], now=platform.clock()).refusals
+    ]
 
 
 def _comparison(db: Database, view: SubmissionInfo, actor: Actor) -> comparisons.Comparison | None:

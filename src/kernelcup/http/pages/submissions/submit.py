@@ -14,7 +14,8 @@ from fastapi.responses import RedirectResponse
 from kernelcup.app.boards import boards
 from kernelcup.app.submissions import handout
 from kernelcup.app.submissions import submissions as service
-from kernelcup.app.submissions.submit import check_may_submit, submit
+from kernelcup.app.submissions.admission import is_cuda, without_gpu
+from kernelcup.app.submissions.submit import check_may_submit, obstacles, submit
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Task
 from kernelcup.engine.database import Database
 from kernelcup.errors import InvalidFiles, KernelCupError, NotFound, UserError
@@ -23,6 +24,7 @@ from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, followed
+from kernelcup.http.state import Platform
 from kernelcup.tasks.sources.submitted import LARGEST_BYTES, SUFFIXES, ZIP_NAME, is_zip, pack
 from kernelcup.tasks.starter import find_template
 from kernelcup_harness.protocol import Mode, SourceTree, canonical_hash
@@ -187,7 +189,10 @@ def _render(
     live: Followed | None = None,
     error: KernelCupError | None = None,
 ) -> Response:
+    platform: Platform = request.app.state.platform
     told = None if error is None else errors.body_of(error)
+    actor: Actor = request.state.actor
+    has_gpu = without_gpu(board.devices, platform.config.devices) != set(board.devices)
     if told is not None:
         told = errors.next_step(told["code"]) | told
     return render(
@@ -204,8 +209,19 @@ def _render(
             (Mode.PROFILE, "Profile", "where does the time go?"),
             (Mode.LEADERBOARD, "Ranked", "takes its place in the ranking"),
         ],
-        endings=[ending for each in task.accepted(board.harness) for ending in each.endings],
-        suffixes=SUFFIXES,
+        endings=[
+            ending
+            for each in task.accepted(board.harness)
+            for ending in each.endings
+            if has_gpu or not is_cuda(ending)
+        ],
+        templates={
+            name: text
+            for name, text in task.templates.items()
+            if has_gpu or not is_cuda(task.submission_name_of(text))
+        },
+        suffixes=[each for each in SUFFIXES if has_gpu or not is_cuda(each)],
+        obstacles=obstacles(platform.db, actor, board, board.devices, now=platform.clock()),
         largest=min(board.max_file_bytes or LARGEST_BYTES, LARGEST_BYTES),
         error=told,
         followed=live,
