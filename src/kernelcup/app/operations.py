@@ -7,7 +7,7 @@ from importlib import import_module
 from kernelcup.app import personal_data, stats, status, upkeep
 from kernelcup.app.boards import boards, late_exceptions, managing, problem_sync
 from kernelcup.app.courses import class_list, class_progress, courses, joining, membership
-from kernelcup.app.events import events, points, registration
+from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.machines import agreement, machines, outages, reservations
 from kernelcup.app.news import stream, webhooks
 from kernelcup.app.operation import OPERATIONS, Operation
@@ -39,6 +39,8 @@ MODULES = (
     events,
     points,
     registration,
+    announcements,
+    finalists,
     comparisons,
     estimates,
     status,

@@ -269,6 +269,17 @@ class NewsKind(StrEnum):
     FINAL = "final"
     OFFICIAL = "official"
     """A final has found the official order of a device."""
+    ANNOUNCEMENT = "announcement"
+    """The organiser of the leaderboard's event says something."""
+    QUESTION = "question"
+    """A participant asks the organiser, who alone is told."""
+    ANSWER = "answer"
+    """The organiser answers a question, to who asked it alone."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether no webhook gets it."""
+        return self in (NewsKind.RANK_LOST, NewsKind.QUESTION, NewsKind.ANSWER)
 
     @property
     def is_of_result(self) -> bool:

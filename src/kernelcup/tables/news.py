@@ -42,6 +42,8 @@ class NewsRow(Base):
     """The user it is addressed to; None for everyone."""
     moment: Mapped[datetime | None]
     """The deadline that it announces."""
+    text: Mapped[str] = mapped_column(default="", server_default="")
+    """What was said, if it is something that somebody said."""
 
 
 class WebhookRow(Base):

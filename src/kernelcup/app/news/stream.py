@@ -214,7 +214,7 @@ def _item(found: news.News, names: dict[tuple[int, int], UserName], viewer: Acto
         before=other.user,
         personal=found.recipient_id is not None,
         deadline=found.moment,
-        text=_sentence(found, user.shown, "Your" if is_own else f"{other.shown}'s"),
+        text=found.text or _sentence(found, user.shown, "Your" if is_own else f"{other.shown}'s"),
     )
 
 
@@ -239,6 +239,6 @@ def _sentence(found: news.News, user: str, whose: str) -> str:
             return f"{found.board} has ended: the final standings are published."
         case NewsKind.OFFICIAL if not user:
             return f"The official order of {where} is published."
-        case NewsKind.OFFICIAL:
+        case _:
             place = "shares the first place" if found.tied else "is first"
             return f"The official order of {where} is published: {user} {place}."

@@ -7,13 +7,13 @@ from typing import Any
 
 import typer
 
-from kernelcup.app.events import events, points, registration
+from kernelcup.app.events import announcements, events, finalists, points, registration
 from kernelcup.app.events.points import PointsTable
 from kernelcup.app.events.registration import Taking
 from kernelcup.cli.operations import Answer, add_commands, say
 from kernelcup.cli.show.boards import moment
 from kernelcup.cli.show.json_object import fields
-from kernelcup.domain.events import Event, Registered, Team
+from kernelcup.domain.events import Event, Registered, Said, Team
 from kernelcup.reporting.phrases import points_rule
 
 
@@ -121,6 +121,29 @@ say(
 )
 for _call in (registration.create_team, registration.join_team):
     say(_call, lambda answer: team_line(answer.value), lambda answer: fields(answer.value))
+
+
+def said_line(each: Said) -> str:
+    """Return what was said, by whom and to what."""
+    to = f" to {each.answer_to}" if each.answer_to is not None else ""
+    who = f" by {each.shown}" if each.user else ""
+    private = " (private)" if each.private else ""
+    return f"{each.id}  {moment(each.at)}  {each.kind.value}{to}{who}{private}: {each.text}"
+
+
+say(
+    announcements.list_said,
+    lambda answer: map(said_line, answer.value),
+    lambda answer: {"said": [fields(each) for each in answer.value]},
+)
+say(
+    finalists.advance,
+    lambda answer: (
+        f"{', '.join(answer.value.competitors)} take part in {answer.value.leaderboard}: "
+        f"{', '.join(answer.value.members)} are members"
+    ),
+    lambda answer: fields(answer.value),
+)
 say(events.create_event, made_lines, lambda answer: fields(answer.value))
 say(events.show_event, event_lines, lambda answer: fields(answer.value))
 say(events.update_event, event_lines, lambda answer: fields(answer.value))

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.app import access
-from kernelcup.app.events import events, points, registration
+from kernelcup.app.events import announcements, events, points, registration
 from kernelcup.app.events.settings import parse_field
 from kernelcup.app.machines.placement import is_lent_only
 from kernelcup.app.results import standings
@@ -29,12 +29,16 @@ from kernelcup.reporting.phrases import classes_text, points_rule
 router = APIRouter(route_class=PageRoute)
 
 SHOWN = 3
+LONGEST_NUMBER = 10
 FORMS: Mapping[str, Callable[..., Any]] = {
     "register": registration.register,
     "withdraw": registration.withdraw,
     "team": registration.create_team,
     "join": registration.join_team,
     "leave": registration.leave_team,
+    "announce": announcements.announce,
+    "ask": announcements.ask,
+    "answer": announcements.answer,
 }
 """The operations that the page's forms do, by the last part of their addresses."""
 
@@ -56,6 +60,9 @@ def send_form(
     if form == "register":
         asked = [parse_field(each).name for each in event.fields]
         fixed["answers"] = [f"{each}={text_of(fields, f'answer:{each}')}" for each in asked]
+    if form == "answer":
+        number = text_of(fields, "question")
+        fixed["question"] = int(number) if number.isdecimal() and len(number) < LONGEST_NUMBER else 0
     try:
         perform(FORMS[form], fields, given, event=event.name, **fixed)
     except UserError as error:
@@ -84,6 +91,7 @@ def _page(
         status=400 if problem else 200,
         problem=problem,
         event=event,
+        said=announcements.list_said(db, actor, event.name),
         manages=access.manages_event(actor, event),
         fields=[parse_field(each) for each in event.fields],
         taking=registration.my_registration(db, actor, event.name),
