@@ -138,3 +138,24 @@ def test_people_register_found_a_team_and_join_it_on_the_page(visitor, person, d
     other.get_by_label("Code of a team").fill(code)
     other.get_by_role("button", name="Join a team").click()
     assert "ada, bob; captain ada" in other.locator("main").inner_text()
+
+
+def test_a_question_is_asked_and_answered_on_the_page(visitor, person, db) -> None:
+    grace = person("grace", Role.CREATOR)
+    events.create_event(db, grace.actor, "spring", EventChanges(text="Be fast."), now=NOW)
+    page = visitor(person("ada")).open("/e/spring")
+    page.get_by_text("Ask the organiser").click()
+    page.get_by_label("Only the organiser sees it").fill("Is Triton allowed?")
+    page.get_by_role("button", name="Ask").click()
+    own = visitor(grace).open("/e/spring")
+    check_page(own)
+    own.get_by_text("Answer", exact=True).first.click()
+    own.get_by_label("Your answer").fill("Yes.")
+    own.get_by_label("to all, without who asked").check()
+    own.get_by_role("button", name="Answer").click()
+    own.get_by_text("Announce something").click()
+    own.get_by_label("For this page").fill("It begins.")
+    own.get_by_role("button", name="Announce").click()
+    seen = visitor().open("/e/spring").locator("main").inner_text()
+    assert all(each in seen for each in ("Is Triton allowed?", "Yes.", "It begins."))
+    assert "ada" not in seen
