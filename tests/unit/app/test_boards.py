@@ -189,7 +189,7 @@ def test_creators_and_admins_make_boards_and_others_do_not(db) -> None:
         make_board(db, name="b3", creator=make_actor(db, "ada"))
     with pytest.raises(SignInNeeded):
         make_board(db, name="b3", creator=NOBODY)
-    with pytest.raises(InvalidValue, match="creator of a leaderboard needs an account"):
+    with pytest.raises(InvalidValue, match="The creator needs an account"):
         make_board(db, name="b3", creator=OPERATOR)
 
 
