@@ -24,6 +24,7 @@ class Who(StrEnum):
     MANAGER = "the leaderboard's creator, admins"
     COURSE = "the course's members, its creator, admins"
     TEACHER = "the course's creator, admins"
+    ORGANISER = "the event's creator, admins"
     ADMIN = "admins"
     BOT = "a bot that acts for somebody"
 
@@ -45,6 +46,7 @@ class Route:
 
 BOARD = {"name": "double"}
 COURSE = {"name": "closed"}
+EVENT = {"event": "spring"}
 JUDGED = {"submission_id": "1"}
 WAITING = {"submission_id": "2"}
 RUN = {"run_id": "1"}
@@ -104,6 +106,15 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/leaderboards/{name}/task"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/task/definition"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/brief"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/events"): Route(who=Who.EVERYBODY),
+    ("POST", "/events"): Route(who=Who.CREATOR, json={"name": "autumn"}, status=201),
+    ("GET", "/events/{event}"): Route(who=Who.EVERYBODY, values=EVENT),
+    ("PATCH", "/events/{event}"): Route(who=Who.ORGANISER, values=EVENT, json={"title": "Spring"}),
+    ("DELETE", "/events/{event}"): Route(who=Who.ORGANISER, values=EVENT, query={"confirm": "spring"}),
+    ("PUT", "/events/{event}/leaderboards/{name}"): Route(
+        who=Who.ORGANISER, values={**EVENT, **BOARD}, json={}
+    ),
+    ("GET", "/events/{event}/points"): Route(who=Who.EVERYBODY, values=EVENT),
     ("GET", "/harness"): Route(who=Who.EVERYBODY),
     ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/standings/{device}"): Route(

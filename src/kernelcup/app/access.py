@@ -8,6 +8,7 @@ from typing import Literal
 from kernelcup.app.boards.queries import boards
 from kernelcup.app.courses.queries import members
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
+from kernelcup.domain.events import Event
 from kernelcup.engine import Session
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
 
@@ -70,6 +71,13 @@ def manages_board(actor: Actor, board: Leaderboard | boards.Door) -> bool:
     if actor.role is Role.ADMIN:
         return True
     return has_role(actor, Role.CREATOR) and actor.user_id == board.creator_id
+
+
+def manages_event(actor: Actor, event: Event) -> bool:
+    """Return whether the actor may change an event: its creator and admins may."""
+    if actor.role is Role.ADMIN:
+        return True
+    return has_role(actor, Role.CREATOR) and actor.user_id == event.creator_id
 
 
 def inspects_board(actor: Actor, board: Leaderboard | boards.Door) -> bool:

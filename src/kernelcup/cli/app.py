@@ -104,6 +104,12 @@ app.add_typer(
     rich_help_panel=AUTHOR,
 )
 app.add_typer(
+    typer.Typer(help="Events of leaderboards: registration, teams, a table of points.", no_args_is_help=True),
+    name="event",
+    cls=lazy("author.event"),
+    rich_help_panel=AUTHOR,
+)
+app.add_typer(
     typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True),
     name="admin",
     cls=lazy("admin.tree"),

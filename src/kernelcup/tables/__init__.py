@@ -11,6 +11,7 @@ from kernelcup.tables.boards import (
     new_revision,
 )
 from kernelcup.tables.courses import CourseRow, InviteCourseRow, InviteRow, MemberRow
+from kernelcup.tables.events import AnnouncementRow, BoardEventRow, RegistrationRow, TeamRow
 from kernelcup.tables.machines import (
     BoardMachineRow,
     CanaryRow,

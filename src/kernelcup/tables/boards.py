@@ -63,8 +63,11 @@ class LeaderboardRow(Base):
     """Notices for participants about changes."""
     seeds_below: Mapped[int | None] = mapped_column(BigInteger)
     course_id: Mapped[int | None] = mapped_column(ForeignKey("courses.id", ondelete="SET NULL"), index=True)
-    event: Mapped[str] = mapped_column(default="", server_default="")
-    """The event that it is part of; empty for none."""
+    event_id: Mapped[int | None] = mapped_column(
+        ForeignKey("board_events.id", ondelete="SET NULL"), index=True
+    )
+    event_weight: Mapped[float] = mapped_column(default=1.0, server_default="1")
+    """The weight of its points in the event's table."""
     share: Mapped[float] = mapped_column(default=1.0, server_default="1")
     """Its weight among leaderboards whose jobs wait for the same GPUs."""
 

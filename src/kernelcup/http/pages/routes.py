@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, coding_agents, docket, documents, people, status
+from kernelcup.http.pages import account, assets, coding_agents, docket, documents, event, people, status
 from kernelcup.http.pages.admin import routes as admin
-from kernelcup.http.pages.boards import badges, boards, event, feeds, history, live, statement, webhooks
+from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
 from kernelcup.http.pages.courses import course, grades
 from kernelcup.http.pages.courses import people as course_people
 from kernelcup.http.pages.submissions import listing, submissions, submit

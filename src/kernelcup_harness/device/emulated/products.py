@@ -23,7 +23,9 @@ def _in_float32(torch: ModuleType, product: Callable[..., Any]) -> Callable[...,
     @functools.wraps(product)
     def multiply(*operands: Any, **options: Any) -> Any:
         given = [each for each in operands if each is not None]
-        if options or not all(isinstance(each, torch.Tensor) and each.dtype is torch.float16 for each in given):
+        if options or not all(
+            isinstance(each, torch.Tensor) and each.dtype is torch.float16 for each in given
+        ):
             return product(*operands, **options)
         wide = [each if each is None else each.float() for each in operands]
         return product(*wide).half()

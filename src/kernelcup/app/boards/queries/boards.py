@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelcup.app.courses.queries import courses
+from kernelcup.app.events.queries import events
 from kernelcup.app.people.queries.users import name_key
 from kernelcup.domain import OPEN, SETTING_TYPES, BoardSettings, JobState, Leaderboard, Visibility
 from kernelcup.engine.database import upsert
@@ -22,6 +23,7 @@ from kernelcup.engine.views import once
 from kernelcup.errors import Conflict
 from kernelcup.tables import (
     BestRow,
+    BoardEventRow,
     ComparisonRow,
     CourseRow,
     JobRow,
@@ -59,6 +61,7 @@ def insert(
         created_at=now,
         judging=judging,
         seeds_below=seeds_below,
+        event_id=events.ensure(session, settings.event, creator_id=creator_id, now=now),
         **_columns(settings),
     )
     session.add(row)
@@ -82,6 +85,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
             judging=board.judging,
             judging_since=since,
             seeds_below=board.seeds_below,
+            event_id=events.ensure(session, board.event, creator_id=board.creator_id, now=now),
             **_columns(board),
         )
     )
@@ -91,7 +95,7 @@ def replace(session: Session, board: Leaderboard, now: datetime) -> None:
 
 
 def _columns(settings: BoardSettings) -> dict[str, Any]:
-    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES}
+    return {name: _column(getattr(settings, name)) for name in SETTING_TYPES if name != "event"}
 
 
 def _column(value: object) -> object:
@@ -342,11 +346,15 @@ def _page(after_id: int | None, limit: int | None) -> Select[Any]:
 
 
 def _boards() -> Select[Any]:
-    people, of = table_of(UserRow), table_of(CourseRow)
+    people, course, of = table_of(UserRow), table_of(CourseRow), table_of(BoardEventRow).c
     return (
-        select(*_BOARDS.c, people.c.name.label("creator"), of.c.name.label("course"))
+        select(*_BOARDS.c, people.c.name.label("creator"), course.c.name.label("course"))
+        .add_columns(
+            func.coalesce(of.name, "").label("event"), func.coalesce(of.licence, "").label("licence")
+        )
         .join(people, people.c.id == _BOARDS.c.creator_id)
-        .outerjoin(of, of.c.id == _BOARDS.c.course_id)
+        .outerjoin(course, course.c.id == _BOARDS.c.course_id)
+        .outerjoin(of.id.table, of.id == _BOARDS.c.event_id)
     )
 
 
