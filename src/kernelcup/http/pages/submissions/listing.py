@@ -84,7 +84,7 @@ def show_submissions(
 @router.post("/s/{number}/rejudge")
 def judge_again(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
     """Judge one submission again."""
-    rejudge.rejudge_submission(db, actor, number, now=now)
+    rejudge.rejudge_submission(db, actor, number, dry_run=False, now=now)
     return RedirectResponse(f"/s/{number}", 303)
 
 
@@ -102,6 +102,7 @@ def _find(
         db,
         actor,
         board=board.name,
+        tag=None,
         user=(chosen["user"] or None) if inspects else actor.name,
         verdict=Verdict(verdict) if verdict in list(Verdict) and inspects else None,
         device=device if device in board.devices else None,
