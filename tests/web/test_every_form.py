@@ -36,6 +36,7 @@ SHOWN_AFTER_A_FORM = {
     "/admin/reservations/1/release": "needs a reservation",
     "/admin/service/unpause": "needs a pause",
     "/admin/jobs/1/quarantine": "needs a result that nobody has put aside",
+    "/bell/read": "needs something new",
     "/b/grayscale/webhooks/1/enable": "needs a webhook",
     "/b/grayscale/webhooks/1/remove": "needs a webhook",
     "/s/1/rejudge": "needs a judged submission",

@@ -42,6 +42,10 @@ class NewsRow(Base):
     """The user it is addressed to; None for everyone."""
     moment: Mapped[datetime | None]
     """The deadline that it announces."""
+    verdict: Mapped[str] = mapped_column(default="", server_default="")
+    """Of a result that was judged."""
+    text: Mapped[str] = mapped_column(default="", server_default="")
+    """What was said, if it is something that somebody said."""
 
 
 class WebhookRow(Base):

@@ -168,7 +168,7 @@ def get_code(
         if not _sees_all_of(submission, board, viewer) and not (
             submission.mode is Mode.LEADERBOARD
             and submission.withdrawn_at is None
-            and _is_published(session, board, now=now)
+            and is_published(session, board, now=now)
             and ruling.of_submission(session, submission_id).isdisjoint((Ruling.GONE, *ASIDE))
         ):
             told = "was withdrawn" if submission.withdrawn_at is not None else "is not shown to others"
@@ -176,7 +176,7 @@ def get_code(
         return submissions.code(session, submission_id)
 
 
-def _is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
+def is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
     """Return whether everyone who sees a leaderboard may read the code of its ranked submissions.
 
     The code becomes public after the deadline and all late exceptions, if the leaderboard's policy is to publish

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import account, assets, coding_agents, docket, documents, event, people, status
+from kernelcup.http.pages import (
+    account,
+    assets,
+    bell,
+    coding_agents,
+    docket,
+    documents,
+    event,
+    people,
+    status,
+)
 from kernelcup.http.pages.admin import routes as admin
 from kernelcup.http.pages.boards import badges, boards, feeds, history, live, statement, webhooks
 from kernelcup.http.pages.courses import course, grades
@@ -33,9 +43,11 @@ for _each in (
     submit,
     webhooks,
     account,
+    bell,
     people,
     admin,
 ):
     router.include_router(_each.router)
+router.include_router(bell.live)
 
 __all__ = ["router"]
